@@ -1,0 +1,125 @@
+"""The catalogue: finds optimizations and workloads by their files, and refuses what is misnamed."""
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from harness.core.cell import Cell, CellRequest, Switch, parse_switch
+from harness.core.compose import unmet
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Optimization
+from harness.core.workload import Workload
+
+Found = TypeVar("Found", Workload, Optimization)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All workloads and optimizations by name."""
+
+    workloads: Mapping[str, Workload]
+    optimizations: Mapping[str, Optimization]
+
+    def workload(self, name: str) -> Workload:
+        """The workload of that name; raises Mistake with the names there are."""
+        if name not in self.workloads:
+            raise Mistake(f"There is no workload '{name}'; choose one of {', '.join(sorted(self.workloads))}.")
+        return self.workloads[name]
+
+    def optimization(self, name: str) -> Optimization:
+        """The optimization of that name; raises Mistake with the remedy."""
+        if name not in self.optimizations:
+            raise Mistake(f"There is no optimization '{name}'; ./speedmatrix list shows them all.")
+        return self.optimizations[name]
+
+    def of(self, workload: Workload) -> tuple[Optimization, ...]:
+        """The optimizations that a workload could use, by name: the general ones and its own."""
+        return tuple(one for _, one in sorted(self.optimizations.items()) if one.workload in (None, workload.name))
+
+    def switches(self, workload: Workload, names: tuple[str, ...], environment: Environment) -> tuple[Switch, ...]:
+        """Switches from names; `as_found` stands for those of the real system that this machine can run.
+
+        A later switch replaces an earlier one of the same name, so `as_found+workers=2` means two workers.
+        """
+        chosen: dict[str, Switch] = {}
+        for name in names:
+            for switch in self.as_found(workload, environment) if name == "as_found" else (parse_switch(name),):
+                self.optimization(switch.name)
+                chosen[switch.name] = switch
+        return tuple(sorted(chosen.values()))
+
+    def as_found(self, workload: Workload, environment: Environment) -> tuple[Switch, ...]:
+        """What the real system had switched on, as far as this machine can run it."""
+        found = tuple(parse_switch(name) for name in workload.as_found)
+        return tuple(one for one in found if not unmet(self.optimization(one.name), environment, workload))
+
+    def cell(self, request: CellRequest, size: str, environment: Environment) -> Cell:
+        """The cell a user asked for, at the size given where the request names none; raises Mistake."""
+        workload = self.workload(request.workload)
+        name = request.size or size
+        if name not in workload.sizes:
+            raise Mistake(f"{workload.name} has no size '{name}'; choose one of {', '.join(workload.sizes)}.")
+        return Cell(
+            workload=workload.name,
+            size=name,
+            batch=request.batch or workload.sizes[name].batch,
+            switches=self.switches(workload, request.names, environment),
+        )
+
+
+def read_catalogue(extra_workload: Path | None = None) -> Catalogue:
+    """Everything there is, with one workload from a file of the user's own if a path is given."""
+    workloads: dict[str, Workload] = {}
+    optimizations = dict(_optimizations("harness.optimizations", workload=None))
+    for name in _submodules("workloads"):
+        workloads[name] = _named(importlib.import_module(f"workloads.{name}"), "WORKLOAD", Workload, name)
+        if importlib.util.find_spec(f"workloads.{name}.optimizations"):
+            optimizations |= dict(_optimizations(f"workloads.{name}.optimizations", workload=name))
+    if extra_workload:
+        mine = read_workload(extra_workload)
+        workloads[mine.name] = mine
+    return Catalogue(workloads=workloads, optimizations=optimizations)
+
+
+def read_workload(path: Path) -> Workload:
+    """The WORKLOAD of a file outside the package; raises Mistake when there is none."""
+    if not path.is_file():
+        raise Mistake(f"There is no workload file {path}; give the path of a Python file that defines WORKLOAD.")
+    specification = importlib.util.spec_from_file_location(path.stem, path)
+    if specification is None or specification.loader is None:
+        raise Mistake(f"{path} is not a Python file; a workload file ends in .py.")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[path.stem] = module  # so that loader workers can find its classes again
+    specification.loader.exec_module(module)
+    workload = getattr(module, "WORKLOAD", None)
+    if not isinstance(workload, Workload):
+        raise Mistake(f"{path} defines no WORKLOAD; see CONTRIBUTING.md, 'Add a workload'.")
+    return replace(workload, path=str(path.resolve()))
+
+
+def _optimizations(package: str, workload: str | None) -> Iterator[tuple[str, Optimization]]:
+    for name in _submodules(package):
+        module = importlib.import_module(f"{package}.{name}")
+        optimization = _named(module, "OPTIMIZATION", Optimization, name)
+        yield name, replace(optimization, workload=workload, page=(module.__doc__ or "").strip())
+
+
+def _submodules(package: str) -> list[str]:
+    module = importlib.import_module(package)
+    return sorted(found.name for found in pkgutil.iter_modules(module.__path__) if not found.name.startswith("_"))
+
+
+def _named(module: ModuleType, attribute: str, kind: type[Found], name: str) -> Found:
+    found = getattr(module, attribute, None)
+    if not isinstance(found, kind):
+        raise Mistake(f"{module.__file__} defines no {attribute}; a file in that folder must define one.")
+    if found.name != name:
+        raise Mistake(f"{module.__file__} defines '{found.name}'; name the file after it, or it after the file.")
+    return found

@@ -1,0 +1,78 @@
+"""Measurements: what arms report, as the lines of a run's record.
+
+A *life* is the time for which the processes of one block are alive together. An arm is named by block, restart,
+life and position: position 0 is the reference, position n the block's n-th comparison.
+"""
+
+from dataclasses import dataclass
+
+from harness.core.optimization import Timing
+from harness.core.recipe import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One cell, alive in its own fresh process."""
+
+    block: str
+    restart: int
+    life: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """An arm has started, proved its settings and warmed up. Durations in seconds, rates in samples a second."""
+
+    arm: Arm
+    build_s: float  # model, data and optimizer, after the imports
+    first_step_s: float
+    warm_up_s: float
+    warm_up_steps: int
+    step_s: float  # of the last warm-up steps
+    steady: bool
+    effective: dict[str, Value]
+    unengaged: tuple[str, ...]
+    losses: tuple[float, ...]  # first steps from the seeded start
+    seed_spread: float | None  # mean spread of those losses over other seeds; the reference's alone
+    loader_rate: float | None  # samples a second with the step left out
+    compute_rate: float | None  # samples a second on batches that already lie on the device
+    score: float | None  # of the untrained model: proves that evaluation runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Consecutive steps timed without interruption; phases in seconds, summed over the burst."""
+
+    arm: Arm
+    round: int
+    order: int  # counts all bursts of a life, the reference's too
+    timing: Timing
+    steps: int
+    samples: int
+    began_s: float  # since the life began
+    wall_s: float
+    wait_s: float  # for the next batch
+    copy_s: float  # to the device
+    device_s: float | None  # the device was busy, where events can tell
+    host_bytes: int  # peak of the arm with its loader workers
+    device_bytes: int | None
+    score: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Samples a second: total samples over total time."""
+        return self.samples / self.wall_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """An arm that gave no more bursts, and why."""
+
+    arm: Arm
+    outcome: str  # failed, skipped or interrupted
+    reason: str
+    trace: str = ""
+
+
+Record = Ready | Burst | Lost

@@ -1,0 +1,31 @@
+"""Needs: named conditions, each with the words that stand in the matrix where it is not met."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.core.environment import Environment
+    from harness.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A condition on the machine and the workload."""
+
+    missing: str
+    met: Callable[["Environment", "Workload"], bool]
+
+
+CUDA = Need(missing="needs a CUDA device", met=lambda environment, _: environment.device == "cuda")
+COMPILER = Need(missing="needs a C++ compiler (g++)", met=lambda environment, _: environment.compiler is not None)
+SEVERAL_CORES = Need(missing="needs at least two CPU cores", met=lambda environment, _: environment.cores >= 2)
+
+
+def trait(name: str, missing: str) -> Need:
+    """The need of a workload that offers something, such as `convolutions`."""
+    return Need(missing=missing, met=lambda _, workload: name in workload.traits)
+
+
+CONVOLUTIONS = trait("convolutions", "needs 2-D convolutions")
+EVALUATION = trait("evaluation", "needs a workload with an evaluation")

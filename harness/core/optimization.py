@@ -1,0 +1,89 @@
+"""Optimizations: named differences between two recipes, with what is claimed for them and how they are proved."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from harness.core.recipe import Value
+
+if TYPE_CHECKING:
+    from harness.core.environment import Environment
+    from harness.core.need import Need
+
+
+class Stage(StrEnum):
+    """The part of a training run that an optimization acts on."""
+
+    LAUNCH = "launch"
+    INPUT = "input"
+    HOST = "host"
+    DEVICE = "device"
+    SYNC = "sync"
+    EVALUATION = "evaluation"
+
+
+class Numerics(StrEnum):
+    """How the losses of an optimized run must relate to the reference's."""
+
+    EXACT = "exact"  # bitwise the same
+    CLOSE = "close"  # within the spread of seeds
+    DIFFERENT = "different"  # changes what is learned; its score must be measured
+
+
+class Timing(StrEnum):
+    """What one burst covers."""
+
+    STEP = "step"  # training steps in steady state, no epoch boundary
+    EPOCH = "epoch"  # whole epochs with the boundary between them
+    EVALUATION = "evaluation"  # whole passes over the evaluation set
+    LOADER = "loader"  # batches taken from the loader and thrown away
+    COMPUTE = "compute"  # steps on batches that already lie on the device
+
+
+class Level:
+    """Stands in `sets` and `proof` for the level that was chosen."""
+
+    def __repr__(self) -> str:
+        return "LEVEL"
+
+
+LEVEL: Final = Level()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What somebody promised for an optimization, before we measured it."""
+
+    name: str
+    metric: str
+    gain: tuple[float, float]  # times faster, low and high
+    where: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimization:
+    """A named difference between two recipes."""
+
+    name: str
+    title: str
+    stage: Stage
+    numerics: Numerics
+    sets: Mapping[str, Value | Level]
+    proof: Mapping[str, Value | Level]  # effective settings that show it engaged
+    timed_on: Timing = Timing.STEP
+    levels: tuple[int | str, ...] = ()
+    usual: Callable[["Environment"], int | str] | None = None  # the level a matrix of singles tries
+    needs: tuple["Need", ...] = ()
+    requires: tuple[str, ...] = ()
+    excludes: Mapping[str, str] = field(default_factory=dict)  # other name -> reason that data cannot show
+    claims: tuple[Claim, ...] = ()
+    workload: str | None = None  # the one workload it belongs to; None is every workload
+    page: str = ""  # the module's docstring, filled in by the catalogue
+
+    def usual_level(self, environment: "Environment") -> int | str | None:
+        """The level that stands for this optimization where only one is measured; None if it has no levels."""
+        if not self.levels:
+            return None
+        return self.usual(environment) if self.usual else self.levels[0]

@@ -1,0 +1,42 @@
+"""The plan: which comparisons are made, in which blocks and order; data that can be replayed."""
+
+from dataclasses import dataclass
+
+from harness.core.cell import Cell, Comparison
+from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hole:
+    """A comparison that is not made, and the words that stand in its place."""
+
+    workload: str
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A reference and the treatments that are alive beside it, all timed on the same thing."""
+
+    identity: str
+    reference: Cell
+    timing: Timing
+    comparisons: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Blocks in the order in which they run, and the comparisons that cannot be made here."""
+
+    design: str
+    seed: int
+    protocol: Protocol
+    blocks: tuple[Block, ...]
+    holes: tuple[Hole, ...]
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """All comparisons, in the order of their blocks."""
+        return tuple(comparison for block in self.blocks for comparison in block.comparisons)

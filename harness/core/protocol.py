@@ -1,0 +1,28 @@
+"""The protocol: how long and how often things are timed."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """The numbers of a measurement, stated with every result. Durations in seconds."""
+
+    restarts: int = 2  # fresh processes of both arms: the unit of every interval
+    rounds: int = 12  # brackets of each treatment in one restart
+    burst_s: float = 0.7
+    burst_steps: int = 8  # at least
+    floor_steps: int = 20  # warm-up, at least
+    floor_s: float = 3.0  # warm-up, at least
+    settle_s: float = 3.0  # watched for a steady state after the floor
+    ceiling_s: float = 1.0
+    loss_steps: int = 8  # first steps whose losses are compared
+    treatments: int = 4  # alive beside the reference in one block
+    start_limit_s: float = 120.0
+    burst_limit_s: float = 300.0  # warm-up, compilation included, may take four times as long
+
+
+# For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
+BRIEF = Protocol(
+    rounds=4, burst_s=0.4, burst_steps=4, floor_steps=4, floor_s=0.8, settle_s=0.6, ceiling_s=0.4, loss_steps=4
+)
+PROTOCOLS = {"standard": Protocol(), "brief": BRIEF}

@@ -1,0 +1,1 @@
+"""The reference training systems, a folder each."""
