@@ -26,6 +26,7 @@ class Catalogue:
 
     workloads: Mapping[str, Workload]
     optimizations: Mapping[str, Optimization]
+    own: str | None = None  # the name of the workload that came from a user's file
 
     def workload(self, name: str) -> Workload:
         """The workload of that name; raises Mistake with the names there are."""
@@ -66,10 +67,12 @@ class Catalogue:
         name = request.size or size
         if name not in workload.sizes:
             raise Mistake(f"{workload.name} has no size '{name}'; choose one of {', '.join(workload.sizes)}.")
+        batch = request.batch or workload.sizes[name].batch
+        workload.at(name, batch)  # refuses a batch that the size cannot fill
         return Cell(
             workload=workload.name,
             size=name,
-            batch=request.batch or workload.sizes[name].batch,
+            batch=batch,
             switches=self.switches(workload, request.names, environment),
         )
 
@@ -82,10 +85,10 @@ def read_catalogue(extra_workload: Path | None = None) -> Catalogue:
         workloads[name] = _named(importlib.import_module(f"workloads.{name}"), "WORKLOAD", Workload, name)
         if importlib.util.find_spec(f"workloads.{name}.optimizations"):
             optimizations |= dict(_optimizations(f"workloads.{name}.optimizations", workload=name))
-    if extra_workload:
-        mine = read_workload(extra_workload)
+    mine = read_workload(extra_workload) if extra_workload else None
+    if mine:
         workloads[mine.name] = mine
-    return Catalogue(workloads=workloads, optimizations=optimizations)
+    return Catalogue(workloads=workloads, optimizations=optimizations, own=mine.name if mine else None)
 
 
 def read_workload(path: Path) -> Workload:

@@ -57,9 +57,7 @@ def parse_cell(text: str) -> CellRequest:
         raise Mistake(f"'{text}' is not a cell: write WORKLOAD[@SIZE][:NAME[=LEVEL]+NAME…], for example leak:workers=2")
     batch = match["batch"]
     names = tuple(name.strip() for name in (match["stack"] or "").split("+") if name.strip())
-    return CellRequest(
-        workload=match["workload"], size=match["size"], batch=int(batch) if batch else None, names=names
-    )
+    return CellRequest(workload=match["workload"], size=match["size"], batch=int(batch) if batch else None, names=names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,9 +36,7 @@ def compose(workload: Workload, switches: Iterable[Switch], known: Mapping[str, 
         raise Conflict(str(impossible)) from impossible
 
 
-def _claimed(
-    workload: Workload, switches: tuple[Switch, ...], known: Mapping[str, Optimization]
-) -> dict[str, Value]:
+def _claimed(workload: Workload, switches: tuple[Switch, ...], known: Mapping[str, Optimization]) -> dict[str, Value]:
     names = {switch.name for switch in switches}
     owner: dict[str, Switch] = {}
     claimed: dict[str, Value] = {}
@@ -54,7 +52,7 @@ def _claimed(
             owner[name], claimed[name] = switch, value
     unknown = set(claimed) - COMMON_FIELDS - set(workload.own)
     if unknown:
-        raise Conflict(f"{workload.name} has no choice named {sorted(unknown)[0]}")
+        raise Conflict(f"{workload.name} has no choice named {min(unknown)}")
     return claimed
 
 

@@ -37,7 +37,7 @@ class Ready:
     seed_spread: float | None  # mean spread of those losses over other seeds; the reference's alone
     loader_rate: float | None  # samples a second with the step left out
     compute_rate: float | None  # samples a second on batches that already lie on the device
-    score: float | None  # of the untrained model: proves that evaluation runs
+    score: float | None  # of the model after its first steps, where evaluation is what is timed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,6 @@ class Burst:
     """Consecutive steps timed without interruption; phases in seconds, summed over the burst."""
 
     arm: Arm
-    round: int
     order: int  # counts all bursts of a life, the reference's too
     timing: Timing
     steps: int
@@ -57,7 +56,6 @@ class Burst:
     device_s: float | None  # the device was busy, where events can tell
     host_bytes: int  # peak of the arm with its loader workers
     device_bytes: int | None
-    score: float | None = None
 
     @property
     def rate(self) -> float:

@@ -79,6 +79,7 @@ class Optimization:
     requires: tuple[str, ...] = ()
     excludes: Mapping[str, str] = field(default_factory=dict)  # other name -> reason that data cannot show
     claims: tuple[Claim, ...] = ()
+    start_s: float = 0.0  # what it adds to an arm's start, about; for planning only
     workload: str | None = None  # the one workload it belongs to; None is every workload
     page: str = ""  # the module's docstring, filled in by the catalogue
 

@@ -16,13 +16,27 @@ class Protocol:
     settle_s: float = 3.0  # watched for a steady state after the floor
     ceiling_s: float = 1.0
     loss_steps: int = 8  # first steps whose losses are compared
+    discarded_rounds: int = 1  # rounds after which all arms have been seen in turn
     treatments: int = 4  # alive beside the reference in one block
-    start_limit_s: float = 120.0
-    burst_limit_s: float = 300.0  # warm-up, compilation included, may take four times as long
+    start_allowance_s: float = 600.0  # optimizations that start more slowly are left out, with words
+    start_limit_s: float = 1200.0  # imports, compilation and warm-up of one arm
+    burst_limit_s: float = 300.0
 
 
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
-    rounds=4, burst_s=0.4, burst_steps=4, floor_steps=4, floor_s=0.8, settle_s=0.6, ceiling_s=0.4, loss_steps=4
+    rounds=4,
+    burst_s=0.4,
+    burst_steps=4,
+    floor_steps=4,
+    floor_s=0.8,
+    settle_s=0.6,
+    ceiling_s=0.4,
+    loss_steps=4,
+    discarded_rounds=0,
+    treatments=5,
+    start_allowance_s=10.0,
+    start_limit_s=180.0,
+    burst_limit_s=60.0,
 )
 PROTOCOLS = {"standard": Protocol(), "brief": BRIEF}

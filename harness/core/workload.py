@@ -1,10 +1,11 @@
 """Workloads: reference training systems, as facts that need no torch and parts that do."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
 
 if TYPE_CHECKING:
@@ -66,4 +67,16 @@ class Workload:
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
     as_found: tuple[str, ...] = ()
     score: str = ""
+    data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
+
+    def at(self, size: str, batch: int) -> Size:
+        """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake."""
+        usual = self.sizes[size]
+        steps = usual.batch * usual.epoch_steps // batch
+        if not steps:
+            most = usual.batch * usual.epoch_steps
+            raise Mistake(
+                f"{self.name} at size {size} has {most} samples in an epoch; choose a batch of at most {most}."
+            )
+        return replace(usual, batch=batch, epoch_steps=steps)

@@ -1,0 +1,48 @@
+"""Bottlenecks: where an arm's time goes, and which of its two ceilings holds it back."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.core.measurement import Burst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """Shares of wall time; together 1."""
+
+    input_wait: float
+    copy: float
+    compute: float  # all the rest: launch, device, optimizer, metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """The stage with the lower ceiling. Rates in samples a second."""
+
+    stage: Literal["input", "compute"]
+    loader_rate: float
+    compute_rate: float
+    rate: float
+    bound: float  # the step rate could rise by this factor if the stage cost nothing
+
+
+def phases(bursts: Collection[Burst]) -> Phases:
+    """Shares as sums over sums, so that long bursts weigh more."""
+    wall_s = sum(burst.wall_s for burst in bursts)
+    input_wait = sum(burst.wait_s for burst in bursts) / wall_s
+    copy = sum(burst.copy_s for burst in bursts) / wall_s
+    return Phases(input_wait=input_wait, copy=copy, compute=1 - input_wait - copy)
+
+
+def bottleneck(rate: float, loader_rate: float, compute_rate: float) -> Bottleneck:
+    """The stage that holds a rate back.
+
+    Without that stage the rate is the other ceiling, whether the stages overlap (the rate is the lower ceiling) or
+    take turns (their times add), so one formula serves loader workers and none. A bound below 1 is noise and reads 1.
+    """
+    stage: Literal["input", "compute"] = "input" if loader_rate < compute_rate else "compute"
+    other = max(loader_rate, compute_rate)
+    return Bottleneck(
+        stage=stage, loader_rate=loader_rate, compute_rate=compute_rate, rate=rate, bound=max(1.0, other / rate)
+    )

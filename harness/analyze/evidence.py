@@ -1,0 +1,93 @@
+"""Evidence: the records of one comparison, picked from a run and set beside what its switches promise."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.analyze.promise import Promise, numerics, proved
+from harness.analyze.quality import Quality, judge_losses, judge_score, worst
+from harness.core.cell import Cell, Comparison
+from harness.core.measurement import Burst, Lost, Ready, Record
+from harness.core.optimization import Numerics, Timing
+from harness.core.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """All records of one cell in a comparison, over every restart and life."""
+
+    cell: Cell
+    proved: frozenset[str]  # the effective settings that its switches promise
+    bursts: tuple[Burst, ...]
+    readies: tuple[Ready, ...]  # by restart and life
+    lost: tuple[Lost, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A comparison's two sides."""
+
+    comparison: Comparison
+    position: int  # of the treatment in its block
+    numerics: Numerics
+    treatment: Side
+    reference: Side
+
+    @property
+    def bursts(self) -> tuple[Burst, ...]:
+        """The bursts of both sides."""
+        return self.reference.bursts + self.treatment.bursts
+
+    @property
+    def quality(self) -> Quality | None:
+        """The worst judgement over all lives in which both arms started; None before there is one."""
+        references = {(ready.arm.restart, ready.arm.life): ready for ready in self.reference.readies}
+        found = []
+        for ours in self.treatment.readies:
+            theirs = references.get((ours.arm.restart, ours.arm.life))
+            if theirs is not None:
+                found.append(judge_losses(ours, theirs, self.numerics))
+            if theirs is not None and self.comparison.timing is Timing.EVALUATION:
+                found.append(judge_score(ours, theirs, self.numerics))
+        return worst(found)
+
+
+def gather(plan: Plan, records: Iterable[Record], known: Mapping[str, Promise]) -> Iterator[Evidence]:
+    """The evidence of every comparison, in the plan's order; empty sides where nothing was measured yet."""
+    by_block: Mapping[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_block[record.arm.block].append(record)
+    for block in plan.blocks:
+        reference = _side(block.reference, 0, by_block[block.identity], block.timing, known)
+        for position, comparison in enumerate(block.comparisons, 1):
+            yield Evidence(
+                comparison=comparison,
+                position=position,
+                numerics=numerics(comparison, known),
+                treatment=_side(comparison.treatment, position, by_block[block.identity], block.timing, known),
+                reference=reference,
+            )
+
+
+def merged(sides: Iterable[Side]) -> Side:
+    """One cell's sides as one; comparisons of a block share their reference's side, which counts once."""
+    sides = tuple({id(side): side for side in sides}.values())  # records hold mappings, so sides have no hash
+    return Side(
+        cell=sides[0].cell,
+        proved=sides[0].proved,
+        bursts=tuple(burst for side in sides for burst in side.bursts),
+        readies=tuple(ready for side in sides for ready in side.readies),
+        lost=tuple(lost for side in sides for lost in side.lost),
+    )
+
+
+def _side(cell: Cell, position: int, records: Iterable[Record], timing: Timing, known: Mapping[str, Promise]) -> Side:
+    own = [record for record in records if record.arm.position == position]
+    readies = (one for one in own if isinstance(one, Ready))
+    return Side(
+        cell=cell,
+        proved=proved(cell, known),
+        bursts=tuple(one for one in own if isinstance(one, Burst) and one.timing is timing),
+        readies=tuple(sorted(readies, key=lambda ready: (ready.arm.restart, ready.arm.life))),
+        lost=tuple(one for one in own if isinstance(one, Lost)),
+    )

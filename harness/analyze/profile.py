@@ -1,0 +1,75 @@
+"""Profiles: what one arm showed besides its ratio: rates, phases, memory, start-up and facts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import harmonic_mean
+
+from harness.analyze.bottleneck import Bottleneck, Phases, bottleneck, phases
+from harness.analyze.evidence import Side
+from harness.core.cell import Cell
+from harness.core.measurement import Burst
+from harness.core.optimization import Timing
+from harness.core.recipe import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One cell over all its restarts. Rates in samples a second, over sums of time."""
+
+    cell: Cell
+    rate: float
+    phases: Phases
+    device_busy: float | None  # share of wall time, where events can tell
+    loader_rate: float | None
+    compute_rate: float | None
+    bottleneck: Bottleneck | None  # of training; None where a ceiling is missing or evaluation is timed
+    host_bytes: int  # peak
+    device_bytes: int | None
+    first_step_s: float  # of the slowest restart, since a warm compilation cache hides the cost
+    steady: bool
+    facts: Mapping[str, Value]
+
+
+def profile(side: Side) -> Profile | None:
+    """The profile of one side of a comparison, or None before it gave a burst."""
+    bursts, readies = side.bursts, side.readies
+    if not bursts or not readies:
+        return None
+    rate = sum(burst.samples for burst in bursts) / sum(burst.wall_s for burst in bursts)
+    loader_rate = _mean_rate(ready.loader_rate for ready in readies)
+    compute_rate = _mean_rate(ready.compute_rate for ready in readies)
+    trains = bursts[0].timing in {Timing.STEP, Timing.EPOCH}
+    return Profile(
+        cell=side.cell,
+        rate=rate,
+        phases=phases(bursts),
+        device_busy=_device_busy(bursts),
+        loader_rate=loader_rate,
+        compute_rate=compute_rate,
+        bottleneck=bottleneck(rate, loader_rate, compute_rate) if trains and loader_rate and compute_rate else None,
+        host_bytes=max(burst.host_bytes for burst in bursts),
+        device_bytes=max((burst.device_bytes for burst in bursts if burst.device_bytes is not None), default=None),
+        first_step_s=max(ready.first_step_s for ready in readies),
+        steady=all(ready.steady for ready in readies),
+        facts=_facts(side),
+    )
+
+
+def _mean_rate(rates: Iterable[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    return harmonic_mean(known) if known else None  # as if all samples went through one after the other
+
+
+def _device_busy(bursts: Iterable[Burst]) -> float | None:
+    known = [(burst.device_s, burst.wall_s) for burst in bursts if burst.device_s is not None]
+    return sum(device_s for device_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
+
+
+def _facts(side: Side) -> dict[str, Value]:
+    """Proved settings and whatever is told in words; a later restart has the last word."""
+    return {
+        name: value
+        for ready in side.readies
+        for name, value in sorted(ready.effective.items())
+        if name in side.proved or isinstance(value, str)
+    }

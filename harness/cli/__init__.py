@@ -1,0 +1,195 @@
+"""The command line: its verbs are the stages of the data flow, each importing its half of the house when it runs."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from harness.core.mistake import Mistake
+
+app = typer.Typer(
+    name="speedmatrix",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Measures which training optimizations pay on this machine, by how much, and why.",
+    epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
+)
+
+Workloads = Annotated[list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of your own that defines WORKLOAD.")]
+Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
+Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
+Only = Annotated[
+    list[str] | None, typer.Option(help="Only this optimization (NAME or NAME=LEVEL); may be repeated.")
+]
+Stack = Annotated[str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.")]
+Reference = Annotated[str, typer.Option(help="What everything is compared with: plain, as_found, or a stack (A+B=2).")]
+Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only the compute, of each cell.")]
+Protocol = Annotated[str, typer.Option(help="brief (a first look) or standard.")]
+Restarts = Annotated[int | None, typer.Option(min=2, help="Fresh processes of both arms behind every interval.")]
+Rounds = Annotated[int | None, typer.Option(min=1, help="Brackets of each treatment in one restart.")]
+Seed = Annotated[int, typer.Option(help="Decides the order of bursts and the models' first weights.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Results = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
+Data = Annotated[Path | None, typer.Option(help="Folder for generated data; else $SPEEDMATRIX_DATA or the cache.")]
+Budget = Annotated[str, typer.Option(help="Time for the whole command (90s, 20m, 2h), or none.")]
+
+
+def _flag_epilog(*lines: str) -> str:
+    return "Examples:\n\n" + "\n\n".join(f"  [bold]speedmatrix {line}[/bold]" for line in lines)
+
+
+@app.command("list", epilog=_flag_epilog("list", "list --json", "list --workload mine.py"))
+def list_(json: Json = False, workload: Own = None) -> None:
+    """Shows the workloads, optimizations, claims and designs there are."""
+    from harness.cli.listing import show_list
+
+    show_list(workload, as_json=json)
+
+
+@app.command(epilog=_flag_epilog("explain leak:batched_fetch+workers=2", "explain speaker:as_found", "explain workers"))
+def explain(
+    what: Annotated[str, typer.Argument(help="A cell, WORKLOAD[@SIZE][:NAME+NAME=LEVEL], or an optimization.")],
+    reference: Reference = "plain",
+    device: Device = "auto",
+    workload: Own = None,
+) -> None:
+    """Shows what a cell changes, the values bound in its step and the step's source; or an optimization's page."""
+    from harness.cli.explaining import show_explanation
+
+    show_explanation(what, reference, device, workload)
+
+
+@app.command(epilog=_flag_epilog("doctor"))
+def doctor(results: Results = Path("results"), data: Data = None) -> None:
+    """Tells whether this machine is fit to measure, and what to put right."""
+    from harness.cli.doctoring import show_health
+
+    raise typer.Exit(show_health(results, data))
+
+
+@app.command(epilog=_flag_epilog("plan", "plan leak --design levels", "plan leak speaker --only workers=2 --json"))
+def plan(
+    workloads: Workloads = None,
+    size: Size = None,
+    batch: Batch = None,
+    design: Design = "alone",
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "plain",
+    probe: Probe = None,
+    protocol: Protocol = "brief",
+    restarts: Restarts = None,
+    rounds: Rounds = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    json: Json = False,
+) -> None:
+    """Shows what a run would measure, in which order, and what it would leave out and why."""
+    from harness.cli.planning import Wish, show_plan
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
+        reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
+        device=device, own=workload,
+    )  # fmt: skip
+    show_plan(wish, as_json=json)
+
+
+@app.command(
+    epilog=_flag_epilog(
+        "run",
+        "run leak --only batched_fetch --only hdf5_chunk_cache --batch 5632 --probe loader --reference as_found",
+        "run speaker --stack seek_read+workers=1 --protocol standard --budget none",
+        "run leak --design against_itself",
+    )
+)
+def run(
+    workloads: Workloads = None,
+    size: Size = None,
+    batch: Batch = None,
+    design: Design = "alone",
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "plain",
+    probe: Probe = None,
+    protocol: Protocol = "brief",
+    restarts: Restarts = None,
+    rounds: Rounds = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "4m40s",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
+    ] = False,
+) -> None:
+    """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
+    from harness.cli.measuring import Place, measure
+    from harness.cli.planning import Wish
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
+        reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
+        device=device, own=workload,
+    )  # fmt: skip
+    raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
+
+
+@app.command(epilog=_flag_epilog("rehearse", "rehearse leak --effect workers=1.8", "rehearse --cells 200"))
+def rehearse(
+    workloads: Workloads = None,
+    design: Design = "alone",
+    protocol: Protocol = "brief",
+    seed: Seed = 0,
+    workload: Own = None,
+    effect: Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")
+    ] = None,
+) -> None:
+    """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
+    from harness.cli.planning import Wish
+    from harness.cli.rehearsing import show_rehearsal
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size="quick", batch=None, design=design, only=(), stack=None,
+        reference="plain", probe=None, protocol=protocol, restarts=None, rounds=None, seed=seed,
+        device="cpu", own=workload,
+    )  # fmt: skip
+    show_rehearsal(wish, tuple(effect or ()), results)
+
+
+@app.command(
+    epilog=_flag_epilog("report", "report results/…/… --format markdown", "report --format json --output matrix.json")
+)
+def report(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
+    format: Annotated[str, typer.Option(help="terminal, markdown or json.")] = "terminal",  # noqa: A002
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Shows the matrix of a run; needs no torch."""
+    from harness.cli.reporting import show_report
+
+    show_report(run, format, output, results)
+
+
+def main() -> None:
+    """Runs a command; a user's mistake ends in one sentence and status 2, Ctrl-C in status 130."""
+    try:
+        app()
+    except Mistake as mistake:
+        sys.stderr.write(f"{mistake}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
+        sys.exit(130)

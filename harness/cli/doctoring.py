@@ -1,0 +1,120 @@
+"""`doctor`: is this machine fit to measure?"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from harness.measure.surroundings import (
+    PACKAGES,
+    cgroup_cpu_quota,
+    cpu_name,
+    governor,
+    memory_limit_bytes,
+    package_version,
+    processes_on_gpu,
+    read_gpu,
+    usable_cores,
+)
+from harness.run.prepare import data_root
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact about the machine: `good`, `note` or `bad`, and what to do about it."""
+
+    grade: str
+    what: str
+    found: str
+    advice: str = ""
+
+
+def show_health(results: Path, data: Path | None) -> int:
+    """Prints the findings; gives 1 when one of them forbids measuring, else 0."""
+    findings = list(examine(results, data))
+    table = Table("", "what", "found", "what to do", title="Is this machine fit to measure?", title_justify="left")
+    for finding in findings:
+        table.add_row(finding.grade, finding.what, finding.found, finding.advice)
+    Console(highlight=False).print(table)
+    return int(any(finding.grade == "bad" for finding in findings))
+
+
+def examine(results: Path, data: Path | None) -> Iterator[Finding]:
+    """All findings, hardware first."""
+    yield from _processor()
+    yield from _memory()
+    yield from _gpu()
+    yield _disk("room for data", data_root(data), 2 * GIB)
+    yield _disk("room for results", results, GIB // 10)
+    yield _shared_memory()
+    yield from _software()
+
+
+def _processor() -> Iterator[Finding]:
+    cores, quota = usable_cores(), cgroup_cpu_quota()
+    yield Finding("good" if cores > 1 else "note", "processor", f"{cpu_name()}, {cores} usable cores",
+                  "" if cores > 1 else "loader workers will share the trainer's core")  # fmt: skip
+    yield Finding("good", "cgroup limit", f"{quota:g} cores" if quota else "none")
+    speed = governor()
+    fixed = speed in (None, "performance")
+    yield Finding("good" if fixed else "note", "frequency governor", speed or "not shown by the kernel",
+                  "" if fixed else "set it to performance: clocks that follow the load widen intervals")  # fmt: skip
+    load = os.getloadavg()[0] / cores
+    busy = load > 0.5
+    yield Finding("note" if busy else "good", "load", f"{load:.2f} a core over the last minute",
+                  "stop other work: it widens every interval" if busy else "")  # fmt: skip
+
+
+def _memory() -> Iterator[Finding]:
+    limit, free = memory_limit_bytes(), psutil.virtual_memory().available
+    tight = free < 4 * GIB
+    yield Finding("note" if tight else "good", "memory", f"{limit / GIB:.1f} GiB, {free / GIB:.1f} GiB free",
+                  "choose --size smoke, or free some" if tight else "")  # fmt: skip
+
+
+def _gpu() -> Iterator[Finding]:
+    gpu = read_gpu()
+    if not gpu:
+        yield Finding("note", "GPU", "none answers", "the CPU is measured; cells that need CUDA say so")
+        return
+    others = processes_on_gpu()
+    yield Finding("good", "GPU", f"{gpu['name']}, driver {gpu['driver']}")
+    yield Finding("note" if others else "good", "processes on the GPU", str(others),
+                  "end them: two programs on one GPU measure each other" if others else "")  # fmt: skip
+
+
+def _disk(what: str, folder: Path, least: int) -> Finding:
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("bad", what, f"{existing} is not writable", "choose another folder")
+    free = shutil.disk_usage(existing).free
+    enough = free > least
+    return Finding("good" if enough else "bad", what, f"{free / GIB:.1f} GiB free",
+                   "" if enough else f"needs {least / GIB:.1f} GiB")  # fmt: skip
+
+
+def _shared_memory() -> Finding:
+    path = Path("/dev/shm")  # noqa: S108  where loader workers hand over their batches
+    if not path.is_dir():
+        return Finding("note", "shared memory", "/dev/shm does not exist", "loader workers may not start")
+    free = shutil.disk_usage(path).free
+    enough = free > GIB // 4
+    return Finding("good" if enough else "bad", "shared memory", f"{free / GIB:.1f} GiB free",
+                   "" if enough else "loader workers need it: in a container, start it with --shm-size=2g")  # fmt: skip
+
+
+def _software() -> Iterator[Finding]:
+    for name in PACKAGES:
+        version = package_version(name)
+        yield Finding("good" if version else "note", name, version or "not installed",
+                      "" if version else "workloads that need it are skipped with words")  # fmt: skip
+    compiler = shutil.which("g++")
+    yield Finding("good" if compiler else "note", "C++ compiler", "g++" if compiler else "none",
+                  "" if compiler else "torch.compile needs one on a CPU")  # fmt: skip

@@ -1,0 +1,174 @@
+"""`run`: measures a plan, shows how it goes, and prints the matrix."""
+
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+
+import psutil
+from rich.console import Console
+
+from harness import __version__
+from harness.cli.planning import Prepared, Wish, prepared
+from harness.cli.progress import Progress, preparing
+from harness.cli.reporting import matrix_of, print_matrix
+from harness.core.compose import compose, expected
+from harness.core.mistake import Mistake
+from harness.core.plan import Block
+from harness.core.recipe import Value
+from harness.run.arm import ProcessArm
+from harness.run.campaign import Campaign
+from harness.run.job import Job
+from harness.run.lock import measuring_alone
+from harness.run.prepare import data_root, ensure_data
+from harness.run.sentinel import Sentinel
+from harness.store import Journal, Run, create, latest, read_records
+
+REPORT_S = 5.0  # kept back from the budget for the report and for what is in flight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where results and data go, and how long it may take."""
+
+    results: Path
+    data: Path | None
+    budget: str
+    fresh: bool
+
+
+def measure(wish: Wish, place: Place) -> int:
+    """Measures what is left of the wish's plan; gives the exit status: 0, or 1 when nothing could be measured."""
+    began_s = monotonic() - _age_s()
+    budget_s = seconds_of(place.budget)
+    ready = prepared(wish)
+    console = Console()
+    with measuring_alone(), _stopping_on_terminate():
+        data = _prepare_data(ready, place, console)
+        folder = _folder(ready, place, console)
+        _campaign(ready, folder, data, began_s + budget_s - REPORT_S if budget_s else None)
+    matrix = matrix_of(folder)
+    print_matrix(matrix, folder)
+    return 0 if any(row.estimate for row in matrix.rows) else 1
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds from `90s`, `4m40s` or `2h`; None for `none`; raises Mistake for anything else."""
+    if text == "none":
+        return None
+    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    if not text or not match:
+        raise Mistake(f"'{text}' is not a time; write 90s, 4m40s, 2h or none.")
+    hours, minutes, seconds = (int(group or 0) for group in match.groups())
+    return 3600.0 * hours + 60.0 * minutes + seconds
+
+
+def _age_s() -> float:
+    """Seconds since this process began, imports included, so that a budget holds for the whole command."""
+    return max(0.0, datetime.now(UTC).timestamp() - psutil.Process().create_time())
+
+
+def _prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[str, str], Path]:
+    root = data_root(place.data)
+    folders = {}
+    for cell in dict.fromkeys(block.reference for block in ready.plan.blocks):
+        key = (cell.workload, cell.size)
+        if key not in folders:
+            with preparing(f"{cell.workload}: writing its files", console) as show:
+                folders[key] = ensure_data(root, ready.catalogue.workload(cell.workload), cell.size, show)
+    return folders
+
+
+def _folder(ready: Prepared, place: Place, console: Console) -> Path:
+    run = Run(
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        command=shlex.join(["speedmatrix", *sys.argv[1:]]),
+        rehearsed=False,
+        environment=ready.environment,
+        plan=ready.plan,
+    )
+    found = None if place.fresh else latest(place.results, run.digest)
+    if found and _unfinished(ready, found):
+        console.print(f"Continuing the run in {found}", highlight=False)
+        return found
+    folder = create(place.results, run)
+    console.print(f"Measuring into {folder}", highlight=False)
+    return folder
+
+
+def _unfinished(ready: Prepared, folder: Path) -> bool:
+    return bool(_bare_campaign(ready, folder).unfinished())
+
+
+def _bare_campaign(ready: Prepared, folder: Path) -> Campaign:
+    return Campaign(
+        plan=ready.plan,
+        records=read_records(folder),
+        start=lambda *_: _refuse(),
+        append=lambda _: None,
+        watcher=Progress(ready.plan, Console(quiet=True)),
+        clock=monotonic,
+    )
+
+
+def _refuse() -> ProcessArm:
+    raise RuntimeError("only asked for what is left")
+
+
+def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], deadline_s: float | None) -> None:
+    sentinel, journal = Sentinel(), Journal(folder)
+    campaign = _bare_campaign(ready, folder)
+    campaign.append, campaign.deadline_s = journal.append, deadline_s
+    campaign.start = lambda block, restart, position: ProcessArm(
+        job_of(ready, data, block, restart, position), sentinel
+    )
+    try:
+        with Progress(ready.plan, Console(), campaign.records) as progress:
+            campaign.watcher = progress
+            campaign.run()
+    finally:
+        sentinel.close()
+        journal.close()
+
+
+def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, restart: int, position: int) -> Job:
+    """The job of one arm of a block."""
+    cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    workload, known = ready.catalogue.workload(cell.workload), ready.catalogue.optimizations
+    proof: dict[str, Value] = {}
+    for switch in cell.switches:
+        proof |= expected(known[switch.name], switch.level)
+    return Job(
+        cell=cell,
+        recipe=compose(workload, cell.switches, known),
+        proof=proof,
+        timing=block.timing,
+        protocol=ready.plan.protocol,
+        data=str(data[cell.workload, cell.size]),
+        device=ready.environment.device,
+        seed=ready.plan.seed + restart,
+        is_reference=position == 0,
+        workload_path=workload.path,
+    )
+
+
+@contextmanager
+def _stopping_on_terminate() -> Iterator[None]:
+    """Treats SIGTERM, as a scheduler sends it, like Ctrl-C."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

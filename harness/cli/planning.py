@@ -1,0 +1,172 @@
+"""`plan`: from what the user wishes to a plan for this machine."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from harness import __version__
+from harness.catalogue import Catalogue, read_catalogue
+from harness.core.cell import Cell, CellRequest, parse_switch
+from harness.core.compose import Conflict, compose
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
+from harness.core.plain import encode
+from harness.core.plan import Hole, Plan
+from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.workload import Workload
+from harness.measure.surroundings import read_environment
+from harness.plan.designs import DESIGNS, Entry, Scope, compare, single
+from harness.plan.schedule import blocks
+
+PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user asked for on the command line."""
+
+    workloads: tuple[str, ...]
+    size: str | None
+    batch: int | None
+    design: str
+    only: tuple[str, ...]
+    stack: str | None
+    reference: str
+    probe: str | None
+    protocol: str
+    restarts: int | None
+    rounds: int | None
+    seed: int
+    device: str
+    own: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A wish understood: the plan and what it was made from."""
+
+    catalogue: Catalogue
+    environment: Environment
+    plan: Plan
+
+
+def prepared(wish: Wish) -> Prepared:
+    """The plan of a wish on this machine; raises Mistake for whatever cannot be."""
+    catalogue = read_catalogue(wish.own)
+    environment = read_environment(wish.device)
+    protocol = _protocol(wish)
+    entries = [entry for scope in _scopes(wish, catalogue, environment, protocol) for entry in _entries(wish, scope)]
+    comparisons = [entry for entry in entries if not isinstance(entry, Hole)]
+    if not comparisons:
+        reasons = "; ".join(f"{hole.subject}: {hole.reason}" for hole in entries if isinstance(hole, Hole))
+        raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
+    plan = Plan(
+        design=wish.design,
+        seed=wish.seed,
+        protocol=protocol,
+        blocks=blocks(comparisons, protocol.treatments),
+        holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
+    )
+    return Prepared(catalogue=catalogue, environment=environment, plan=plan)
+
+
+def _protocol(wish: Wish) -> Protocol:
+    if wish.protocol not in PROTOCOLS:
+        raise Mistake(f"There is no protocol '{wish.protocol}'; choose one of {', '.join(PROTOCOLS)}.")
+    chosen = PROTOCOLS[wish.protocol]
+    return replace(chosen, restarts=wish.restarts or chosen.restarts, rounds=wish.rounds or chosen.rounds)
+
+
+def _scopes(wish: Wish, catalogue: Catalogue, environment: Environment, protocol: Protocol) -> Iterator[Scope]:
+    if wish.probe is not None and wish.probe not in PROBES:
+        raise Mistake(f"There is no probe '{wish.probe}'; choose one of {', '.join(PROBES)}.")
+    chosen = wish.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
+    for name in chosen:
+        workload = catalogue.workload(name)
+        yield Scope(
+            workload=workload,
+            reference=_reference(wish, catalogue, workload, environment),
+            optimizations=catalogue.of(workload),
+            known=catalogue.optimizations,
+            as_found=catalogue.as_found(workload, environment),
+            environment=environment,
+            protocol=protocol,
+            probe=PROBES[wish.probe] if wish.probe else None,
+        )
+
+
+def _reference(wish: Wish, catalogue: Catalogue, workload: Workload, environment: Environment) -> Cell:
+    names = () if wish.reference == "plain" else tuple(wish.reference.split("+"))
+    size = wish.size or ("standard" if environment.device == "cuda" else "quick")
+    request = CellRequest(workload=workload.name, size=wish.size, batch=wish.batch, names=names)
+    cell = catalogue.cell(request, size, environment)
+    try:
+        compose(workload, cell.switches, catalogue.optimizations)
+    except Conflict as conflict:
+        raise Mistake(f"The reference {cell} is impossible: {conflict}.") from conflict
+    return cell
+
+
+def _entries(wish: Wish, scope: Scope) -> Iterator[Entry]:
+    if wish.design not in DESIGNS:
+        raise Mistake(f"There is no design '{wish.design}'; choose one of {', '.join(DESIGNS)}.")
+    if wish.stack:
+        yield _stack(wish.stack, scope)
+    if wish.only:
+        yield from (_only(name, scope) for name in wish.only)
+    if not wish.stack and not wish.only:
+        yield from DESIGNS[wish.design](scope)
+
+
+def _only(name: str, scope: Scope) -> Entry:
+    switch = parse_switch(name)
+    if switch.name not in scope.known:
+        raise Mistake(f"There is no optimization '{switch.name}'; ./speedmatrix list shows them all.")
+    optimization = scope.known[switch.name]
+    level = switch.level if switch.level is not None else optimization.usual_level(scope.environment)
+    # Whoever names an optimization has accepted that it starts slowly.
+    return single(replace(scope, protocol=PROTOCOLS["standard"]), optimization, level)
+
+
+def _stack(text: str, scope: Scope) -> Entry:
+    switches = tuple(sorted(parse_switch(name) for name in text.split("+")))
+    for switch in switches:
+        if switch.name not in scope.known:
+            raise Mistake(f"There is no optimization '{switch.name}'; ./speedmatrix list shows them all.")
+    entry = compare(scope, text, switches)
+    if isinstance(entry, Hole):
+        raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
+    return entry
+
+
+def show_plan(wish: Wish, *, as_json: bool) -> None:
+    """Prints the plan of a wish."""
+    ready = prepared(wish)
+    console = Console()
+    if as_json:
+        console.print_json(json.dumps({"version": __version__, "plan": encode(ready.plan)}))
+        return
+    table = Table("block", "workload", "timed on", "reference", "against it, in turns", title="What would be measured")
+    for block in ready.plan.blocks:
+        subjects = ", ".join(comparison.subject for comparison in block.comparisons)
+        stack = "+".join(map(str, block.reference.switches)) or "plain"
+        table.add_row(block.identity, block.reference.workload, block.timing, stack, subjects)
+    console.print(table)
+    for hole in ready.plan.holes:
+        console.print(f"[dim]{hole.workload}: {hole.subject} — {hole.reason}[/dim]", highlight=False)
+    protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
+    console.print(
+        f"{count} comparisons, each in {protocol.restarts} restarts of {protocol.rounds} rounds: "
+        f"about {_minutes(ready.plan):.0f} minutes; [bold]run[/bold] with the same words measures them.",
+        highlight=False,
+    )
+
+
+def _minutes(plan: Plan) -> float:
+    arms = sum(len(block.comparisons) + 1 for block in plan.blocks)
+    return arms * plan.protocol.restarts * (6.0 + 1.5 * plan.protocol.burst_s * plan.protocol.rounds) / 60

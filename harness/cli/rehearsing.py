@@ -1,0 +1,90 @@
+"""`rehearse`: the whole pipeline on invented times, and whether it recovers the effects that were put in."""
+
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+from rich.table import Table
+
+from harness import __version__
+from harness.analyze.matrix import Matrix
+from harness.cli.planning import Prepared, Wish, prepared
+from harness.cli.progress import Progress
+from harness.cli.reporting import matrix_of, print_matrix
+from harness.core.mistake import Mistake
+from harness.core.plan import Block
+from harness.run.campaign import Campaign
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.store import Journal, Run, create
+
+
+def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -> None:
+    """Rehearses a wish and prints the matrix beside the truth."""
+    known = Effects(dict(_effect(text) for text in effects))
+    ready = prepared(wish)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = rehearse(ready, known, results or Path(scratch))
+        matrix = matrix_of(folder)
+        print_matrix(matrix, folder)
+    _print_truth(matrix, known)
+
+
+def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
+    """Runs a plan on invented times; gives the folder of the run."""
+    environment = replace(ready.environment, device="cpu", accelerator="rehearsal")
+    run = Run(
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        command="speedmatrix rehearse",
+        rehearsed=True,
+        environment=environment,
+        plan=ready.plan,
+    )
+    folder = create(results, run)
+    clock, random, journal = VirtualClock(), Random(ready.plan.seed), Journal(folder)
+
+    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        return RehearsedArm(
+            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+        )
+
+    Campaign(
+        plan=ready.plan,
+        records=[],
+        start=start,
+        append=journal.append,
+        watcher=Progress(ready.plan, Console(quiet=True)),
+        clock=clock,
+    ).run()
+    journal.close()
+    return folder
+
+
+def _effect(text: str) -> tuple[str, float]:
+    name, _, times = text.partition("=")
+    try:
+        return name, float(times)
+    except ValueError:
+        raise Mistake(f"'{text}' is not an effect; write NAME=TIMES, for example workers=1.8.") from None
+
+
+def _print_truth(matrix: Matrix, effects: Effects) -> None:
+    table = Table("cell", "true ratio", "interval", "covered", title="Were the known effects recovered?")
+    covered = 0
+    for row in matrix.rows:
+        if row.estimate is None:
+            continue
+        truth = effects.speedup(row.comparison.treatment, row.comparison.reference)
+        inside = row.estimate.low <= truth <= row.estimate.high
+        covered += inside
+        interval = f"[{row.estimate.low:.3f}, {row.estimate.high:.3f}]"
+        table.add_row(
+            f"{row.comparison.treatment.workload}: {row.subject}", f"{truth:.3f}", interval, "yes" if inside else "no"
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"{covered} of {matrix.looked_at} intervals cover the truth; 95 % should.")

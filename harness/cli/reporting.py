@@ -1,0 +1,68 @@
+"""`report`: the matrix of a run, from its folder alone."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.analyze.matrix import Matrix, build_matrix
+from harness.analyze.promise import promises
+from harness.catalogue import read_catalogue
+from harness.core.mistake import Mistake
+from harness.report.machine_readable import to_json
+from harness.report.markdown import to_markdown
+from harness.report.terminal import render, to_terminal
+from harness.store import read_records, read_run
+
+
+def newest(results: Path) -> Path:
+    """The newest run below a folder; raises Mistake when there is none."""
+    found = sorted(results.glob("*/*/run.json"), key=lambda path: path.parent.name)
+    if not found:
+        raise Mistake(f"There is no run in {results}; ./speedmatrix run measures one.")
+    return found[-1].parent
+
+
+def matrix_of(folder: Path) -> Matrix:
+    """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
+    run = read_run(folder)
+    known = promises(read_catalogue().optimizations.values())
+    return build_matrix(run.plan, read_records(folder), run.environment, known)
+
+
+def print_matrix(matrix: Matrix, folder: Path) -> None:
+    """The matrix on the terminal, and where to look next."""
+    console = Console()
+    for part in render(matrix, console.width):
+        console.print(part)
+    console.print(
+        f"\nKept in {folder}. Next: ./speedmatrix report {folder} --format markdown, or ./speedmatrix explain "
+        "WORKLOAD:OPTIMIZATION for what a row changes.",
+        highlight=False,
+    )
+
+
+def rendered(folder: Path, form: str) -> str:
+    """A run's matrix as text; raises Mistake for an unknown form."""
+    matrix = matrix_of(folder)
+    if form == "terminal":
+        console = Console()
+        return to_terminal(matrix, width=console.width, colour=console.is_terminal)
+    if form == "markdown":
+        return to_markdown(matrix, read_run(folder).command)
+    if form == "json":
+        return to_json(matrix) + "\n"
+    raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
+
+
+def show_report(run: Path | None, form: str, output: Path | None, results: Path) -> None:
+    """Shows or writes the matrix of a run in the form asked for."""
+    folder = run or newest(results)
+    text = rendered(folder, form)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Mistake(f"Cannot write {output} ({error.strerror}); choose another path for --output.") from error

@@ -1,0 +1,105 @@
+"""Plain data: frozen dataclasses to JSON-ready mappings and back, every field checked on the way in."""
+
+import math
+import types
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Kind = TypeVar("Kind")
+
+
+class Malformed(ValueError):
+    """Data that does not have the promised form; the message names the place."""
+
+
+def encode(value: object) -> Any:
+    """JSON-ready data; numbers that JSON does not know (nan, inf) become strings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {str(name): encode(one) for name, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if isinstance(value, StrEnum) else value
+
+
+def decode(kind: type[Kind], data: object, where: str = "record") -> Kind:
+    """A value of that kind from JSON data; raises Malformed when a field is missing or of another kind."""
+    decoded: Kind = _decode(kind, data, where)
+    return decoded
+
+
+def _decode(kind: Any, data: object, where: str) -> Any:  # noqa: PLR0911  one line for each kind of type
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _decode_union(get_args(kind), data, where)
+    if origin is tuple:
+        return _decode_tuple(get_args(kind), _list(data, where), where)
+    if origin is dict:
+        return {name: _decode(get_args(kind)[1], one, f"{where}.{name}") for name, one in _mapping(data, where).items()}
+    if origin is Literal:
+        return _member(data, get_args(kind), where)
+    if is_dataclass(kind):
+        return _decode_dataclass(kind, _mapping(data, where), where)
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return kind(_member(data, tuple(one.value for one in kind), where))
+    return _decode_scalar(kind, data, where)
+
+
+def _decode_tuple(kinds: tuple[Any, ...], data: list[object], where: str) -> tuple[Any, ...]:
+    if kinds[-1] is Ellipsis:
+        kinds = (kinds[0],) * len(data)
+    if len(kinds) != len(data):
+        raise Malformed(f"{where} must have {len(kinds)} entries")
+    return tuple(_decode(kind, one, f"{where}[{n}]") for n, (kind, one) in enumerate(zip(kinds, data, strict=True)))
+
+
+def _decode_dataclass(kind: Any, data: dict[str, object], where: str) -> Any:
+    hints = get_type_hints(kind)
+    names = {field.name for field in fields(kind)}
+    if set(data) != names:
+        wrong = min(set(data) ^ names)
+        raise Malformed(f"{where}.{wrong} is {'missing' if wrong in names else 'unknown'}")
+    return kind(**{name: _decode(hints[name], data[name], f"{where}.{name}") for name in names})
+
+
+def _decode_union(kinds: tuple[Any, ...], data: object, where: str) -> Any:
+    for kind in kinds:
+        try:
+            return _decode(kind, data, where)
+        except Malformed:
+            continue
+    raise Malformed(f"{where} is of none of the kinds it may have")
+
+
+def _decode_scalar(kind: Any, data: object, where: str) -> Any:
+    if kind is float and data in ("nan", "inf", "-inf"):
+        return float(str(data))
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if kind is types.NoneType and data is None:
+        return None
+    if type(data) is kind:
+        return data
+    raise Malformed(f"{where} must be {getattr(kind, '__name__', kind)}")
+
+
+def _member(data: object, allowed: tuple[Any, ...], where: str) -> Any:
+    if data not in allowed:
+        raise Malformed(f"{where} must be one of {', '.join(map(str, allowed))}")
+    return data
+
+
+def _list(data: object, where: str) -> list[object]:
+    if not isinstance(data, list):
+        raise Malformed(f"{where} must be a list")
+    return data
+
+
+def _mapping(data: object, where: str) -> dict[str, object]:
+    if not isinstance(data, dict):
+        raise Malformed(f"{where} must be an object")
+    return data

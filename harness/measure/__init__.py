@@ -1,0 +1,1 @@
+"""What happens inside an arm: the only part of the harness that imports torch."""

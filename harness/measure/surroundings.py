@@ -1,0 +1,121 @@
+"""The surroundings: reads the machine and its software into an Environment, without importing torch."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+
+PACKAGES = ("torch", "torchvision", "torchaudio", "numpy", "h5py", "soundfile", "triton")
+
+
+def read_environment(device: str = "auto") -> Environment:
+    """The facts of this machine; `auto` takes a GPU where there is one, `cuda` raises Mistake where there is none."""
+    gpu = read_gpu() if device in {"auto", "cuda"} else {}
+    if device == "cuda" and not gpu:
+        raise Mistake("No CUDA device answers on this machine; leave out --device cuda, or check nvidia-smi.")
+    return Environment(
+        device="cuda" if gpu else "cpu",
+        accelerator=gpu.get("name"),
+        accelerator_memory_bytes=int(gpu["memory"]) if gpu else None,
+        capability=gpu.get("capability"),
+        driver=gpu.get("driver"),
+        cpu=cpu_name(),
+        cores=usable_cores(),
+        memory_bytes=memory_limit_bytes(),
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        compiler="g++" if shutil.which("g++") else None,
+        packages=tuple((name, version) for name in PACKAGES if (version := package_version(name))),
+    )
+
+
+def package_version(name: str) -> str | None:
+    """The installed version, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def usable_cores() -> int:
+    """Cores that this process may really use: affinity, and the quota of its control group, rounded down."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cgroup_cpu_quota()
+    return max(1, min(cores, int(quota))) if quota else cores
+
+
+def cgroup_cpu_quota() -> float | None:
+    """Cores that the control group allows, or None where it sets no limit."""
+    path = Path("/sys/fs/cgroup/cpu.max")
+    if not path.is_file():
+        return None
+    quota, _, period = path.read_text().partition(" ")
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def memory_limit_bytes() -> int:
+    """Memory of the machine, or the control group's limit where that is less."""
+    total = psutil.virtual_memory().total
+    path = Path("/sys/fs/cgroup/memory.max")
+    text = path.read_text().strip() if path.is_file() else "max"
+    return total if text == "max" else min(total, int(text))
+
+
+def cpu_name() -> str:
+    """The processor's model name as the kernel tells it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def governor() -> str | None:
+    """The frequency governor of the first core, or None where the kernel shows none."""
+    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return path.read_text().strip() if path.is_file() else None
+
+
+def read_gpu() -> dict[str, str]:
+    """Name, memory in bytes, compute capability and driver of the first GPU; empty where no driver answers."""
+    try:
+        import pynvml
+    except ImportError:
+        return {}
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    except pynvml.NVMLError:
+        return {}
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return {
+        "name": pynvml.nvmlDeviceGetName(handle),
+        "memory": str(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        "capability": f"{major}.{minor}",
+        "driver": pynvml.nvmlSystemGetDriverVersion(),
+    }
+
+
+def processes_on_gpu() -> int | None:
+    """How many processes compute on the first GPU, or None where no driver answers."""
+    if not read_gpu():
+        return None
+    import pynvml
+
+    return len(pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByIndex(0)))
+
+
+def git_commit(folder: Path) -> str | None:
+    """The checked-out commit with `-dirty` when files differ from it, or None outside a checkout."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,30 @@
+"""Channels-last: image tensors lie in memory with the channels of a pixel side by side.
+
+Convolutions on tensor cores and in oneDNN want this layout and otherwise convert to it and back. Pays for convolutional
+networks, most of all with 16-bit types; hurts where one layer forces the old layout and every neighbour has to convert.
+
+    model = model.to(memory_format=torch.channels_last)
+    inputs = inputs.to(memory_format=torch.channels_last)
+"""
+
+from harness.core.need import CONVOLUTIONS
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="channels_last",
+    title="Channels-last memory format",
+    stage=Stage.DEVICE,
+    numerics=Numerics.CLOSE,
+    sets={"channels_last": True},
+    proof={"memory_format": "channels_last"},
+    needs=(CONVOLUTIONS,),
+    claims=(
+        Claim(
+            name="imagenet channels-last",
+            metric="throughput",
+            gain=(1.1, 1.2),
+            where="imagenet, as other pages of the same repository say",
+            source="PERFORMANCE_ANALYSIS of an ImageNet trainer (cydal/ImageNet-Full-training)",
+        ),
+    ),
+)

@@ -1,0 +1,29 @@
+"""cuDNN benchmark: the first batch of each shape tries several convolution algorithms and keeps the fastest.
+
+Pays when shapes stay the same; is a great loss when they vary, because each new shape is searched again. The choice may
+differ from run to run, and with it the last bits.
+
+    torch.backends.cudnn.benchmark = True
+"""
+
+from harness.core.need import CONVOLUTIONS, CUDA
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="cudnn_benchmark",
+    title="cuDNN algorithm search",
+    stage=Stage.DEVICE,
+    numerics=Numerics.CLOSE,
+    sets={"cudnn_benchmark": True},
+    proof={"cudnn_benchmark": True},
+    needs=(CUDA, CONVOLUTIONS),
+    claims=(
+        Claim(
+            name="spoof cudnn benchmark",
+            metric="throughput",
+            gain=(1.1, 1.3),
+            where="spoof, with deterministic algorithms switched off",
+            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
+        ),
+    ),
+)

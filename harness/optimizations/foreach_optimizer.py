@@ -1,0 +1,18 @@
+"""Foreach optimizer: each operation of the update runs once over a list of all parameters.
+
+Fewer kernel launches on a GPU, where it is PyTorch's default. On a CPU there is no launch to save, and the longer walk
+through memory makes it slower.
+
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+"""
+
+from harness.core.optimization import Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="foreach_optimizer",
+    title="Optimizer over lists of tensors",
+    stage=Stage.DEVICE,
+    numerics=Numerics.CLOSE,
+    sets={"optimizer_kernel": "foreach"},
+    proof={"optimizer_kernel": "foreach"},
+)

@@ -1,0 +1,27 @@
+"""Fused optimizer: one kernel updates all parameters at once.
+
+Replaces a chain of small operations for every tensor. Pays when a model has many small tensors and the step is short;
+vanishes beside a long backward pass.
+
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+"""
+
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="fused_optimizer",
+    title="Optimizer in one fused kernel",
+    stage=Stage.DEVICE,
+    numerics=Numerics.CLOSE,
+    sets={"optimizer_kernel": "fused"},
+    proof={"optimizer_kernel": "fused"},
+    claims=(
+        Claim(
+            name="leak fused optimizer",
+            metric="throughput",
+            gain=(1.1, 1.25),
+            where="leak, 10 to 20 % of the step, in another page of the repository",
+            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
+        ),
+    ),
+)

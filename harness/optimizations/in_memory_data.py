@@ -1,0 +1,37 @@
+"""In-memory data: the whole training set is read into memory once, before the first step.
+
+Removes reading and opening from every item. Pays when reading is what an item costs and the set fits; does little when
+the time goes into Python around the read, as with tiny items fetched one by one. Costs its size in memory and a
+longer start.
+
+    mel = torch.from_numpy(h5py.File(path)["segments_mel"][:])
+"""
+
+from harness.core.need import trait
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="in_memory_data",
+    title="Training set held in memory",
+    stage=Stage.INPUT,
+    numerics=Numerics.EXACT,
+    sets={"in_memory_data": True},
+    proof={"in_memory_data": True},
+    needs=(trait("in_memory_data", "needs a training set that fits in memory"),),
+    claims=(
+        Claim(
+            name="leak in memory",
+            metric="throughput",
+            gain=(1.15, 1.25),
+            where="leak, with a memory map or the whole set in RAM",
+            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
+        ),
+        Claim(
+            name="speaker data caching",
+            metric="throughput",
+            gain=(1.3, 2.0),
+            where="speaker, third phase of the guide",
+            source="OPTIMIZATION_GUIDE of a VoxCeleb trainer (dimuthuanuraj/voxceleb_trainer)",
+        ),
+    ),
+)

@@ -1,0 +1,20 @@
+"""Pinned memory: batches are copied into page-locked memory, from which the GPU can fetch them itself.
+
+Makes the copy to the device faster and lets it overlap with work when it is also non-blocking. Does nothing without a
+GPU; costs a copy in the loader's thread and memory that cannot be swapped.
+
+    DataLoader(dataset, batch_size=..., pin_memory=True)
+"""
+
+from harness.core.need import CUDA
+from harness.core.optimization import Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="pin_memory",
+    title="Pinned host memory",
+    stage=Stage.HOST,
+    numerics=Numerics.EXACT,
+    sets={"pin_memory": True},
+    proof={"pinned_batches": True},
+    needs=(CUDA,),
+)

@@ -1,0 +1,27 @@
+"""Gradients set to None instead of filled with zeros.
+
+Saves one pass over all gradients and the addition to zeros that follows. PyTorch's default since 2.0, so asking for it
+changes nothing in code that never asked for the opposite; our plain reference fills with zeros.
+
+    optimizer.zero_grad(set_to_none=True)
+"""
+
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="set_to_none",
+    title="Gradients dropped, not zeroed",
+    stage=Stage.HOST,
+    numerics=Numerics.EXACT,
+    sets={"set_to_none": True},
+    proof={"set_to_none": True},
+    claims=(
+        Claim(
+            name="spoof set to none",
+            metric="throughput",
+            gain=(1.0, 1.05),
+            where="spoof, called a small gain",
+            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
+        ),
+    ),
+)

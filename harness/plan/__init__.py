@@ -1,0 +1,1 @@
+"""Which cells are measured, and in which order: pure."""

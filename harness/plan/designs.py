@@ -1,0 +1,144 @@
+"""Designs: which comparisons answer a question; each is a pure function from a scope to comparisons and holes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from harness.core.cell import Cell, Comparison, Switch
+from harness.core.compose import Conflict, compose, unmet
+from harness.core.environment import Environment
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.plan import Hole
+from harness.core.protocol import Protocol
+from harness.core.workload import Workload
+
+Entry = Comparison | Hole
+
+# What is tried first when time is short: the stages in which most systems lose most.
+STAGE_ORDER = (Stage.INPUT, Stage.DEVICE, Stage.EVALUATION, Stage.SYNC, Stage.HOST, Stage.LAUNCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """One workload on one machine, and what may be switched on there."""
+
+    workload: Workload
+    reference: Cell
+    optimizations: tuple[Optimization, ...]
+    known: Mapping[str, Optimization]
+    as_found: tuple[Switch, ...]
+    environment: Environment
+    protocol: Protocol
+    probe: Timing | None = None  # times every cell on this instead of what its optimization asks for
+
+
+def alone(scope: Scope) -> Iterator[Entry]:
+    """Each optimization by itself on top of the reference, then what the real system had on, then all together."""
+    for optimization in ordered(scope):
+        yield single(scope, optimization, optimization.usual_level(scope.environment))
+    yield from combined(scope)
+
+
+def combined(scope: Scope) -> Iterator[Entry]:
+    """All that helps at once, and what the real system had switched on."""
+    stack = everything(scope)
+    yield compare(scope, "everything", stack)
+    if scope.as_found and scope.as_found != scope.reference.switches:
+        yield compare(scope, "as_found", scope.as_found)
+
+
+def levels(scope: Scope) -> Iterator[Entry]:
+    """Each optimization at each of its levels."""
+    for optimization in ordered(scope):
+        for level in sorted(optimization.levels, key=str) or (None,):
+            yield single(scope, optimization, level)
+
+
+def against_itself(scope: Scope) -> Iterator[Entry]:
+    """The reference against ten copies of itself: every ratio is 1, so what differs is the machine's noise."""
+    for copy in range(1, 11):
+        timing = scope.probe or Timing.STEP
+        cell = scope.reference
+        yield Comparison(subject=f"itself {copy}", treatment=cell, reference=cell, timing=timing, copy=copy)
+
+
+DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
+    "alone": alone,
+    "combined": combined,
+    "levels": levels,
+    "against_itself": against_itself,
+}
+
+
+def single(scope: Scope, optimization: Optimization, level: int | str | None) -> Entry:
+    """One optimization on top of the reference and of what it requires, or the words for why not."""
+    switch = Switch(name=optimization.name, level=level)
+    if reason := _hindrance(scope, optimization):
+        return Hole(workload=scope.workload.name, subject=str(switch), reason=reason)
+    if switch in scope.reference.switches:
+        return Hole(workload=scope.workload.name, subject=str(switch), reason="on in the reference already")
+    below = with_required(scope, optimization)
+    based = replace(scope, reference=replace(scope.reference, switches=below))
+    return compare(based, str(switch), stacked(below, switch), optimization.timed_on)
+
+
+def compare(scope: Scope, subject: str, switches: tuple[Switch, ...], timing: Timing = Timing.STEP) -> Entry:
+    """A stack against the scope's reference, or the words for why it is impossible."""
+    batch = scope.reference.batch
+    try:
+        recipe = compose(scope.workload, switches, scope.known)
+        if batch % recipe.micro_batches:
+            raise Conflict(f"a batch of {batch} cannot be taken in {recipe.micro_batches} equal parts")
+    except Conflict as conflict:
+        return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
+    treatment = replace(scope.reference, switches=switches)
+    return Comparison(subject=subject, treatment=treatment, reference=scope.reference, timing=scope.probe or timing)
+
+
+def everything(scope: Scope) -> tuple[Switch, ...]:
+    """All optimizations that keep the task, stacked in order; one that conflicts with those before it stays off."""
+    stack = scope.reference.switches
+    for optimization in ordered(scope):
+        if _hindrance(scope, optimization) or optimization.numerics is Numerics.DIFFERENT:
+            continue
+        level = optimization.usual_level(scope.environment)
+        further = stacked(stack, Switch(name=optimization.name, level=level))
+        try:
+            compose(scope.workload, further, scope.known)
+        except Conflict:
+            continue
+        stack = further
+    return stack
+
+
+def stacked(switches: tuple[Switch, ...], switch: Switch) -> tuple[Switch, ...]:
+    """The switches with one more; another level of the same optimization is replaced."""
+    return tuple(sorted((*(one for one in switches if one.name != switch.name), switch)))
+
+
+def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...]:
+    """The reference's switches and those without which the optimization makes no sense."""
+    switches = scope.reference.switches
+    for name in optimization.requires:
+        if name not in {switch.name for switch in switches}:
+            level = scope.known[name].usual_level(scope.environment)
+            switches = stacked(switches, Switch(name=name, level=level))
+    return switches
+
+
+def ordered(scope: Scope) -> list[Optimization]:
+    """The optimizations by stage, a workload's own before the general, then by name."""
+    return sorted(
+        scope.optimizations,
+        key=lambda one: (STAGE_ORDER.index(one.stage), one.workload is None, bool(one.requires), one.name),
+    )
+
+
+def _hindrance(scope: Scope, optimization: Optimization) -> str | None:
+    if reason := unmet(optimization, scope.environment, scope.workload):
+        return reason
+    for name in optimization.requires:
+        if reason := unmet(scope.known[name], scope.environment, scope.workload):
+            return f"{reason}, for {name}"
+    if optimization.start_s > scope.protocol.start_allowance_s:
+        return f"starts too slowly for a first look (about {optimization.start_s:.0f} s): --protocol standard tries it"
+    return None

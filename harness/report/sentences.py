@@ -1,0 +1,131 @@
+"""Sentences: headings, table cells, causes and facts of a matrix, before any format is chosen."""
+
+from collections.abc import Iterator, Mapping
+
+from harness.analyze.bottleneck import Bottleneck
+from harness.analyze.matrix import Matrix, Row, Table
+from harness.analyze.profile import Profile
+from harness.core.optimization import Timing
+from harness.core.recipe import Value
+from harness.report.words import NOTHING, duration, factor, one_line, rate, ratio, share, size
+
+_TIMED = {
+    Timing.STEP: "training steps",
+    Timing.EPOCH: "whole epochs",
+    Timing.EVALUATION: "evaluation passes",
+    Timing.LOADER: "loader alone",
+    Timing.COMPUTE: "steps on device batches",
+}
+
+
+def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
+    """The facts that every number of a matrix depends on, as name and value."""
+    environment, protocol = matrix.environment, matrix.protocol
+    chip = environment.accelerator or f"{environment.cpu}, {environment.cores} cores"
+    packages = ", ".join(f"{name} {version}" for name, version in environment.packages)
+    total = len(matrix.rows) + len(matrix.holes)
+    bursts = f"{protocol.rounds} rounds, bursts of {duration(protocol.burst_s)}"
+    found = {
+        "machine": f"{chip}; {environment.system}",
+        "software": f"Python {environment.python}, {packages}",
+        "environment": environment.digest,
+        "protocol": f"{protocol.restarts} restarts of {bursts}",
+        "plan": f"{matrix.design}, seed {matrix.seed}",
+        "cells": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own cell alone",
+        "noise": matrix.noise,
+    }
+    return tuple((name, one_line(text)) for name, text in found.items())
+
+
+def workloads(matrix: Matrix) -> tuple[str, ...]:
+    """All workloads of a matrix in its order, those that have nothing but holes too."""
+    named = (*(table.cell.workload for table in matrix.tables), *(hole.workload for hole in matrix.holes))
+    return tuple(dict.fromkeys(named))
+
+
+def title(table: Table) -> str:
+    """What a table shows: workload, size, what was timed and against what."""
+    cell = table.cell
+    sample = f"{cell.workload}, size {cell.size}, batch {cell.batch}"
+    return one_line(f"{sample}: {_TIMED[table.timing]} against {table.name}")
+
+
+def columns(table: Table) -> tuple[str, ...]:
+    """The names of a table's columns; memory is the device's where there is one to tell."""
+    on_device = table.profile is not None and table.profile.device_bytes is not None
+    memory = "device peak" if on_device else "host peak"
+    return "subject", "speedup, 95 %", "verdict", "input wait", memory, "engaged", "quality"
+
+
+def body(table: Table) -> Iterator[tuple[str, ...]]:
+    """The cells of a table: its reference, then every row that has an estimate."""
+    yield one_line(table.name), "1 (reference)", NOTHING, *_costs(table.profile), NOTHING, NOTHING
+    for row in table.rows:
+        if row.estimate is not None:
+            engaged = "yes" if row.comparison.treatment.switches else NOTHING
+            quality = row.quality.status.value if row.quality else NOTHING
+            verdict = row.estimate.verdict.value
+            yield one_line(row.subject), ratio(row.estimate), verdict, *_costs(row.treatment), engaged, quality
+
+
+def _costs(profile: Profile | None) -> tuple[str, str]:
+    if profile is None:
+        return NOTHING, NOTHING
+    memory = profile.host_bytes if profile.device_bytes is None else profile.device_bytes
+    return share(profile.phases.input_wait), size(memory)
+
+
+def holes(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
+    """What stands in place of a ratio in one workload: subject and words."""
+    rows = (row for row in matrix.rows if row.comparison.reference.workload == workload)
+    absent = ((row.subject, row.absence.words) for row in rows if row.absence is not None)
+    planned = ((hole.subject, hole.reason) for hole in matrix.holes if hole.workload == workload)
+    return tuple((one_line(subject), one_line(words)) for subject, words in (*absent, *planned))
+
+
+def causes(table: Table) -> Iterator[str]:
+    """What holds the reference back, with both ceilings, and the settings that were seen in it."""
+    name = one_line(table.name)
+    found = table.profile.bottleneck if table.profile else None
+    if found is not None:
+        stage = "The input" if found.stage == "input" else "The training step itself"
+        gain = f"at most {factor(found.bound)}x to gain there"
+        ceilings = f"its loader alone gives {rate(found.loader_rate)}, its step alone takes {rate(found.compute_rate)}"
+        yield f"{stage} holds {name} back, {gain}: it trains {rate(found.rate)}, {ceilings}."
+    if table.profile and table.profile.facts:
+        yield f"Seen in {name}, and wherever nothing else is said: {facts(table.profile.facts)}."
+
+
+def bound(found: Bottleneck) -> str:
+    """The stage and the most that could be gained if it cost nothing: `input: at most 7.4x`."""
+    return f"{found.stage}: at most {factor(found.bound)}x"
+
+
+def facts(found: Mapping[str, Value]) -> str:
+    """Effective settings in one line: `chunk_cache_bytes 33554432, layout contiguous`."""
+    return one_line(", ".join(f"{name} {value}" for name, value in found.items()))
+
+
+def remarks(row: Row) -> tuple[str, ...]:
+    """A row's notes, and what was seen in it unlike its reference."""
+    if row.estimate is None or row.treatment is None or row.reference is None:
+        return ()
+    shared = row.reference.facts
+    unlike = {name: value for name, value in row.treatment.facts.items() if shared.get(name) != value}
+    return (*row.notes, f"seen {facts(unlike)}") if unlike else row.notes
+
+
+def details(row: Row) -> Iterator[str]:
+    """What stands behind one estimate: its pairs, ceilings, start-up, facts and notes."""
+    estimate, arm = row.estimate, row.treatment
+    if estimate is None or arm is None:
+        return
+    yield f"{estimate.pairs} pairs in {estimate.processes} restarts, {estimate.method} with df {estimate.df:.3g}"
+    if arm.bottleneck is not None:
+        yield f"held back by {bound(arm.bottleneck)}"
+    if row.loader_ratio is not None:
+        yield f"loader alone {factor(row.loader_ratio)}x"
+    yield f"first step after {duration(arm.first_step_s)}"
+    if arm.facts:
+        yield f"seen {facts(arm.facts)}"
+    yield from row.notes

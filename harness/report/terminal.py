@@ -1,0 +1,81 @@
+"""The terminal's report: one table for each workload, reference and timing, with its cause, notes and holes."""
+
+import io
+from collections.abc import Iterable, Iterator
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from harness.analyze.matrix import Matrix, Table
+from harness.analyze.verdict import Verdict
+from harness.report import sentences
+from harness.report.words import one_line
+
+_WIDE = 100  # from so many columns on there is room for memory and engagement
+_LEFT_OUT_IF_NARROW = {"device peak", "host peak", "engaged"}
+# Colour only repeats what the word beside it says.
+_COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "dim", Verdict.UNDECIDED: "yellow"}
+
+
+def to_terminal(matrix: Matrix, *, width: int = 100, colour: bool = False) -> str:
+    """The whole report as text of so many columns, with terminal colours if wanted."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
+    for part in render(matrix, width):
+        console.print(part)
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+
+
+def render(matrix: Matrix, width: int) -> Iterator[RenderableType]:
+    """The parts of the report, for a console of the caller's own."""
+    yield _pairs(sentences.heading(matrix), style="dim")
+    for workload in sentences.workloads(matrix):
+        for table in matrix.tables:
+            if table.cell.workload == workload:
+                yield _title(sentences.title(table))
+                yield _grid(table, wide=width >= _WIDE)
+                yield from (Text(sentence) for sentence in sentences.causes(table))
+                yield Padding(_pairs(_remarks(table)), (1, 0, 0, 0))
+        if holes := sentences.holes(matrix, workload):
+            yield _title(f"{one_line(workload)}, without a ratio")
+            yield _pairs(holes)
+
+
+def _title(text: str) -> Padding:
+    return Padding(Text(text, style="bold"), (1, 0, 0, 0))
+
+
+def _grid(table: Table, *, wide: bool) -> Grid:
+    names = sentences.columns(table)
+    shown = [index for index, name in enumerate(names) if wide or name not in _LEFT_OUT_IF_NARROW]
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for index in shown:
+        counted = names[index] in {"input wait", "device peak", "host peak"}
+        grid.add_column(
+            names[index], justify="right" if counted else "left", no_wrap=names[index] != "subject", overflow="fold"
+        )
+    for cells in sentences.body(table):
+        grid.add_row(*(_coloured(cells[index], verdict=cells[2]) for index in shown))
+    return grid
+
+
+def _coloured(cell: str, verdict: str) -> Text:
+    return Text(cell, style=_COLOUR[Verdict(verdict)] if cell == verdict in list(Verdict) else "")
+
+
+def _remarks(table: Table) -> Iterator[tuple[str, str]]:
+    for row in table.rows:
+        if remarks := sentences.remarks(row):
+            yield one_line(row.subject), "; ".join(remarks)
+
+
+def _pairs(pairs: Iterable[tuple[str, str]], style: str = "") -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(overflow="fold")
+    grid.add_column(ratio=1, overflow="fold")
+    for name, text in pairs:
+        grid.add_row(Text(name, style=style), Text(text, style=style))
+    return grid

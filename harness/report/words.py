@@ -1,0 +1,62 @@
+"""Words: every number, unit and interval as text, so that all reports say the same."""
+
+import math
+
+from harness.analyze.estimate import Estimate
+
+NOTHING = "-"
+
+
+def one_line(text: str) -> str:
+    """Foreign text without line breaks, terminal escapes or other characters that do not print."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def factor(value: float, places: int = 2) -> str:
+    """A ratio such as `1.83`; small ones keep two significant digits."""
+    if math.isinf(value):
+        return "∞"
+    if 0 < value < 10**-places * 10:
+        return f"{value:.2g}"
+    return f"{value:,.{places}f}"
+
+
+def ratio(estimate: Estimate) -> str:
+    """A speedup with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
+    width = estimate.high - estimate.low
+    places = 3 if width < 0.02 else 2 if width < 2 else 1
+    low, high = factor(estimate.low, places), factor(estimate.high, places)
+    return f"{factor(estimate.ratio, places)}x [{low}, {high}]"
+
+
+def size(count: int | None) -> str:
+    """Bytes such as `412 MiB`, three digits at most."""
+    if count is None:
+        return NOTHING
+    amount, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 999.5:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds such as `1.24 s`, `350 ms` or `2 min 5 s`."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
+def rate(samples_a_second: float) -> str:
+    """A rate to three significant digits, such as `1,230 samples/s`."""
+    digits = f"{samples_a_second:.3g}"
+    return f"{digits if samples_a_second < 999.5 else f'{float(digits):,.0f}'} samples/s"
+
+
+def share(part: float) -> str:
+    """A share of time as whole percent."""
+    return f"{100 * part:.0f} %"

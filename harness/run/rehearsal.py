@@ -1,0 +1,109 @@
+"""The rehearsal: arms that invent their times from known effects and seeded noise, without torch.
+
+Everything else is real: plan, alternation, store, analysis and report. Because the effects are known, it shows
+whether the intervals cover them.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from harness.core.cell import Cell, Switch
+from harness.core.optimization import Timing
+
+BURST_NOISE, RESTART_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """A clock that advances only when something is said to take time."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        """Seconds since the rehearsal began."""
+        return self.now_s
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What each switch is worth, times faster; those not named get an effect drawn from their name."""
+
+    named: dict[str, float] = field(default_factory=dict)
+
+    def of(self, switch: Switch) -> float:
+        """The known effect of a switch: a third of them do nothing."""
+        if switch.name in self.named:
+            return self.named[switch.name]
+        draw = int(hashlib.sha256(str(switch).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
+        return 1.0 if draw < 1 / 3 else 0.8 + draw
+
+    def speedup(self, treatment: Cell, reference: Cell) -> float:
+        """The true ratio of two cells: effects multiply."""
+        ours, theirs = set(treatment.switches), set(reference.switches)
+        log = sum(math.log(self.of(one)) for one in ours - theirs) - sum(
+            math.log(self.of(one)) for one in theirs - ours
+        )
+        return math.exp(log)
+
+
+@dataclass(slots=True, kw_only=True)
+class RehearsedArm:
+    """An arm that needs no process."""
+
+    cell: Cell
+    timing: Timing
+    effects: Effects
+    clock: VirtualClock
+    random: Random
+    luck: float = 0.0
+
+    def arrive(self) -> None:
+        """Takes the time of the imports and draws the luck of this process."""
+        self.clock.now_s += 3.0
+        self.luck = self.random.gauss(0.0, RESTART_NOISE)
+
+    def begin(self) -> dict[str, Any]:
+        """Takes the time of a warm-up; everything engages and every loss is the same."""
+        self.clock.now_s += 4.0
+        return {
+            "build_s": 1.0,
+            "first_step_s": 0.5,
+            "warm_up_s": 2.5,
+            "warm_up_steps": 20,
+            "step_s": self._step_s(),
+            "steady": True,
+            "effective": {},
+            "unengaged": (),
+            "losses": (1.0, 0.9, 0.8, 0.7),
+            "seed_spread": 0.1,
+            "loader_rate": 2.0 * self.cell.batch / self._step_s(),
+            "compute_rate": 1.25 * self.cell.batch / self._step_s(),
+            "score": None,
+        }
+
+    def burst(self, seconds: float) -> dict[str, Any]:
+        """Takes the time that the known effects, this process's luck, drift and noise make."""
+        steps = max(1, round(seconds / self._step_s()))
+        drift = DRIFT * math.sin(2 * math.pi * self.clock.now_s / 400.0)
+        wall_s = steps * self._step_s() * math.exp(self.luck + drift + self.random.gauss(0.0, BURST_NOISE))
+        self.clock.now_s += wall_s + 0.02
+        return {
+            "timing": self.timing,
+            "steps": steps,
+            "samples": steps * self.cell.batch,
+            "wall_s": wall_s,
+            "wait_s": 0.2 * wall_s,
+            "copy_s": 0.0,
+            "device_s": None,
+            "host_bytes": 1 << 30,
+            "device_bytes": None,
+        }
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def _step_s(self) -> float:
+        return 0.05 / self.effects.speedup(self.cell, Cell(workload="", size="", batch=1))

@@ -1,0 +1,82 @@
+"""The worker: the process that is one arm. It imports, builds, warms up, and times bursts when it is asked to.
+
+python -m harness.run.worker CHANNEL      CHANNEL is the number of an inherited socket
+"""
+
+import json
+import socket
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.core.mistake import Mistake
+from harness.run.job import Job, read_job, send
+
+if TYPE_CHECKING:
+    from harness.measure.session import Task
+
+
+def serve(channel: socket.socket) -> None:
+    """Answers the launcher until it hangs up; a failure is an answer too, and the last one."""
+    try:
+        _serve(channel)
+    except BrokenPipeError:
+        return
+    except Exception as error:  # noqa: BLE001  whatever goes wrong in an arm is its outcome, with words and trace
+        send(channel, {"say": "lost", "reason": reason_for(error), "trace": traceback.format_exc()[-4000:]})
+
+
+def _serve(channel: socket.socket) -> None:
+    messages = _messages(channel)
+    job = read_job(next(messages))
+    task = _task(job)  # arms import side by side; the launcher waits for all before the first is built
+    send(channel, {"say": "arrived", "fields": {}})
+    next(messages)
+    from harness.measure.trial import begin
+
+    trial, ready = begin(task, job.timing, job.protocol, job.proof, is_reference=job.is_reference)
+    send(channel, {"say": "ready", "fields": ready})
+    for message in messages:
+        send(channel, {"say": "burst", "fields": trial.burst(message["seconds"])})
+
+
+def _task(job: Job) -> "Task":
+    import torch
+    import torch._dynamo  # the first optimizer imports it anyway, and it takes as long as torch itself
+
+    from harness.catalogue import read_catalogue
+    from harness.measure.session import Task
+
+    catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None)
+    workload = catalogue.workload(job.cell.workload)
+    return Task(
+        parts=workload.parts(),
+        size=workload.at(job.cell.size, job.cell.batch),
+        recipe=job.recipe,
+        data=Path(job.data),
+        device=torch.device(job.device),
+        seed=job.seed,
+        endless=job.timing is not job.timing.EPOCH,
+    )
+
+
+def reason_for(error: Exception) -> str:
+    """A failure in one line of words."""
+    if isinstance(error, Mistake):
+        return str(error)
+    if "out of memory" in str(error).lower() or isinstance(error, MemoryError):
+        return f"out of memory: {str(error).splitlines()[0] if str(error) else 'no more host memory'}"
+    first = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {first[0] if first else 'no message'}"
+
+
+def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
+    with channel.makefile("r", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])))

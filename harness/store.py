@@ -1,0 +1,174 @@
+"""The store: one folder for each run, plain data with a schema version, appended and never edited.
+
+`run.json` says what is measured (plan, environment, command), `measurements.jsonl` holds one record a line. A line
+that a crash cut short is ignored and cut off by the next append.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.environment import Environment
+from harness.core.measurement import Burst, Lost, Ready, Record
+from harness.core.mistake import Mistake
+from harness.core.plain import Malformed, decode, encode
+from harness.core.plan import Plan
+
+SCHEMA = 1
+RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
+KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Burst, "lost": Lost}
+NAMES = {kind: name for name, kind in KINDS.items()}
+LONGEST_LINE = 1 << 20  # bytes; a record is a few hundred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a run's folder says about itself."""
+
+    began: str  # UTC, ISO 8601
+    version: str  # of the harness
+    command: str
+    rehearsed: bool  # invented times, not measured ones
+    environment: Environment
+    plan: Plan
+
+    @property
+    def digest(self) -> str:
+        """Eight hexadecimal digits for plan, environment and version: the same command on the same machine."""
+        facts = [encode(self.plan), encode(self.environment), self.version, self.rehearsed]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def create(results: Path, run: Run) -> Path:
+    """Makes the folder of a new run under the machine's name and writes what it is; raises Mistake on a full disk."""
+    stamp = run.began.replace("-", "").replace(":", "")[:15]
+    folder = results / run.environment.machine / f"{stamp}-{run.digest}"
+    text = json.dumps({"schema": SCHEMA, **encode(run)}, indent=1)
+    try:
+        folder.mkdir(parents=True)
+        _write_durably(folder / RUN, text + "\n")
+    except OSError as error:
+        raise Mistake(
+            f"Cannot write results to {folder} ({error.strerror}); choose another folder with --results."
+        ) from error
+    return folder
+
+
+def latest(results: Path, digest: str) -> Path | None:
+    """The newest folder of a run with that digest, to be continued."""
+    found = sorted(results.glob(f"*/*-{digest}"), key=lambda folder: folder.name)
+    return found[-1] if found else None
+
+
+def read_run(folder: Path) -> Run:
+    """What a run is; raises Mistake when the folder is none, damaged, or from a future version."""
+    path = folder / RUN
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Mistake(f"{folder} is not a run: it has no {RUN}; ./speedmatrix run makes one.") from None
+    except (OSError, ValueError) as error:
+        raise Mistake(f"{path} cannot be read ({error}); restore it or measure again.") from error
+    body = _checked_schema(data, path)
+    try:
+        return decode(Run, body, RUN)
+    except Malformed as malformed:
+        raise Mistake(f"{path} is damaged: {malformed}; restore it or measure again.") from malformed
+
+
+def read_records(folder: Path) -> list[Record]:
+    """All complete records of a run, in the order in which they were made; raises Mistake on a damaged line."""
+    path = folder / MEASUREMENTS
+    if not path.exists():
+        return []
+    try:
+        return [_record(line, f"{path}, line {number}") for number, line in _complete_lines(path)]
+    except OSError as error:
+        raise Mistake(f"{path} cannot be read ({error.strerror}); check its permissions.") from error
+
+
+def _complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE):
+            number += 1
+            if line.endswith(b"\n"):
+                yield number, line
+            elif len(line) == LONGEST_LINE:
+                raise Mistake(f"{path}, line {number} is longer than any record; restore the file or measure again.")
+
+
+def _record(line: bytes, where: str) -> Record:
+    try:
+        body = _checked_schema(json.loads(line), where)
+        name = body.pop("record", None)
+        if name not in KINDS:
+            raise Malformed(f"record must be one of {', '.join(KINDS)}")
+        return decode(KINDS[str(name)], body)
+    except (ValueError, RecursionError) as error:
+        raise Mistake(f"{where} is damaged ({error}); restore the file or measure again.") from error
+
+
+def _checked_schema(data: Any, where: object) -> dict[str, Any]:
+    if not isinstance(data, dict) or not isinstance(data.get("schema"), int):
+        raise Mistake(f"{where} states no schema; it was not written by speedmatrix or is damaged.")
+    if data["schema"] > SCHEMA:
+        raise Mistake(f"{where} has schema {data['schema']}, newer than {SCHEMA}; update speedmatrix to read it.")
+    return {name: value for name, value in data.items() if name != "schema"}
+
+
+class Journal:
+    """The open measurements of a run: every record is on the disk before `append` returns."""
+
+    def __init__(self, folder: Path) -> None:
+        """Opens the file for appending and cuts off a line that a crash left unfinished."""
+        self._path = folder / MEASUREMENTS
+        try:
+            self._file = self._path.open("ab")
+            self._cut_unfinished_line()
+        except OSError as error:
+            raise Mistake(f"Cannot write {self._path} ({error.strerror}); make the folder writable.") from error
+
+    def append(self, record: Record) -> None:
+        """Writes one record; raises Mistake when the disk is full, with all earlier records intact."""
+        line = json.dumps({"schema": SCHEMA, "record": NAMES[type(record)], **encode(record)}, allow_nan=False)
+        end = self._file.tell()
+        try:
+            self._file.write(line.encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            self._discard_from(end)
+            raise Mistake(
+                f"Cannot write {self._path} ({error.strerror}); what was measured before is kept: "
+                "make room and give the same command again."
+            ) from error
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _cut_unfinished_line(self) -> None:
+        content = self._path.read_bytes()
+        if content and not content.endswith(b"\n"):
+            self._file.truncate(content.rfind(b"\n") + 1)
+        self._file.seek(0, os.SEEK_END)
+
+    def _discard_from(self, end: int) -> None:
+        # The buffer may still hold the line; only a new descriptor forgets it.
+        raw = self._file.detach()
+        raw.truncate(end)
+        self._file = self._path.open("ab")
+
+
+def _write_durably(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

@@ -1,0 +1,198 @@
+"""Synthetic runs: records of trainers that never ran, with known ratios, for tests of analysis and reports."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.analyze.matrix import Matrix, build_matrix
+from harness.analyze.promise import Promise
+from harness.core.cell import Cell, Comparison, Switch
+from harness.core.environment import Environment
+from harness.core.measurement import Arm, Burst, Lost, Ready, Record
+from harness.core.optimization import Numerics, Timing
+from harness.core.plan import Block, Hole, Plan
+from harness.core.protocol import Protocol
+
+LOSSES = (2.3, 2.1, 1.9)
+ENVIRONMENT = Environment(
+    device="cpu",
+    accelerator=None,
+    accelerator_memory_bytes=None,
+    capability=None,
+    driver=None,
+    cpu="Example | 9000",
+    cores=2,
+    memory_bytes=8 * 2**30,
+    system="Linux 6.1",
+    python="3.11.9",
+    compiler=None,
+    packages=(("numpy", "2.1.0"), ("torch", "2.11.0")),
+)
+KNOWN = {
+    "workers": Promise(numerics=Numerics.EXACT, proof=("workers",)),
+    "pin_memory": Promise(numerics=Numerics.EXACT, proof=("pinned_batches",)),
+    "amp": Promise(numerics=Numerics.CLOSE, proof=("bfloat16_layers",)),
+    "augment": Promise(numerics=Numerics.DIFFERENT, proof=()),
+    "chunk_cache": Promise(numerics=Numerics.EXACT, proof=("chunk_cache_bytes",)),
+}
+
+
+def cell(*names: str, workload: str = "leak", batch: int = 64) -> Cell:
+    return Cell(workload=workload, size="quick", batch=batch, switches=tuple(Switch(name=name) for name in names))
+
+
+def comparison(*names: str, timing: Timing = Timing.STEP, workload: str = "leak") -> Comparison:
+    treatment = cell(*names, workload=workload)
+    return Comparison(
+        subject="+".join(names) or "plain", treatment=treatment, reference=cell(workload=workload), timing=timing
+    )
+
+
+def plan(*comparisons: Comparison, restarts: int = 2, holes: tuple[Hole, ...] = ()) -> Plan:
+    """Every comparison in a block of its own, named after its index."""
+    blocks = tuple(
+        Block(identity=str(index), reference=one.reference, timing=one.timing, comparisons=(one,))
+        for index, one in enumerate(comparisons)
+    )
+    return Plan(design="singles", seed=7, protocol=Protocol(restarts=restarts, rounds=4), blocks=blocks, holes=holes)
+
+
+def arm(block: int | str = 0, restart: int = 0, position: int = 0, life: int = 0) -> Arm:
+    return Arm(block=str(block), restart=restart, life=life, position=position)
+
+
+def ready(
+    owner: Arm,
+    *,
+    losses: tuple[float, ...] = LOSSES,
+    effective: Mapping[str, bool | int | float | str | None] | None = None,
+    unengaged: tuple[str, ...] = (),
+    seed_spread: float | None = 0.05,
+    score: float | None = 0.5,
+    steady: bool = True,
+    loader_rate: float | None = 120.0,
+    compute_rate: float | None = 600.0,
+) -> Ready:
+    return Ready(
+        arm=owner,
+        build_s=1.0,
+        first_step_s=0.35 + owner.restart,
+        warm_up_s=3.0,
+        warm_up_steps=20,
+        step_s=0.5,
+        steady=steady,
+        effective=dict(effective or {"layout": "contiguous", "workers": 0}),
+        unengaged=unengaged,
+        losses=losses,
+        seed_spread=seed_spread if owner.position == 0 else None,
+        loader_rate=loader_rate,
+        compute_rate=compute_rate,
+        score=score,
+    )
+
+
+def burst(owner: Arm, order: int, rate: float, *, timing: Timing = Timing.STEP, began_s: float | None = None) -> Burst:
+    return Burst(
+        arm=owner,
+        order=order,
+        timing=timing,
+        steps=10,
+        samples=640,
+        began_s=10.0 * order if began_s is None else began_s,
+        wall_s=640 / rate,
+        wait_s=0.8 * 640 / rate,
+        copy_s=0.05 * 640 / rate,
+        device_s=None,
+        host_bytes=432_013_312 + order,
+        device_bytes=None,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Standard deviations of log rates: between bursts, between restarts of one comparison."""
+
+    burst: float = 0.0
+    restart: float = 0.0
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def draw(self, deviation: float) -> float:
+        return float(np.exp(self.generator.normal(0, deviation))) if deviation else 1.0
+
+
+QUIET = Noise()
+
+
+def bursts(
+    block: int | str,
+    restart: int,
+    ratio: float,
+    *,
+    rounds: int = 4,
+    noise: Noise = QUIET,
+    timing: Timing = Timing.STEP,
+    life: int = 0,
+) -> Iterator[Burst]:
+    """Reference and treatment in turns, ending with the reference, as one restart gives them."""
+    effect = ratio * noise.draw(noise.restart)
+    for order in range(2 * rounds + 1):
+        owner = arm(block, restart, order % 2, life)
+        rate = 100.0 * (effect if order % 2 else 1.0) * noise.draw(noise.burst)
+        yield burst(owner, order, rate, timing=timing)
+
+
+def records(
+    block: int | str,
+    ratio: float,
+    *,
+    restarts: int = 2,
+    noise: Noise = QUIET,
+    timing: Timing = Timing.STEP,
+    **treatment: Any,
+) -> list[Record]:
+    """All records of a block with one comparison; keywords describe the treatment's start."""
+    found: list[Record] = []
+    for restart in range(restarts):
+        found += [ready(arm(block, restart, 0)), ready(arm(block, restart, 1), **treatment)]
+        found += bursts(block, restart, ratio, noise=noise, timing=timing)
+    return found
+
+
+def matrix(the_plan: Plan, found: list[Record]) -> Matrix:
+    return build_matrix(the_plan, found, ENVIRONMENT, KNOWN)
+
+
+def story() -> Matrix:
+    """A run with everything in it: five ratios, and one of each kind of words."""
+    noise = Noise(burst=0.004, restart=0.006, generator=np.random.default_rng(3))
+    names = ["workers", "amp", "chunk_cache", "pin_memory", "augment"]
+    ratios = [3.21, 0.94, 1.0, 1.004, 1.5]
+    found: list[Record] = []
+    for index, ratio in enumerate(ratios):
+        found += records(index, ratio, noise=noise, **STARTS[names[index]])
+    lost = {
+        5: Lost(arm=arm(5, 0, 1), outcome="failed", reason="out of memory: wanted 2 GiB | had 1 GiB"),
+        6: Lost(arm=arm(6, 0, 1), outcome="interrupted", reason="stopped by the user"),
+    }
+    found += [*records(5, 1.1, restarts=1), lost[5], ready(arm(6, 0, 0)), lost[6]]
+    found += records(7, 2.0, unengaged=("workers is 0, not 2",), restarts=2)
+    found += records(8, 1.2, restarts=1)
+    switches = [(name,) for name in names]
+    others = [("amp", "workers"), ("amp", "pin_memory"), ("pin_memory", "workers"), ("augment", "workers"), ("amp",)]
+    comparisons = [comparison(*one) for one in (*switches, *others)]
+    evaluation = comparison("workers", timing=Timing.EVALUATION)
+    found += records(10, 4.0, timing=Timing.EVALUATION, noise=noise)
+    hole = Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)")
+    other = Hole(workload="speaker", subject="tf32", reason="needs a CUDA device")
+    return matrix(plan(*comparisons, evaluation, holes=(hole, other)), found)
+
+
+STARTS: dict[str, dict[str, Any]] = {
+    "workers": {"effective": {"layout": "contiguous", "workers": 2}, "loader_rate": 400.0},
+    "amp": {"effective": {"layout": "contiguous", "bfloat16_layers": True}, "losses": (2.31, 2.1, 1.9)},
+    "chunk_cache": {"effective": {"layout": "contiguous", "chunk_cache_bytes": 33_554_432}},
+    "pin_memory": {"effective": {"layout": "contiguous", "pinned_batches": True}, "losses": (2.3, 2.2, 1.9)},
+    "augment": {"effective": {"layout": "contiguous"}, "steady": False},
+}

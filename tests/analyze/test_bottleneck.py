@@ -1,0 +1,66 @@
+import pytest
+
+from harness.analyze.bottleneck import bottleneck, phases
+from harness.analyze.evidence import Side
+from harness.analyze.profile import profile
+from harness.core.optimization import Timing
+from tests.analyze.synthetic import arm, burst, cell, ready
+
+
+def test_phases_are_sums_over_sums() -> None:
+    found = phases([burst(arm(), 0, 100.0), burst(arm(), 2, 50.0)])
+    assert (found.input_wait, found.copy, found.compute) == pytest.approx((0.8, 0.05, 0.15))
+
+
+def test_times_add_without_loader_workers() -> None:
+    rate = 1 / (1 / 100 + 1 / 640)
+    found = bottleneck(rate, loader_rate=100, compute_rate=640)
+    assert found.stage == "input"
+    assert found.bound == pytest.approx(7.4)
+
+
+def test_the_lower_ceiling_is_the_rate_when_stages_overlap() -> None:
+    found = bottleneck(198.0, loader_rate=1000, compute_rate=200)
+    assert found.stage == "compute"
+    assert found.bound == pytest.approx(1000 / 198)
+
+
+def test_a_free_stage_slows_nothing_down() -> None:
+    assert bottleneck(110.0, loader_rate=100, compute_rate=105).bound == 1.0
+
+
+def side(timing: Timing = Timing.STEP, loader_rate: float | None = 100.0) -> Side:
+    readies = (ready(arm(), loader_rate=loader_rate), ready(arm(restart=1), loader_rate=300.0, steady=False))
+    bursts = (burst(arm(), 0, 100.0, timing=timing), burst(arm(restart=1), 0, 50.0, timing=timing))
+    return Side(cell=cell(), proved=frozenset({"workers"}), bursts=bursts, readies=readies, lost=())
+
+
+def test_a_profile_gathers_all_restarts() -> None:
+    found = profile(side())
+    assert found is not None
+    assert found.rate == pytest.approx(2 / (1 / 100 + 1 / 50))
+    assert found.loader_rate == pytest.approx(150)
+    assert (found.first_step_s, found.steady, found.device_bytes, found.device_busy) == (1.35, False, None, None)
+    assert found.facts == {"layout": "contiguous", "workers": 0}
+    assert found.bottleneck is not None
+
+
+def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_missing() -> None:
+    evaluation = profile(side(Timing.EVALUATION))
+    assert evaluation is not None
+    assert evaluation.bottleneck is None
+    missing = side()
+    blind = Side(
+        cell=cell(),
+        proved=frozenset(),
+        bursts=missing.bursts,
+        readies=tuple(ready(arm(), compute_rate=None) for _ in range(2)),
+        lost=(),
+    )
+    found = profile(blind)
+    assert found is not None
+    assert (found.bottleneck, found.compute_rate) == (None, None)
+
+
+def test_no_profile_before_the_first_burst() -> None:
+    assert profile(Side(cell=cell(), proved=frozenset(), bursts=(), readies=(ready(arm()),), lost=())) is None

@@ -1,0 +1,261 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.absence import Absence, Outcome
+from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix, reference_names
+from harness.analyze.promise import Promise, numerics, promises, proved
+from harness.analyze.verdict import Verdict
+from harness.core.cell import Comparison
+from harness.core.measurement import Arm, Burst, Lost, Ready, Record
+from harness.core.mistake import Mistake
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.plan import Block, Hole
+from tests.analyze.synthetic import (
+    ENVIRONMENT,
+    KNOWN,
+    STARTS,
+    arm,
+    bursts,
+    cell,
+    comparison,
+    matrix,
+    plan,
+    ready,
+    records,
+    story,
+)
+
+WORKERS = comparison("workers")
+
+
+def only(found: list[Record], one: Comparison = WORKERS, restarts: int = 2) -> Row:
+    (row,) = matrix(plan(one, restarts=restarts), found).rows
+    return row
+
+
+def absent(found: list[Record], one: Comparison = WORKERS) -> Absence:
+    row = only(found, one)
+    assert row.estimate is None
+    assert row.absence is not None
+    return row.absence
+
+
+def lost(owner: Arm, outcome: str, reason: str = "out of memory") -> Lost:
+    return Lost(arm=owner, outcome=outcome, reason=reason)
+
+
+def in_life(one: Record, life: int) -> Record:
+    return replace(one, arm=replace(one.arm, life=life))
+
+
+def test_a_known_ratio_comes_back_with_everything_beside_it() -> None:
+    row = only(records(0, 3.0, **STARTS["workers"]))
+    assert row.estimate is not None
+    assert row.estimate.ratio == pytest.approx(3.0)
+    assert (row.estimate.pairs, row.estimate.processes, row.estimate.verdict) == (8, 2, Verdict.FASTER)
+    assert (row.subject, row.reference_name, row.notes) == ("workers", "plain", ())
+    assert row.loader_ratio == pytest.approx(400 / 120)
+    assert row.treatment is not None
+    assert row.treatment.facts == {"layout": "contiguous", "workers": 2}
+    assert row.treatment.host_bytes > 0
+
+
+def test_a_cell_against_itself_is_exactly_one() -> None:
+    itself = Comparison(subject="plain", treatment=cell(), reference=cell(), timing=Timing.STEP, copy=2)
+    row = only(records(0, 1.0), itself)
+    assert row.estimate is not None
+    assert (row.estimate.low, row.estimate.ratio, row.estimate.high) == (1.0, 1.0, 1.0)
+    assert (row.subject, row.reference_name) == ("plain (3)", "plain")
+
+
+def test_facts_tell_why_a_chunk_cache_does_nothing() -> None:
+    row = only(records(0, 1.0, **STARTS["chunk_cache"]), comparison("chunk_cache"))
+    assert row.treatment is not None
+    assert row.treatment.facts == {"layout": "contiguous", "chunk_cache_bytes": 33_554_432}
+
+
+def test_nothing_measured_yet_has_words() -> None:
+    assert absent([]).words == "not measured yet: run the same command again to continue"
+
+
+def test_one_restart_is_a_hole_with_words() -> None:
+    found = absent(records(0, 2.0, restarts=1))
+    assert (found.outcome, found.words) == (Outcome.ONE_RESTART, "one restart only: run again to add the second")
+
+
+def test_what_did_not_engage_is_never_a_ratio() -> None:
+    found = absent(records(0, 2.0, unengaged=("workers is 0, not 2",)))
+    assert (found.outcome, found.words) == (Outcome.NOT_ENGAGED, "not engaged: workers is 0, not 2")
+
+
+def test_one_unengaged_restart_is_enough() -> None:
+    found = records(0, 2.0)
+    bad = ready(arm(0, 1, 1), unengaged=("workers is 0, not 2",))
+    kept = [one for one in found if not (isinstance(one, Ready) and one.arm == bad.arm)]
+    assert absent([*kept, bad]).outcome is Outcome.NOT_ENGAGED
+
+
+def test_a_reference_that_did_not_engage_gives_no_ratio_either() -> None:
+    found = [one for one in records(0, 2.0) if not (isinstance(one, Ready) and one.arm.position == 0)]
+    found += [ready(arm(0, restart, 0), unengaged=("tf32 is True, not False",)) for restart in (0, 1)]
+    assert absent(found).words == "not engaged: in the reference tf32 is True, not False"
+
+
+@pytest.mark.parametrize("outcome", ["failed", "skipped"])
+def test_a_lost_arm_is_words_even_after_a_whole_restart(outcome: str) -> None:
+    found = absent([*records(0, 2.0), lost(arm(0, 1, 1), outcome)])
+    assert found.words == f"{outcome}: out of memory (restart 2)"
+
+
+def test_a_lost_reference_is_named() -> None:
+    assert absent([lost(arm(0, 0, 0), "failed")]).words == "failed: the reference: out of memory (restart 1)"
+
+
+def test_a_failure_is_not_forgotten_when_a_later_life_continues_without_the_arm() -> None:
+    later: list[Record] = [
+        ready(arm(0, 0, 0, life=1)),
+        *(one for one in bursts(0, 0, 1.0, life=1) if one.arm.position == 0),
+    ]
+    assert absent([*records(0, 2.0), lost(arm(0, 0, 1), "failed"), *later]).outcome is Outcome.FAILED
+
+
+def test_an_interrupted_run_can_be_continued() -> None:
+    stopped: list[Record] = [ready(arm(0, 0, 0)), lost(arm(0, 0, 1), "interrupted", "stopped by the user")]
+    assert absent(stopped).words == "interrupted: stopped by the user; run the same command again to continue"
+    again: list[Record] = [*stopped, lost(arm(0, 0, 1, life=1), "interrupted", "ended by SIGKILL")]
+    assert absent(again).words == "interrupted: ended by SIGKILL, 2 times; run the same command again to continue"
+    continued: list[Record] = [*stopped, *(in_life(one, 1) for one in records(0, 2.0))]
+    assert only(continued).estimate is not None
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_broken_loss_is_a_failure(loss: float) -> None:
+    found = absent(records(0, 2.0, losses=(2.3, loss, 1.0)), comparison("augment"))
+    assert found.words == "failed: the treatment's loss is not a finite number from step 2 on"
+
+
+def test_different_batches_are_never_compared() -> None:
+    bigger = replace(WORKERS, treatment=cell("workers", batch=128))
+    found = absent(records(0, 2.0), bigger)
+    assert found.words == "not comparable: 128 samples a step against 64"
+
+
+def test_an_unknown_outcome_is_a_bug_and_not_a_word() -> None:
+    with pytest.raises(ValueError, match="vanished"):
+        absent([lost(arm(0, 0, 1), "vanished")])
+
+
+def test_notes_say_what_weakens_an_estimate() -> None:
+    found = records(0, 2.0, steady=False, losses=(2.3, 2.1, 1.8))
+    row = only(found, restarts=3)
+    assert row.notes == (
+        "2 of 3 restarts so far",
+        "not settled when its warm-up ended",
+        "quality differs: losses differ from step 3 by 0.1",
+    )
+
+
+def test_a_disturbed_machine_is_said_and_not_judged() -> None:
+    def shaken(one: Record) -> Record:
+        return replace(one, wall_s=one.wall_s * (1.5 if one.order % 4 < 2 else 1)) if isinstance(one, Burst) else one
+
+    row = only([shaken(one) for one in records(0, 3.0)])
+    assert row.estimate is not None
+    assert row.estimate.verdict is Verdict.UNDECIDED
+    assert "the machine was too disturbed: the reference's own rate changed by 41 %" in row.notes[0]
+
+
+def test_wild_and_spiked_cells_are_noted() -> None:
+    names = ["workers", "pin_memory", "amp", "augment", "chunk_cache"]
+    found: list[Record] = []
+    for index in range(5):
+        for restart in (0, 1):
+            shift = (1.0 + 0.01 * restart) if index else (1.0 + 2.0 * restart)
+            found += [ready(arm(index, restart, 0)), ready(arm(index, restart, 1))]
+            found += bursts(index, restart, shift)
+    rows = matrix(plan(*(comparison(name) for name in names)), found).rows
+    noted = {row.subject: row.notes for row in rows}
+    assert "its restarts disagree more than those of its neighbours: add restarts" in noted["workers"]
+    assert not noted["pin_memory"]
+
+
+def test_few_brackets_that_carry_a_result_are_noted() -> None:
+    found: list[Record] = []
+    for restart in (0, 1):
+        found += [ready(arm(0, restart, 0)), ready(arm(0, restart, 1))]
+        for one in bursts(0, restart, 1.0, rounds=20):
+            found.append(replace(one, wall_s=one.wall_s / 8) if one.order == 3 else one)
+    assert "without the extreme tenth it is 1.00x" in only(found).notes[0]
+
+
+def test_evaluation_is_judged_by_its_score_as_well() -> None:
+    one = comparison("workers", timing=Timing.EVALUATION)
+    row = only(records(0, 4.0, timing=Timing.EVALUATION, score=0.1), one)
+    assert row.quality is not None
+    assert row.quality.sentence == "after the first steps it scores 0.1, the reference 0.5"
+
+
+def test_bursts_of_another_timing_do_not_mix_in() -> None:
+    row = only(records(0, 4.0, timing=Timing.EVALUATION))
+    assert row.absence is not None
+    assert row.absence.outcome is Outcome.NOT_MEASURED
+
+
+def test_tables_part_by_reference_and_timing_and_sort_by_ratio() -> None:
+    found = story()
+    assert [(table.timing, table.name) for table in found.tables] == [
+        (Timing.STEP, "plain"),
+        (Timing.EVALUATION, "plain"),
+    ]
+    ratios = [row.estimate.ratio for row in found.tables[0].rows if row.estimate]
+    assert ratios == sorted(ratios, reverse=True)
+    assert (found.looked_at, len(found.rows), len(found.holes)) == (6, 11, 2)
+    assert (found.seed, found.design, found.noise) == (7, "singles", UNCALIBRATED)
+
+
+def test_every_row_has_a_ratio_or_words_and_never_both() -> None:
+    for row in story().rows:
+        assert (row.estimate is None) != (row.absence is None)
+        assert row.absence is None or row.absence.words.strip()
+
+
+def test_comparisons_of_one_block_share_a_reference_that_counts_once() -> None:
+    first, second = comparison("workers"), comparison("amp")
+    block = Block(identity="0", reference=cell(), timing=Timing.STEP, comparisons=(first, second))
+    shared = replace(plan(first, second), blocks=(block,))
+    found = records(0, 2.0)
+    (table,) = matrix(shared, found).tables
+    assert table.profile is not None
+    assert table.profile.rate == pytest.approx(100)
+    assert [row.estimate is not None for row in table.rows] == [True, False]
+
+
+def test_a_reference_is_called_as_the_plan_calls_it() -> None:
+    found_stack, whole = cell("amp", "workers"), cell("amp", "pin_memory", "workers")
+    named = Comparison(subject="as_found", treatment=found_stack, reference=cell(), timing=Timing.STEP)
+    against = Comparison(subject="pin_memory", treatment=whole, reference=found_stack, timing=Timing.STEP)
+    assert reference_names([named, against]) == {cell(): "plain", found_stack: "as_found"}
+    assert reference_names([against]) == {found_stack: "amp+workers"}
+
+
+def test_promises_are_read_from_optimizations_and_the_loosest_counts() -> None:
+    amp = Optimization(
+        name="amp", title="", stage=Stage.DEVICE, numerics=Numerics.CLOSE, sets={}, proof={"b": LEVEL, "a": True}
+    )
+    assert promises([amp]) == {"amp": Promise(numerics=Numerics.CLOSE, proof=("a", "b"))}
+    assert numerics(comparison("amp", "workers"), KNOWN) is Numerics.CLOSE
+    assert numerics(comparison("augment", "amp"), KNOWN) is Numerics.DIFFERENT
+    assert numerics(comparison(), KNOWN) is Numerics.EXACT
+    assert proved(cell("workers", "amp"), KNOWN) == {"workers", "bfloat16_layers"}
+
+
+def test_an_unknown_switch_is_a_mistake_with_a_remedy() -> None:
+    with pytest.raises(Mistake, match="read them with their own version"):
+        build_matrix(plan(comparison("novelty")), [], ENVIRONMENT, KNOWN)
+
+
+def test_holes_of_the_plan_keep_their_words() -> None:
+    hole = Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)")
+    assert matrix(plan(WORKERS, holes=(hole,)), []).holes == (hole,)

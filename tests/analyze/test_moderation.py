@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+from harness.analyze.moderation import fit_prior, moderate
+
+
+def test_the_prior_is_found_again_in_many_cells() -> None:
+    generator = np.random.default_rng(1)
+    true = 0.02**2 * 8 / generator.chisquare(8, 4000)  # variances that vary: 8 degrees of freedom around 0.02 squared
+    freedom = np.full(4000, 2.0)
+    prior = fit_prior(true * generator.chisquare(2, 4000) / 2, freedom)
+    assert prior.freedom == pytest.approx(8, rel=0.25)
+    assert prior.variance == pytest.approx(0.02**2, rel=0.1)
+
+
+def test_the_fit_solves_smyths_two_equations() -> None:
+    variances, freedom = np.array([1e-5, 1e-4, 4e-4, 1e-3, 2e-2, 5e-2]), np.full(6, 3.0)
+    prior = fit_prior(variances, freedom)
+    centred = np.log(variances) - special.digamma(1.5) + np.log(1.5)
+    half = prior.freedom / 2
+    assert special.polygamma(1, half) == pytest.approx(centred.var(ddof=1) - special.polygamma(1, 1.5))
+    assert math.log(prior.variance) == pytest.approx(centred.mean() + special.digamma(half) - math.log(half))
+
+
+def test_cells_alike_share_one_variance() -> None:
+    prior = fit_prior(np.full(5, 3e-4), np.ones(5))
+    assert prior.freedom == math.inf
+    assert prior.variance == pytest.approx(3e-4)
+
+
+def test_shrinking_weighs_by_degrees_of_freedom() -> None:
+    variances, freedom = np.array([1e-4, 2e-4, 1e-3, 3e-4, 5e-5, 8e-4]), np.array([4.0, 4.0, 4.0, 4.0, 9.0, 9.0])
+    found, prior = moderate(variances, freedom), fit_prior(variances, freedom)
+    assert found is not None
+    assert not found.outlying.any()
+    expected = (prior.freedom * prior.variance + freedom * variances) / (prior.freedom + freedom)
+    assert found.variances == pytest.approx(expected)
+    assert (found.freedom <= freedom.sum()).all()
+
+
+def test_no_prior_from_too_few_cells_or_from_cells_without_variance() -> None:
+    assert moderate(np.full(3, 1e-4), np.ones(3)) is None
+    assert moderate(np.zeros(9), np.ones(9)) is None
+
+
+def test_one_cell_without_variance_does_not_spoil_the_pool() -> None:
+    found = moderate(np.array([0.0, 1e-4, 2e-4, 1e-4, 3e-4]), np.ones(5))
+    assert found is not None
+    assert np.isfinite(found.variances).all()

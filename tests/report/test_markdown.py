@@ -1,0 +1,80 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.matrix import Matrix
+from harness.core.plan import Hole
+from harness.report.markdown import escaped, to_markdown
+from tests.analyze.synthetic import ENVIRONMENT, matrix, plan, story
+
+COMMAND = "./speedmatrix measure leak --seed 7"
+
+
+def tables(text: str) -> list[list[str]]:
+    """Blocks of lines that begin with a pipe."""
+    return [block.strip().splitlines() for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)]
+
+
+def test_every_line_of_a_table_has_as_many_cells_as_its_header() -> None:
+    found = tables(to_markdown(story(), COMMAND))
+    assert len(found) == 5
+    for table in found:
+        borders = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
+        assert len(borders) == 1, table
+
+
+def test_the_header_says_what_the_numbers_depend_on() -> None:
+    text = to_markdown(story(), COMMAND)
+    for fact in (
+        r"| machine | Example \| 9000, 2 cores; Linux 6.1 |",
+        "| software | Python 3.11.9, numpy 2.1.0, torch 2.11.0 |",
+        f"| environment | {ENVIRONMENT.digest} |",
+        "| protocol | 2 restarts of 4 rounds, bursts of 700 ms |",
+        "| plan | singles, seed 7 |",
+        "| cells | 6 of 13 have a ratio; each interval is 95 % for its own cell alone |",
+        "| noise | A/A noise floor not calibrated on this machine |",
+        f"```sh\n{COMMAND}\n```",
+    ):
+        assert fact in text
+
+
+def test_rows_and_their_details() -> None:
+    text = to_markdown(story(), COMMAND)
+    assert r"| workers | 3.23x \[3.18, 3.28\] | faster | 80 % | 412 MiB | yes | same bits |" in text
+    assert r"seen chunk\_cache\_bytes 33554432, layout contiguous" in text
+    assert "8 pairs in 2 restarts, moderated t with df" in text
+    assert r"| pin\_memory+workers | not engaged: workers is 0, not 2 |" in text
+
+
+@pytest.mark.parametrize(
+    ("foreign", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("<script>x</script>", r"\<script\>x\</script\>"),
+        ("[me](javascript:x)", r"\[me\](javascript:x)"),
+        ("`code` *bold* _it_", r"\`code\` \*bold\* \_it\_"),
+        ("a\\|b", r"a\\\|b"),
+        ("one\n\n# two", r"one \# two"),
+        ("see https://example.org or WWW.example.org", r"see https\://example.org or WWW\.example.org"),
+        ("&lt;", r"\&lt;"),
+    ],
+)
+def test_foreign_text_is_shown_and_never_obeyed(foreign: str, shown: str) -> None:
+    assert escaped(foreign) == shown
+
+
+def test_nothing_foreign_gets_through_anywhere() -> None:
+    evil = "x|<b>`\n# y"
+    text = to_markdown(hostile(evil), f"./speedmatrix {evil} ```\n```")
+    assert not re.search(r"(?<!\\)<b>", text.split("````sh")[0] + text.split("````")[-1])
+    assert "\n# y" not in text
+    assert text.count("````") == 2
+    for table in tables(text):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+
+
+def hostile(evil: str) -> Matrix:
+    environment = replace(ENVIRONMENT, cpu=evil, system=evil, packages=((evil, evil),))
+    empty = matrix(plan(holes=(Hole(workload=evil, subject=evil, reason=evil),)), [])
+    return replace(empty, environment=environment, design=evil, noise=evil)

@@ -1,0 +1,89 @@
+import re
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from harness.core.plan import Hole
+from harness.report.terminal import render, to_terminal
+from tests.analyze.synthetic import comparison, matrix, plan, records, story
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_no_line_is_wider_than_the_terminal_and_no_ratio_is_cut(width: int) -> None:
+    shown = to_terminal(story(), width=width)
+    assert max(len(line) for line in shown.splitlines()) <= width
+    assert "3.23x [3.18, 3.28]" in shown
+    assert "…" not in shown
+
+
+def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
+    wide, narrow = to_terminal(story(), width=120), to_terminal(story(), width=80)
+    assert "412 MiB" in wide
+    assert "412 MiB" not in narrow
+    for shown in (wide, narrow):
+        assert re.search(r"workers +3\.23x \[3\.18, 3\.28\] +faster +80 % .*same bits", shown)
+
+
+def test_rows_stand_in_the_order_of_their_ratios() -> None:
+    shown = to_terminal(story(), width=120)
+    places = [shown.index(f"\n {name} ") for name in ("plain", "workers", "augment", "amp")]
+    assert places == sorted(places)
+
+
+def test_every_hole_has_its_words_and_no_ratio() -> None:
+    found = story()
+    shown = " ".join(to_terminal(found, width=120).split())
+    for words in (row.absence.words for row in found.rows if row.absence):
+        assert words in shown
+    assert "compile needs a C++ compiler (g++)" in shown
+    assert "speaker, without a ratio tf32 needs a CUDA device" in shown
+
+
+def test_the_cause_names_the_stage_and_both_ceilings() -> None:
+    shown = " ".join(to_terminal(story(), width=120).split())
+    assert (
+        "The input holds plain back, at most 6.00x to gain there: it trains 100 samples/s, its loader alone gives "
+        "120 samples/s, its step alone takes 600 samples/s."
+    ) in shown
+    slow_step = matrix(plan(comparison("workers")), records(0, 1.0))
+    profile = slow_step.tables[0].profile
+    assert profile is not None
+    assert profile.bottleneck is not None
+    other = replace(profile, bottleneck=replace(profile.bottleneck, stage="compute"))
+    turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
+    assert "The training step itself holds plain back" in to_terminal(turned, width=120)
+
+
+def test_colour_only_repeats_words() -> None:
+    plain, coloured = to_terminal(story(), width=120), to_terminal(story(), width=120, colour=True)
+    assert "\x1b" not in plain
+    assert "\x1b[32mfaster" in coloured
+    # rich pads a coloured cell before its style ends, so spaces at line ends are no difference
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in bare.splitlines()] == plain.splitlines()
+
+
+def test_foreign_text_is_no_markup_and_no_escape_sequence() -> None:
+    hole = Hole(workload="leak", subject="[red]x[/red]", reason="bad \x1b[2J screen\nnext")
+    shown = to_terminal(matrix(plan(holes=(hole,)), []), width=120)
+    assert "[red]x[/red]  bad [2J screen next" in shown
+    assert "\x1b" not in shown
+
+
+def test_an_empty_matrix_is_still_a_report() -> None:
+    assert "0 of 0 have a ratio" in to_terminal(matrix(plan(), []), width=80)
+
+
+def test_a_table_without_a_single_ratio_shows_its_reference() -> None:
+    shown = to_terminal(matrix(plan(comparison("workers")), []), width=120)
+    assert "1 (reference)" in shown
+    assert "workers  not measured yet" in shown
+
+
+def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
+    console = Console(width=120)
+    with console.capture() as captured:
+        for part in render(story(), 120):
+            console.print(part)
+    assert "3.23x [3.18, 3.28]" in captured.get()

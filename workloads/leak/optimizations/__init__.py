@@ -1,0 +1,1 @@
+"""Optimizations that only the leak classifier can use."""

@@ -1,0 +1,45 @@
+"""Augmentation of speech by foreign sounds and rooms, in float64 as the original does it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import convolve
+
+from workloads.speaker.synthesis import Sound
+
+AUGMENTATIONS = ("none", "reverb", "music", "speech", "noise")
+TALKERS = (3, 7, 4, 6, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """How many foreign sounds are added, and how far each lies below the speech, in dB."""
+
+    sounds: tuple[int, ...]
+    snr_db: tuple[float, float]
+
+    def count(self, deck: int) -> int:
+        """How many sounds the items of a deck get: dealt like the augmentations, so that a short epoch is typical."""
+        return self.sounds[deck % len(self.sounds)]
+
+
+MIXTURES = {
+    "music": Mixture((1,), (5, 15)),
+    "speech": Mixture(TALKERS, (13, 20)),
+    "noise": Mixture((1,), (0, 15)),
+}
+
+
+def mixed(speech: Sound, added: Iterable[tuple[Sound, float]]) -> Sound:
+    """Speech with sounds of the same length added, each at its signal-to-noise ratio in dB."""
+    return speech + sum(10 ** ((_power_db(speech) - _power_db(sound) - snr_db) / 20) * sound for sound, snr_db in added)
+
+
+def reverberated(speech: Sound, response: Sound) -> Sound:
+    """Speech in a room whose response is brought to energy one, cut to the length of the speech."""
+    return np.asarray(convolve(speech, response / np.sqrt(np.square(response).sum()))[: len(speech)])
+
+
+def _power_db(sound: Sound) -> float:
+    return 10 * float(np.log10(np.square(sound).mean() + 1e-4))

@@ -1,0 +1,80 @@
+"""Where the files of VoxCeleb, MUSAN and the simulated rooms lie, and what their lists say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE_RATE = 16_000
+TRAIN_WAVS = "voxceleb2/dev/wav"
+TEST_WAVS = "voxceleb1/test/wav"
+NOISES = "musan"
+NOISE_PIECES = "musan_split"
+ROOMS = "RIRS_NOISES/simulated_rirs"
+TRAIN_LIST = "train_list.txt"
+TRIAL_LIST = "veri_test2.txt"
+
+PIECE_SAMPLES = 5 * SAMPLE_RATE
+PIECE_STEP = 3 * SAMPLE_RATE  # neighbours overlap by two seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """A training file below TRAIN_WAVS and its speaker."""
+
+    speaker: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The question whether two files below TEST_WAVS are of the same speaker, with the answer."""
+
+    same: bool
+    left: str
+    right: str
+
+
+def crop_samples(frames: int) -> int:
+    """How many samples this system cuts for so many frames: hops of 160 and what the last window needs beyond."""
+    return frames * 160 + 240
+
+
+def pieces(samples: int) -> int:
+    """How many whole five-second pieces a recording gives."""
+    return (samples - PIECE_SAMPLES) // PIECE_STEP + 1
+
+
+def piece_path(recording: Path, number: int) -> Path:
+    """The piece of a recording `musan/<kind>/<source>/<file>.wav`, named after the second where it begins."""
+    root, kind, source = recording.parents[2], recording.parents[1].name, recording.parent.name
+    return root.with_name(NOISE_PIECES) / kind / source / recording.stem / f"{number * 3:05d}.wav"
+
+
+def write_utterances(folder: Path, utterances: Iterable[Utterance]) -> None:
+    """Writes the train list: `<speaker> <path>` a line."""
+    _write(folder / TRAIN_LIST, (f"{one.speaker} {one.path}" for one in utterances))
+
+
+def write_trials(folder: Path, trials: Iterable[Trial]) -> None:
+    """Writes the trial list: `<0|1> <path> <path>` a line."""
+    _write(folder / TRIAL_LIST, (f"{one.same:d} {one.left} {one.right}" for one in trials))
+
+
+def read_utterances(folder: Path) -> tuple[Utterance, ...]:
+    """The train list."""
+    return tuple(Utterance(*line.split()) for line in (folder / TRAIN_LIST).read_text().splitlines())
+
+
+def read_trials(folder: Path) -> tuple[Trial, ...]:
+    """The trial list."""
+    rows = (line.split() for line in (folder / TRIAL_LIST).read_text().splitlines())
+    return tuple(Trial(same == "1", left, right) for same, left, right in rows)
+
+
+def trial_paths(trials: Iterable[Trial]) -> tuple[str, ...]:
+    """Every file that the trials name, once, in order."""
+    return tuple(sorted({path for trial in trials for path in (trial.left, trial.right)}))
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))

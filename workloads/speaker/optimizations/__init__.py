@@ -1,0 +1,1 @@
+"""Optimizations that only the speaker workload has, a file each."""
