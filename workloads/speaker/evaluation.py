@@ -23,7 +23,7 @@ STACKED_TRIALS = 4096
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """One pass over all utterances and trials; the score is the equal error rate in percent, less is better.
 
-    The utterances are read by the trainer itself: a read takes a fraction of a percent of the ten forward crops.
+    The trainer reads the utterances itself: so few files would not repay the start of loader workers.
     """
     trials = read_trials(folder)
     paths = trial_paths(trials)

@@ -4,9 +4,9 @@ A training item is two seconds of an utterance that lasts eight, mixed with two 
 eight minutes. Reading a file whole decodes all of it to float64, allocates eight bytes a sample and throws nearly
 everything away. WAV and FLAC know where a sample lies, so the reader can go there at once.
 
-It pays as much as files are longer than crops: little on utterances, hundreds of times on long noise files. It hurts
-nowhere on WAV; on a compressed format without an index a seek may decode from the beginning, and on storage that is
-read over a network many small reads may cost more than one long one. The bits of an item stay the same.
+It pays as much as files are longer than crops: little on utterances, over a hundred times on the longest noise files.
+It hurts nowhere on WAV; on a compressed format without an index a seek may decode from the beginning, and on storage
+that is read over a network many small reads may cost more than one long one. The bits of an item stay the same.
 
     with soundfile.SoundFile(path) as audio:
         audio.seek(random.randrange(audio.frames - crop + 1))
