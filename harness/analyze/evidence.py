@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.analyze.promise import Promise, numerics, proved
+from harness.analyze.promise import numerics, pointless, proved
 from harness.analyze.quality import Quality, judge_losses, judge_score, worst
 from harness.core.cell import Cell, Comparison
 from harness.core.measurement import Burst, Lost, Ready, Record
@@ -18,6 +18,7 @@ class Side:
 
     cell: Cell
     proved: frozenset[str]  # the effective settings that its switches promise
+    pointless: tuple[str, ...]  # why a switch of it has nothing to act on
     bursts: tuple[Burst, ...]
     readies: tuple[Ready, ...]  # by restart and life
     lost: tuple[Lost, ...]
@@ -52,19 +53,20 @@ class Evidence:
         return worst(found)
 
 
-def gather(plan: Plan, records: Iterable[Record], known: Mapping[str, Promise]) -> Iterator[Evidence]:
+def gather(plan: Plan, records: Iterable[Record]) -> Iterator[Evidence]:
     """The evidence of every comparison, in the plan's order; empty sides where nothing was measured yet."""
     by_block: Mapping[str, list[Record]] = defaultdict(list)
     for record in records:
         by_block[record.arm.block].append(record)
     for block in plan.blocks:
-        reference = _side(block.reference, 0, by_block[block.identity], block.timing, known)
+        records_here = by_block[block.identity]
+        reference = _side(block.reference, 0, records_here, block.timing, plan)
         for position, comparison in enumerate(block.comparisons, 1):
             yield Evidence(
                 comparison=comparison,
                 position=position,
-                numerics=numerics(comparison, known),
-                treatment=_side(comparison.treatment, position, by_block[block.identity], block.timing, known),
+                numerics=numerics(comparison, plan.promises),
+                treatment=_side(comparison.treatment, position, records_here, block.timing, plan),
                 reference=reference,
             )
 
@@ -75,18 +77,21 @@ def merged(sides: Iterable[Side]) -> Side:
     return Side(
         cell=sides[0].cell,
         proved=sides[0].proved,
+        pointless=sides[0].pointless,
         bursts=tuple(burst for side in sides for burst in side.bursts),
         readies=tuple(ready for side in sides for ready in side.readies),
         lost=tuple(lost for side in sides for lost in side.lost),
     )
 
 
-def _side(cell: Cell, position: int, records: Iterable[Record], timing: Timing, known: Mapping[str, Promise]) -> Side:
+def _side(cell: Cell, position: int, records: Iterable[Record], timing: Timing, plan: Plan) -> Side:
     own = [record for record in records if record.arm.position == position]
-    readies = (one for one in own if isinstance(one, Ready))
+    readies = [one for one in own if isinstance(one, Ready)]
+    seen = {name: value for ready in readies for name, value in ready.effective.items()}
     return Side(
         cell=cell,
-        proved=proved(cell, known),
+        proved=proved(cell, plan.promises),
+        pointless=tuple(pointless(cell, plan.promises, seen)),
         bursts=tuple(one for one in own if isinstance(one, Burst) and one.timing is timing),
         readies=tuple(sorted(readies, key=lambda ready: (ready.arm.restart, ready.arm.life))),
         lost=tuple(one for one in own if isinstance(one, Lost)),

@@ -10,7 +10,6 @@ from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.notes import notes
 from harness.analyze.pool import results
 from harness.analyze.profile import Profile, profile
-from harness.analyze.promise import Promise
 from harness.analyze.quality import Quality
 from harness.core.cell import Cell, Comparison
 from harness.core.environment import Environment
@@ -94,11 +93,10 @@ def build_matrix(
     plan: Plan,
     records: Iterable[Record],
     environment: Environment,
-    known: Mapping[str, Promise],
     noise: str = UNCALIBRATED,
 ) -> Matrix:
-    """The matrix of a run, finished or not; raises Mistake where a switch has no promise in `known`."""
-    gathered = list(gather(plan, records, known))
+    """The matrix of a run, finished or not; raises Mistake where a switch has no promise in the plan."""
+    gathered = list(gather(plan, records))
     names = reference_names(plan.comparisons)
     by_table: dict[tuple[Cell, Timing], list[tuple[Evidence, Estimate | Absence]]] = defaultdict(list)
     for evidence, result in zip(gathered, results(gathered), strict=True):
@@ -150,5 +148,7 @@ def _row(evidence: Evidence, result: Estimate | Absence, reference_name: str, pr
         quality=quality,
         treatment=treatment,
         reference=reference,
-        notes=notes(result, quality, (treatment, reference), protocol) if isinstance(result, Estimate) else (),
+        notes=(*evidence.treatment.pointless, *notes(result, quality, (treatment, reference), protocol))
+        if isinstance(result, Estimate)
+        else (),
     )

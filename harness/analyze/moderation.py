@@ -14,7 +14,7 @@ from scipy import special, stats
 Array = NDArray[np.float64]
 
 SMALLEST_POOL = 4  # cells; a prior from fewer would be a guess
-OUTLYING = 0.90  # the point of the F distribution beyond which a cell keeps its own variance
+OUTLYING = 0.99  # the point of the F distribution beyond which a cell keeps its own variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +35,22 @@ class Moderated:
 
 
 def moderate(variances: Array, freedom: Array) -> Moderated | None:
-    """Variances shrunk towards the pool's prior, or None where the pool is too small or shows no variance at all.
+    """Variances shrunk towards the pool's, or None where the pool is too small or shows no variance at all.
 
-    No cell gets more degrees of freedom than all cells have together, as in limma: a small pool must not claim to know
-    more. Simulated with two restarts, 95 % intervals then hold in 92 to 93 % of cases for four to six cells, in 94 to
-    95 % from ten cells on.
+    How much they are shrunk, and which cells stand apart, is Smyth's. What they are shrunk to is the plain mean of the
+    cells that do not stand apart: with one or two degrees of freedom a cell, Smyth's mean of logs is too uncertain, and
+    intervals from small pools hold in 93 to 94 % of cases instead of 95 to 96 % (docs/decisions/moderated-variances.md).
+    No cell gets more degrees of freedom than those cells have together, as in limma.
     """
     if len(variances) < SMALLEST_POOL or np.median(variances) == 0:
         return None
     prior = fit_prior(variances, freedom)
-    weight = freedom / (prior.freedom + freedom)
     outlying = variances > prior.variance * stats.f.ppf(OUTLYING, freedom, min(prior.freedom, 1e6))
+    pooled = float(np.average(variances[~outlying], weights=freedom[~outlying]))
+    weight = freedom / (prior.freedom + freedom)
     return Moderated(
-        variances=np.where(outlying, variances, prior.variance + weight * (variances - prior.variance)),
-        freedom=np.where(outlying, freedom, np.minimum(prior.freedom + freedom, freedom.sum())),
+        variances=np.where(outlying, variances, pooled + weight * (variances - pooled)),
+        freedom=np.where(outlying, freedom, np.minimum(prior.freedom + freedom, freedom[~outlying].sum())),
         outlying=outlying,
     )
 
@@ -60,7 +62,7 @@ def fit_prior(variances: Array, freedom: Array) -> Prior:
     centred = np.log(floored) - special.digamma(half) + np.log(half)
     excess = float(centred.var(ddof=1) - special.polygamma(1, half).mean())
     if excess <= 0:
-        return Prior(variance=float(np.average(variances, weights=freedom)), freedom=math.inf)
+        return Prior(variance=math.exp(float(centred.mean())), freedom=math.inf)
     half_prior = _trigamma_inverse(excess)
     scale = float(centred.mean() + special.digamma(half_prior) - math.log(half_prior))
     return Prior(variance=math.exp(scale), freedom=2 * half_prior)

@@ -1,24 +1,12 @@
-"""Promises: what analysis must know of an optimization, as plain data that outlives the catalogue."""
+"""What the switches in which two cells differ promise together."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.mistake import Mistake
-from harness.core.optimization import Numerics, Optimization
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """How an optimization may change losses, and which effective settings prove it."""
-
-    numerics: Numerics
-    proof: tuple[str, ...]
-
-
-def promises(optimizations: Iterable[Optimization]) -> dict[str, Promise]:
-    """The promises of optimizations by their names."""
-    return {one.name: Promise(numerics=one.numerics, proof=tuple(sorted(one.proof))) for one in optimizations}
+from harness.core.optimization import Numerics
+from harness.core.promise import Promise
+from harness.core.recipe import Value
 
 
 def numerics(comparison: Comparison, known: Mapping[str, Promise]) -> Numerics:
@@ -34,7 +22,16 @@ def proved(cell: Cell, known: Mapping[str, Promise]) -> frozenset[str]:
     return frozenset(name for switch in cell.switches for name in _promise(switch, known).proof)
 
 
+def pointless(cell: Cell, known: Mapping[str, Promise], effective: Mapping[str, Value]) -> Iterator[str]:
+    """Why a switch of a cell can gain nothing where such settings were seen: `layout contiguous: has no chunks`."""
+    seen = {f"{name} {value}" for name, value in effective.items()}
+    for switch in cell.switches:
+        for setting, reason in _promise(switch, known).pointless_where.items():
+            if setting in seen:
+                yield f"{switch.name} has nothing to act on: {setting}, {reason}"
+
+
 def _promise(switch: Switch, known: Mapping[str, Promise]) -> Promise:
     if switch.name not in known:
-        raise Mistake(f"These results use '{switch.name}', which is not known here: read them with their own version.")
+        raise Mistake(f"The plan switches on '{switch.name}' without saying what it promises; restore run.json.")
     return known[switch.name]

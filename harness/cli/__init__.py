@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Optional  # noqa: F401  ruff loses sight of it: the options below are annotations
 
 import typer
 
@@ -24,9 +24,7 @@ Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of y
 Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
 Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
-Only = Annotated[
-    list[str] | None, typer.Option(help="Only this optimization (NAME or NAME=LEVEL); may be repeated.")
-]
+Only = Annotated[list[str] | None, typer.Option(help="Only this optimization (NAME or NAME=LEVEL); may be repeated.")]
 Stack = Annotated[str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.")]
 Reference = Annotated[str, typer.Option(help="What everything is compared with: plain, as_found, or a stack (A+B=2).")]
 Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only the compute, of each cell.")]
@@ -152,9 +150,7 @@ def rehearse(
     seed: Seed = 0,
     workload: Own = None,
     effect: Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")
-    ] = None,
+    results: Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")] = None,
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
     from harness.cli.planning import Wish

@@ -103,7 +103,7 @@ def _disk(what: str, folder: Path, least: int) -> Finding:
 def _shared_memory() -> Finding:
     path = Path("/dev/shm")  # noqa: S108  where loader workers hand over their batches
     if not path.is_dir():
-        return Finding("note", "shared memory", "/dev/shm does not exist", "loader workers may not start")
+        return Finding("note", "shared memory", f"{path} does not exist", "loader workers may not start")
     free = shutil.disk_usage(path).free
     enough = free > GIB // 4
     return Finding("good" if enough else "bad", "shared memory", f"{free / GIB:.1f} GiB free",

@@ -49,7 +49,7 @@ def _show_page(optimization: Optimization, console: Console) -> None:
         console.print(f"requires: {', '.join(optimization.requires)}")
     for need in optimization.needs:
         console.print(f"condition: {need.missing} otherwise")
-    console.print(f"proof of engagement: {_stated({name: value for name, value in optimization.proof.items()})}")
+    console.print(f"proof of engagement: {_stated(dict(optimization.proof))}")
     for claim in optimization.claims:
         low, high = claim.gain
         console.print(f"claimed: {low:g} to {high:g} times in {claim.metric} ({claim.where}; {claim.source})")
@@ -127,7 +127,8 @@ def _compiled(recipe: Recipe) -> str:
 def _described(call: Callable[..., Any]) -> Iterator[str]:
     """A function's name and what it closes over, calls within calls."""
     if isinstance(call, partial):
-        yield f"{call.func.__name__}({', '.join([*map(str, call.args), *(f'{k}={v}' for k, v in call.keywords.items())])})"
+        given = [*map(str, call.args), *(f"{name}={value}" for name, value in call.keywords.items())]
+        yield f"{call.func.__name__}({', '.join(given)})"
         return
     yield getattr(call, "__qualname__", repr(call)).replace(".<locals>", "")
     for name, value in inspect.getclosurevars(call).nonlocals.items() if inspect.isfunction(call) else ():

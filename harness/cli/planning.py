@@ -10,13 +10,14 @@ from rich.table import Table
 
 from harness import __version__
 from harness.catalogue import Catalogue, read_catalogue
-from harness.core.cell import Cell, CellRequest, parse_switch
+from harness.core.cell import Cell, CellRequest, Comparison, parse_switch
 from harness.core.compose import Conflict, compose
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plain import encode
 from harness.core.plan import Hole, Plan
+from harness.core.promise import promises
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
@@ -71,8 +72,14 @@ def prepared(wish: Wish) -> Prepared:
         protocol=protocol,
         blocks=blocks(comparisons, protocol.treatments),
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
+        promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
     )
     return Prepared(catalogue=catalogue, environment=environment, plan=plan)
+
+
+def _switched_on(comparisons: list[Comparison]) -> set[str]:
+    cells = {cell for one in comparisons for cell in (one.treatment, one.reference)}
+    return {switch.name for cell in cells for switch in cell.switches}
 
 
 def _protocol(wish: Wish) -> Protocol:

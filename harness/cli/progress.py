@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Self
 
 from rich import progress as bars
 from rich.console import Console, Group
@@ -40,7 +41,7 @@ class Progress:
         self._line = Text()
         self._live = Live(console=console, transient=True, refresh_per_second=4, get_renderable=self._picture)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         """Shows it."""
         if self._console.is_terminal:
             self._live.start()

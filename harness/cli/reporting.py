@@ -6,8 +6,6 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.analyze.matrix import Matrix, build_matrix
-from harness.analyze.promise import promises
-from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.report.machine_readable import to_json
 from harness.report.markdown import to_markdown
@@ -26,8 +24,7 @@ def newest(results: Path) -> Path:
 def matrix_of(folder: Path) -> Matrix:
     """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
     run = read_run(folder)
-    known = promises(read_catalogue().optimizations.values())
-    return build_matrix(run.plan, read_records(folder), run.environment, known)
+    return build_matrix(run.plan, read_records(folder), run.environment)
 
 
 def print_matrix(matrix: Matrix, folder: Path) -> None:

@@ -78,6 +78,7 @@ class Optimization:
     needs: tuple["Need", ...] = ()
     requires: tuple[str, ...] = ()
     excludes: Mapping[str, str] = field(default_factory=dict)  # other name -> reason that data cannot show
+    pointless_where: Mapping[str, str] = field(default_factory=dict)  # `setting value` seen -> why it gains nothing
     claims: tuple[Claim, ...] = ()
     start_s: float = 0.0  # what it adds to an arm's start, about; for planning only
     workload: str | None = None  # the one workload it belongs to; None is every workload

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from harness.core.cell import Cell, Comparison
 from harness.core.optimization import Timing
+from harness.core.promise import Promise
 from harness.core.protocol import Protocol
 
 
@@ -35,6 +36,7 @@ class Plan:
     protocol: Protocol
     blocks: tuple[Block, ...]
     holes: tuple[Hole, ...]
+    promises: dict[str, Promise]  # of every optimization that a cell switches on
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

@@ -17,6 +17,7 @@ class Protocol:
     ceiling_s: float = 1.0
     loss_steps: int = 8  # first steps whose losses are compared
     discarded_rounds: int = 1  # rounds after which all arms have been seen in turn
+    lives: int = 3  # an arm that is ended from outside so often is given up
     treatments: int = 4  # alive beside the reference in one block
     start_allowance_s: float = 600.0  # optimizations that start more slowly are left out, with words
     start_limit_s: float = 1200.0  # imports, compilation and warm-up of one arm

@@ -32,10 +32,10 @@ class Scope:
 
 
 def alone(scope: Scope) -> Iterator[Entry]:
-    """Each optimization by itself on top of the reference, then what the real system had on, then all together."""
+    """All that helps together, what the real system had on, then each optimization alone on top of the reference."""
+    yield from combined(scope)
     for optimization in ordered(scope):
         yield single(scope, optimization, optimization.usual_level(scope.environment))
-    yield from combined(scope)
 
 
 def combined(scope: Scope) -> Iterator[Entry]:

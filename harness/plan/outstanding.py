@@ -1,13 +1,14 @@
 """What is still to be measured: a pure function of the plan and the records, so that any run can be continued."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from harness.core.bracket import brackets
 from harness.core.measurement import Burst, Lost, Record
 from harness.core.plan import Block
 from harness.core.protocol import Protocol
 
-LIVES = 3  # an arm that is killed from outside so often is given up
+INTERRUPTED = "interrupted"
 
 
 def outstanding(block: Block, restart: int, records: Iterable[Record], protocol: Protocol) -> dict[int, int]:
@@ -24,9 +25,19 @@ def outstanding(block: Block, restart: int, records: Iterable[Record], protocol:
 
 
 def given_up(position: int, records: Iterable[Record]) -> bool:
-    """Whether an arm failed, was skipped, or was killed too often."""
-    losses = [one for one in records if isinstance(one, Lost) and one.arm.position == position]
-    return any(one.outcome != "interrupted" for one in losses) or len(losses) >= LIVES
+    """Whether an arm failed or was skipped; what was only interrupted is tried again."""
+    return any(isinstance(one, Lost) and one.arm.position == position and one.outcome != INTERRUPTED for one in records)
+
+
+def settled(lost: Lost, records: Iterable[Record], protocol: Protocol) -> Lost:
+    """The same loss, as a failure if the arm was interrupted too often before."""
+    place = (lost.arm.block, lost.arm.restart, lost.arm.position)
+    before = [
+        one for one in records if isinstance(one, Lost) and (one.arm.block, one.arm.restart, one.arm.position) == place
+    ]
+    if lost.outcome != INTERRUPTED or len(before) + 1 < protocol.lives:
+        return lost
+    return replace(lost, outcome="failed", reason=f"{lost.reason}, {len(before) + 1} times")
 
 
 def next_life(block: Block, restart: int, records: Iterable[Record]) -> int:

@@ -28,7 +28,7 @@ def _lines(matrix: Matrix, command: str) -> Iterator[str]:
     yield from ("", "To measure the same again:", "", *_code(command))
     for workload in sentences.workloads(matrix):
         for table in matrix.tables:
-            if table.cell.workload == workload:
+            if table.cell.workload == workload and any(row.estimate for row in table.rows):
                 yield from _table(table)
         if holes := sentences.holes(matrix, workload):
             yield from _section(f"{workload}, without a ratio")

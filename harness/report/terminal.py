@@ -34,7 +34,7 @@ def render(matrix: Matrix, width: int) -> Iterator[RenderableType]:
     yield _pairs(sentences.heading(matrix), style="dim")
     for workload in sentences.workloads(matrix):
         for table in matrix.tables:
-            if table.cell.workload == workload:
+            if table.cell.workload == workload and any(row.estimate for row in table.rows):
                 yield _title(sentences.title(table))
                 yield _grid(table, wide=width >= _WIDE)
                 yield from (Text(sentence) for sentence in sentences.causes(table))

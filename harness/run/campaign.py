@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from harness.core.measurement import Record
+from harness.core.measurement import Lost, Record
 from harness.core.plan import Block, Plan
-from harness.plan.outstanding import next_life, outstanding
+from harness.plan.outstanding import next_life, outstanding, settled
 from harness.run.arm import LiveArm
 from harness.run.life import BudgetSpent, Life, Watcher
 
@@ -73,6 +73,8 @@ class Campaign:
         self.arm_s[block.reference.workload] = (self.clock() - began_s) / (len(rounds) + 1)
 
     def _keep(self, record: Record) -> None:
+        if isinstance(record, Lost):
+            record = settled(record, self.records, self.plan.protocol)
         self.append(record)
         self.records.append(record)
 

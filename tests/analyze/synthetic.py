@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from harness.analyze.matrix import Matrix, build_matrix
-from harness.analyze.promise import Promise
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.environment import Environment
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
 from harness.core.optimization import Numerics, Timing
 from harness.core.plan import Block, Hole, Plan
+from harness.core.promise import Promise
 from harness.core.protocol import Protocol
 
 LOSSES = (2.3, 2.1, 1.9)
@@ -31,11 +31,13 @@ ENVIRONMENT = Environment(
     packages=(("numpy", "2.1.0"), ("torch", "2.11.0")),
 )
 KNOWN = {
-    "workers": Promise(numerics=Numerics.EXACT, proof=("workers",)),
-    "pin_memory": Promise(numerics=Numerics.EXACT, proof=("pinned_batches",)),
-    "amp": Promise(numerics=Numerics.CLOSE, proof=("bfloat16_layers",)),
-    "augment": Promise(numerics=Numerics.DIFFERENT, proof=()),
-    "chunk_cache": Promise(numerics=Numerics.EXACT, proof=("chunk_cache_bytes",)),
+    "workers": Promise(numerics=Numerics.EXACT, proof=("workers",), pointless_where={}),
+    "pin_memory": Promise(numerics=Numerics.EXACT, proof=("pinned_batches",), pointless_where={}),
+    "amp": Promise(numerics=Numerics.CLOSE, proof=("bfloat16_layers",), pointless_where={}),
+    "augment": Promise(numerics=Numerics.DIFFERENT, proof=(), pointless_where={}),
+    "chunk_cache": Promise(
+        numerics=Numerics.EXACT, proof=("chunk_cache_bytes",), pointless_where={"layout contiguous": "it has no chunks"}
+    ),
 }
 
 
@@ -56,7 +58,14 @@ def plan(*comparisons: Comparison, restarts: int = 2, holes: tuple[Hole, ...] = 
         Block(identity=str(index), reference=one.reference, timing=one.timing, comparisons=(one,))
         for index, one in enumerate(comparisons)
     )
-    return Plan(design="singles", seed=7, protocol=Protocol(restarts=restarts, rounds=4), blocks=blocks, holes=holes)
+    return Plan(
+        design="singles",
+        seed=7,
+        protocol=Protocol(restarts=restarts, rounds=4),
+        blocks=blocks,
+        holes=holes,
+        promises=KNOWN,
+    )
 
 
 def arm(block: int | str = 0, restart: int = 0, position: int = 0, life: int = 0) -> Arm:
@@ -161,7 +170,7 @@ def records(
 
 
 def matrix(the_plan: Plan, found: list[Record]) -> Matrix:
-    return build_matrix(the_plan, found, ENVIRONMENT, KNOWN)
+    return build_matrix(the_plan, found, ENVIRONMENT)
 
 
 def story() -> Matrix:

@@ -32,7 +32,7 @@ def test_a_free_stage_slows_nothing_down() -> None:
 def side(timing: Timing = Timing.STEP, loader_rate: float | None = 100.0) -> Side:
     readies = (ready(arm(), loader_rate=loader_rate), ready(arm(restart=1), loader_rate=300.0, steady=False))
     bursts = (burst(arm(), 0, 100.0, timing=timing), burst(arm(restart=1), 0, 50.0, timing=timing))
-    return Side(cell=cell(), proved=frozenset({"workers"}), bursts=bursts, readies=readies, lost=())
+    return Side(cell=cell(), proved=frozenset({"workers"}), pointless=(), bursts=bursts, readies=readies, lost=())
 
 
 def test_a_profile_gathers_all_restarts() -> None:

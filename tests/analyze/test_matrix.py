@@ -5,13 +5,14 @@ import pytest
 
 from harness.analyze.absence import Absence, Outcome
 from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix, reference_names
-from harness.analyze.promise import Promise, numerics, promises, proved
+from harness.analyze.promise import numerics, proved
 from harness.analyze.verdict import Verdict
 from harness.core.cell import Comparison
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 from harness.core.plan import Block, Hole
+from harness.core.promise import Promise, promises
 from tests.analyze.synthetic import (
     ENVIRONMENT,
     KNOWN,
@@ -244,7 +245,7 @@ def test_promises_are_read_from_optimizations_and_the_loosest_counts() -> None:
     amp = Optimization(
         name="amp", title="", stage=Stage.DEVICE, numerics=Numerics.CLOSE, sets={}, proof={"b": LEVEL, "a": True}
     )
-    assert promises([amp]) == {"amp": Promise(numerics=Numerics.CLOSE, proof=("a", "b"))}
+    assert promises([amp]) == {"amp": Promise(numerics=Numerics.CLOSE, proof=("a", "b"), pointless_where={})}
     assert numerics(comparison("amp", "workers"), KNOWN) is Numerics.CLOSE
     assert numerics(comparison("augment", "amp"), KNOWN) is Numerics.DIFFERENT
     assert numerics(comparison(), KNOWN) is Numerics.EXACT
@@ -253,7 +254,7 @@ def test_promises_are_read_from_optimizations_and_the_loosest_counts() -> None:
 
 def test_an_unknown_switch_is_a_mistake_with_a_remedy() -> None:
     with pytest.raises(Mistake, match="read them with their own version"):
-        build_matrix(plan(comparison("novelty")), [], ENVIRONMENT, KNOWN)
+        build_matrix(plan(comparison("novelty")), [], ENVIRONMENT)
 
 
 def test_holes_of_the_plan_keep_their_words() -> None:

@@ -27,6 +27,7 @@ OPTIMIZATION = Optimization(
     levels=(32 * MEBIBYTE, 64 * MEBIBYTE),
     usual=lambda _: 32 * MEBIBYTE,
     proof={"chunk_cache_bytes": LEVEL},
+    pointless_where={"layout contiguous": "which has no chunks to cache"},
     claims=(
         Claim(
             name="chunk_cache",
