@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional  # noqa: F401  ruff loses sight of it: the options below are annotations
+from typing import Annotated
 
 import typer
 
