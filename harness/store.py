@@ -71,7 +71,7 @@ def read_run(folder: Path) -> Run:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Mistake(f"{folder} is not a run: it has no {RUN}; ./speedmatrix run makes one.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Mistake(f"{path} cannot be read ({error}); restore it or measure again.") from error
     body = _checked_schema(data, path)
     try:
@@ -105,10 +105,10 @@ def _complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _record(line: bytes, where: str) -> Record:
     try:
         body = _checked_schema(json.loads(line), where)
-        name = body.pop("record", None)
+        name = str(body.pop("record", None))
         if name not in KINDS:
             raise Malformed(f"record must be one of {', '.join(KINDS)}")
-        return decode(KINDS[str(name)], body)
+        return decode(KINDS[name], body)
     except (ValueError, RecursionError) as error:
         raise Mistake(f"{where} is damaged ({error}); restore the file or measure again.") from error
 
@@ -128,7 +128,8 @@ class Journal:
         """Opens the file for appending and cuts off a line that a crash left unfinished."""
         self._path = folder / MEASUREMENTS
         try:
-            self._file = self._path.open("ab")
+            # Unbuffered: a buffer would keep what a full disk refused, and write it later in the wrong place.
+            self._file = self._path.open("ab", buffering=0)
             self._cut_unfinished_line()
         except OSError as error:
             raise Mistake(f"Cannot write {self._path} ({error.strerror}); make the folder writable.") from error
@@ -136,13 +137,12 @@ class Journal:
     def append(self, record: Record) -> None:
         """Writes one record; raises Mistake when the disk is full, with all earlier records intact."""
         line = json.dumps({"schema": SCHEMA, "record": NAMES[type(record)], **encode(record)}, allow_nan=False)
-        end = self._file.tell()
+        end = self._file.seek(0, os.SEEK_END)
         try:
-            self._file.write(line.encode() + b"\n")
-            self._file.flush()
+            self._write(line.encode() + b"\n")
             os.fsync(self._file.fileno())
         except OSError as error:
-            self._discard_from(end)
+            self._file.truncate(end)
             raise Mistake(
                 f"Cannot write {self._path} ({error.strerror}); what was measured before is kept: "
                 "make room and give the same command again."
@@ -156,13 +156,10 @@ class Journal:
         content = self._path.read_bytes()
         if content and not content.endswith(b"\n"):
             self._file.truncate(content.rfind(b"\n") + 1)
-        self._file.seek(0, os.SEEK_END)
 
-    def _discard_from(self, end: int) -> None:
-        # The buffer may still hold the line; only a new descriptor forgets it.
-        raw = self._file.detach()
-        raw.truncate(end)
-        self._file = self._path.open("ab")
+    def _write(self, line: bytes) -> None:
+        while line:  # a nearly full disk takes a part and refuses the rest
+            line = line[self._file.write(line) :]
 
 
 def _write_durably(path: Path, text: str) -> None:

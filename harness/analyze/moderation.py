@@ -39,7 +39,7 @@ def moderate(variances: Array, freedom: Array) -> Moderated | None:
 
     How much they are shrunk, and which cells stand apart, is Smyth's. They are shrunk to the plain mean of the
     cells that do not stand apart: with one or two degrees of freedom a cell, Smyth's mean of logs is too uncertain, and
-    intervals from small pools hold in 93 to 94 % of cases, not 95 to 96 % (docs/decisions/moderated-variances.md).
+    intervals from pools of four hold in 94 % of cases, not in 95 % (docs/decisions/moderated-variances.md).
     No cell gets more degrees of freedom than those cells have together, as in limma.
     """
     if len(variances) < SMALLEST_POOL or np.median(variances) == 0:

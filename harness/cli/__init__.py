@@ -142,7 +142,7 @@ def run(
     raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
-@app.command(epilog=_flag_epilog("rehearse", "rehearse leak --effect workers=1.8", "rehearse --cells 200"))
+@app.command(epilog=_flag_epilog("rehearse", "rehearse leak --effect workers=1.8", "rehearse --design levels --seed 7"))
 def rehearse(
     workloads: Workloads = None,
     design: Design = "alone",
@@ -180,12 +180,9 @@ def report(
 
 
 def main() -> None:
-    """Runs a command; a user's mistake ends in one sentence and status 2, Ctrl-C in status 130."""
+    """Runs a command; a user's mistake ends in one sentence and status 2."""
     try:
         app()
     except Mistake as mistake:
         sys.stderr.write(f"{mistake}\n")
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
-        sys.exit(130)

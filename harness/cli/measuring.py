@@ -45,7 +45,18 @@ class Place:
 
 
 def measure(wish: Wish, place: Place) -> int:
-    """Measures what is left of the wish's plan; gives the exit status: 0, or 1 when nothing could be measured."""
+    """Measures what is left of the wish's plan; gives the exit status.
+
+    That is 0, or 1 when nothing could be measured, or 130 when it was stopped by Ctrl-C or SIGTERM.
+    """
+    try:
+        return _measure(wish, place)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
+        return 130
+
+
+def _measure(wish: Wish, place: Place) -> int:
     began_s = monotonic() - _age_s()
     budget_s = seconds_of(place.budget)
     ready = prepared(wish)
@@ -53,7 +64,7 @@ def measure(wish: Wish, place: Place) -> int:
     with measuring_alone(), _stopping_on_terminate():
         data = _prepare_data(ready, place, console)
         folder = _folder(ready, place, console)
-        _campaign(ready, folder, data, began_s + budget_s - REPORT_S if budget_s else None)
+        _campaign(ready, folder, data, None if budget_s is None else began_s + budget_s - REPORT_S)
     matrix = matrix_of(folder)
     print_matrix(matrix, folder)
     return 0 if any(row.estimate for row in matrix.rows) else 1

@@ -1,5 +1,6 @@
 """`rehearse`: the whole pipeline on invented times, and whether it recovers the effects that were put in."""
 
+import re
 import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -
     """Rehearses a wish and prints the matrix beside the truth."""
     known = Effects(dict(_effect(text) for text in effects))
     ready = prepared(wish)
+    for name in known.named:
+        ready.catalogue.optimization(name)  # refuses a name that would silently be without effect
     with tempfile.TemporaryDirectory() as scratch:
         folder = rehearse(ready, known, results or Path(scratch))
         matrix = matrix_of(folder)
@@ -65,11 +68,10 @@ def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
 
 
 def _effect(text: str) -> tuple[str, float]:
-    name, _, times = text.partition("=")
-    try:
-        return name, float(times)
-    except ValueError:
-        raise Mistake(f"'{text}' is not an effect; write NAME=TIMES, for example workers=1.8.") from None
+    match = re.fullmatch(r"(\w+)=([0-9]+(?:\.[0-9]+)?)", text)
+    if not match or not float(match[2]):
+        raise Mistake(f"'{text}' is not an effect; write NAME=TIMES, for example workers=1.8.")
+    return match[1], float(match[2])
 
 
 def _print_truth(matrix: Matrix, effects: Effects) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 
-_CELL = re.compile(r"(?P<workload>[^@:]+)(@(?P<size>[a-z0-9_]+))?(#(?P<batch>\d+))?(:(?P<stack>.*))?")
+_CELL = re.compile(r"(?P<workload>[^@:]+)(@(?P<size>[a-z0-9_]+))?(#(?P<batch>[1-9][0-9]*))?(:(?P<stack>.*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -23,7 +23,7 @@ class Switch:
 def parse_switch(text: str) -> Switch:
     """A switch from `name` or `name=level`; digits become an integer level."""
     name, _, level = text.strip().partition("=")
-    return Switch(name=name, level=int(level) if level.isdigit() else level or None)
+    return Switch(name=name, level=int(level) if level.isdecimal() else level or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Plain data: frozen dataclasses to JSON-ready mappings and back, every field checked on the way in."""
 
 import math
+import sys
 import types
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
@@ -78,7 +79,7 @@ def _decode_union(kinds: tuple[Any, ...], data: object, where: str) -> Any:
 def _decode_scalar(kind: Any, data: object, where: str) -> Any:
     if kind is float and data in ("nan", "inf", "-inf"):
         return float(str(data))
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+    if kind is float and isinstance(data, int) and not isinstance(data, bool) and abs(data) <= sys.float_info.max:
         return float(data)
     if kind is types.NoneType and data is None:
         return None

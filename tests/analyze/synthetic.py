@@ -175,12 +175,22 @@ def matrix(the_plan: Plan, found: list[Record]) -> Matrix:
 
 def story() -> Matrix:
     """A run with everything in it: five ratios, and one of each kind of words."""
+    switches = [(name,) for name in STARTS]
+    others = [("amp", "workers"), ("amp", "pin_memory"), ("pin_memory", "workers"), ("augment", "workers"), ("amp",)]
+    comparisons = [comparison(*one) for one in (*switches, *others)]
+    evaluation = comparison("workers", timing=Timing.EVALUATION)
+    hole = Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)")
+    other = Hole(workload="speaker", subject="tf32", reason="needs a CUDA device")
+    return matrix(plan(*comparisons, evaluation, holes=(hole, other)), told())
+
+
+def told() -> list[Record]:
+    """The story's records."""
     noise = Noise(burst=0.004, restart=0.006, generator=np.random.default_rng(3))
-    names = ["workers", "amp", "chunk_cache", "pin_memory", "augment"]
     ratios = [3.21, 0.94, 1.0, 1.004, 1.5]
     found: list[Record] = []
-    for index, ratio in enumerate(ratios):
-        found += records(index, ratio, noise=noise, **STARTS[names[index]])
+    for index, (start, ratio) in enumerate(zip(STARTS.values(), ratios, strict=True)):
+        found += records(index, ratio, noise=noise, **start)
     lost = {
         5: Lost(arm=arm(5, 0, 1), outcome="failed", reason="out of memory: wanted 2 GiB | had 1 GiB"),
         6: Lost(arm=arm(6, 0, 1), outcome="interrupted", reason="stopped by the user"),
@@ -188,14 +198,7 @@ def story() -> Matrix:
     found += [*records(5, 1.1, restarts=1), lost[5], ready(arm(6, 0, 0)), lost[6]]
     found += records(7, 2.0, unengaged=("workers is 0, not 2",), restarts=2)
     found += records(8, 1.2, restarts=1)
-    switches = [(name,) for name in names]
-    others = [("amp", "workers"), ("amp", "pin_memory"), ("pin_memory", "workers"), ("augment", "workers"), ("amp",)]
-    comparisons = [comparison(*one) for one in (*switches, *others)]
-    evaluation = comparison("workers", timing=Timing.EVALUATION)
-    found += records(10, 4.0, timing=Timing.EVALUATION, noise=noise)
-    hole = Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)")
-    other = Hole(workload="speaker", subject="tf32", reason="needs a CUDA device")
-    return matrix(plan(*comparisons, evaluation, holes=(hole, other)), found)
+    return [*found, *records(10, 4.0, timing=Timing.EVALUATION, noise=noise)]
 
 
 STARTS: dict[str, dict[str, Any]] = {

@@ -53,6 +53,7 @@ def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_mis
     blind = Side(
         cell=cell(),
         proved=frozenset(),
+        pointless=(),
         bursts=missing.bursts,
         readies=tuple(ready(arm(), compute_rate=None) for _ in range(2)),
         lost=(),
@@ -63,4 +64,5 @@ def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_mis
 
 
 def test_no_profile_before_the_first_burst() -> None:
-    assert profile(Side(cell=cell(), proved=frozenset(), bursts=(), readies=(ready(arm()),), lost=())) is None
+    unborn = Side(cell=cell(), proved=frozenset(), pointless=(), bursts=(), readies=(ready(arm()),), lost=())
+    assert profile(unborn) is None

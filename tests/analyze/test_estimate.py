@@ -37,11 +37,15 @@ def test_a_pool_of_equal_spread_knows_as_much_as_all_its_restarts() -> None:
 
 
 def test_an_outlying_cell_keeps_its_own_variance_and_is_said_to() -> None:
-    spreads = [0.010, 0.011, 0.009, 0.012, 0.010, 0.011, 0.009, 0.8]
-    *calm, wild = estimates([of(0.1, 0.1 + spread) for spread in spreads])
+    spreads = [0.010, 0.011, 0.009, 0.012] * 6
+    *calm, wild = estimates([of(0.1, 0.1 + spread) for spread in (*spreads, 0.8)])
     assert (wild.method, wild.df, wild.outlying) == ("t", 1, True)
-    assert not any(one.outlying for one in calm)
     assert math.log(wild.high / wild.ratio) == pytest.approx(12.7062047 * 0.4)
+    # The calm ones are so much alike that they share the mean of their own variances, spread ** 2 / 2, and nothing of
+    # the wild one's.
+    half_width = stats.t.ppf(0.975, 24) * math.sqrt(np.mean(np.square(spreads)) / 4)
+    assert {(one.method, one.df, one.outlying) for one in calm} == {("moderated t", 24, False)}
+    assert [math.log(one.high / one.ratio) for one in calm] == pytest.approx([half_width] * 24)
 
 
 def test_one_restart_is_no_estimate() -> None:

@@ -5,6 +5,7 @@ import pytest
 from scipy import special
 
 from harness.analyze.moderation import fit_prior, moderate
+from tests.analyze.simulate_moderation import LAWS, METHODS, Law, moderated, simulated
 
 
 def test_the_prior_is_found_again_in_many_cells() -> None:
@@ -28,7 +29,12 @@ def test_the_fit_solves_smyths_two_equations() -> None:
 def test_cells_alike_share_one_variance() -> None:
     prior = fit_prior(np.full(5, 3e-4), np.ones(5))
     assert prior.freedom == math.inf
-    assert prior.variance == pytest.approx(3e-4)
+    # The mean of the log of a chi-square with one degree of freedom is digamma(1/2) + log 2 = -gamma - log 2.
+    assert prior.variance == pytest.approx(3e-4 * 2 * math.exp(np.euler_gamma))
+    found = moderate(np.full(5, 3e-4), np.ones(5))
+    assert found is not None
+    assert found.variances == pytest.approx(np.full(5, 3e-4))
+    assert found.freedom == pytest.approx(np.full(5, 5.0))
 
 
 def test_shrinking_weighs_by_degrees_of_freedom() -> None:
@@ -36,9 +42,32 @@ def test_shrinking_weighs_by_degrees_of_freedom() -> None:
     found, prior = moderate(variances, freedom), fit_prior(variances, freedom)
     assert found is not None
     assert not found.outlying.any()
-    expected = (prior.freedom * prior.variance + freedom * variances) / (prior.freedom + freedom)
+    plain_mean = (4 * (1e-4 + 2e-4 + 1e-3 + 3e-4) + 9 * (5e-5 + 8e-4)) / 34
+    expected = (prior.freedom * plain_mean + freedom * variances) / (prior.freedom + freedom)
     assert found.variances == pytest.approx(expected)
-    assert (found.freedom <= freedom.sum()).all()
+    assert found.freedom == pytest.approx(np.minimum(prior.freedom + freedom, 34.0))
+
+
+def test_a_cell_that_stands_apart_lends_nothing() -> None:
+    calm = np.array([1.0, 2.0, 3.0, 2.0] * 3) * 1e-4
+    found = moderate(np.append(calm, 0.5), np.full(13, 2.0))
+    assert found is not None
+    assert found.outlying.tolist() == [False] * 12 + [True]
+    assert (found.variances[-1], found.freedom[-1]) == (0.5, 2.0)
+    assert found.variances[:-1].mean() == pytest.approx(calm.mean())
+    assert (found.freedom[:-1] <= 24).all()
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+@pytest.mark.parametrize("cells", [4, 10])
+def test_the_simulation_of_the_decision_moderates_alike(law: Law, cells: int) -> None:
+    _, variances = simulated(law, cells, restarts=3, pools=40)
+    expected_variances, expected_freedom = moderated(variances, 2.0, METHODS[3])
+    for pool, wanted, degrees in zip(variances, expected_variances, expected_freedom, strict=True):
+        found = moderate(pool, np.full(cells, 2.0))
+        assert found is not None
+        assert found.variances == pytest.approx(wanted, rel=1e-5)
+        assert found.freedom == pytest.approx(degrees, rel=1e-5)
 
 
 def test_no_prior_from_too_few_cells_or_from_cells_without_variance() -> None:

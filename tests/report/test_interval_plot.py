@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 from harness.analyze.matrix import Row, Table
 from harness.report.interval_plot import interval_plot
-from tests.analyze.synthetic import comparison, matrix, plan, story
+from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -27,8 +27,8 @@ def test_every_estimate_is_an_interval_around_its_ratio() -> None:
     assert len(circles) == len(intervals(svg)) == 5
     for circle, line in zip(circles, intervals(svg), strict=True):
         assert float(line.attrib["x1"]) < float(circle.attrib["cx"]) < float(line.attrib["x2"])
-    assert ">3.23x [3.18, 3.28] faster<" in svg  # colour is never the only sign
-    assert [circle.attrib["class"] for circle in circles] == ["faster", "faster", "none", "undecided", "slower"]
+    assert ">3.23x [3.16, 3.30] faster<" in svg  # colour is never the only sign
+    assert [circle.attrib["class"] for circle in circles] == ["faster", "faster", "undecided", "undecided", "slower"]
 
 
 def test_the_axis_is_logarithmic() -> None:
@@ -57,6 +57,13 @@ def test_foreign_names_are_text() -> None:
     assert "<script>" not in svg
     assert "&lt;script&gt;&amp;" in svg
     assert len(intervals(svg)) == 5
+
+
+def test_what_has_no_effect_is_drawn_as_such() -> None:
+    (still,) = matrix(plan(comparison("workers")), records(0, 1.0)).tables
+    svg = interval_plot(still)
+    assert [circle.attrib["class"] for circle in parsed(svg).iter(f"{SVG}circle")] == ["none"]
+    assert ">1.000x [1.000, 1.000] no effect<" in svg
 
 
 def test_no_estimates_leave_an_empty_axis() -> None:

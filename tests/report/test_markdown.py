@@ -6,7 +6,7 @@ import pytest
 from harness.analyze.matrix import Matrix
 from harness.core.plan import Hole
 from harness.report.markdown import escaped, to_markdown
-from tests.analyze.synthetic import ENVIRONMENT, matrix, plan, story
+from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, story
 
 COMMAND = "./speedmatrix measure leak --seed 7"
 
@@ -41,10 +41,18 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
 
 def test_rows_and_their_details() -> None:
     text = to_markdown(story(), COMMAND)
-    assert r"| workers | 3.23x \[3.18, 3.28\] | faster | 80 % | 412 MiB | yes | same bits |" in text
+    assert r"| workers | 3.23x \[3.16, 3.30\] | faster | 80 % | 412 MiB | yes | same bits |" in text
     assert r"seen chunk\_cache\_bytes 33554432, layout contiguous" in text
+    assert r"chunk\_cache has nothing to act on: layout contiguous, it has no chunks" in text
     assert "8 pairs in 2 restarts, moderated t with df" in text
     assert r"| pin\_memory+workers | not engaged: workers is 0, not 2 |" in text
+
+
+def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
+    text = to_markdown(matrix(plan(comparison("workers")), []), COMMAND)
+    assert "1 (reference)" not in text
+    assert "## leak, without a ratio" in text
+    assert "| workers | not measured yet: run the same command again to continue |" in text
 
 
 @pytest.mark.parametrize(

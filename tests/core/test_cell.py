@@ -1,0 +1,60 @@
+import pytest
+
+from harness.core.cell import Cell, CellRequest, Switch, parse_cell, parse_switch
+from harness.core.mistake import Mistake
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "level"),
+    [
+        ("tf32", "tf32", None),
+        ("workers=8", "workers", 8),
+        (" compile=max-autotune ", "compile", "max-autotune"),
+        ("workers=", "workers", None),
+        ("workers=-1", "workers", "-1"),
+        ("workers=²", "workers", "²"),  # a digit to str.isdigit, but no number
+    ],
+)
+def test_switches(text: str, name: str, level: int | str | None) -> None:
+    assert parse_switch(text) == Switch(name=name, level=level)
+
+
+def test_a_switch_reads_back_from_what_it_prints() -> None:
+    for switch in (Switch(name="tf32"), Switch(name="workers", level=8), Switch(name="compile", level="default")):
+        assert parse_switch(str(switch)) == switch
+
+
+@pytest.mark.parametrize(
+    ("text", "workload", "size", "batch", "names"),
+    [
+        ("leak", "leak", None, None, ()),
+        ("leak:", "leak", None, None, ()),
+        ("leak@quick", "leak", "quick", None, ()),
+        ("leak#64:tf32", "leak", None, 64, ("tf32",)),
+        ("leak@quick#64:workers=2 + tf32", "leak", "quick", 64, ("workers=2", "tf32")),
+        ("mine:as_found+workers=1", "mine", None, None, ("as_found", "workers=1")),
+    ],
+)
+def test_cells(text: str, workload: str, size: str | None, batch: int | None, names: tuple[str, ...]) -> None:
+    assert parse_cell(text) == CellRequest(workload=workload, size=size, batch=batch, names=names)
+
+
+@pytest.mark.parametrize("text", ["", ":tf32", "@quick", "leak@", "leak@Quick Size", "leak@quick@smoke", "leak@a#b"])
+def test_what_is_no_cell_is_a_mistake_with_an_example(text: str) -> None:
+    with pytest.raises(Mistake, match=r"is not a cell: write WORKLOAD.*for example leak:workers=2"):
+        parse_cell(text)
+
+
+def test_a_batch_of_nothing_is_not_taken_for_the_usual_batch() -> None:
+    assert parse_cell("leak#0").batch is None
+    assert parse_cell("leak#0").workload == "leak#0"  # which no catalogue has
+
+
+def test_a_cell_prints_as_it_is_written() -> None:
+    cell = Cell(
+        workload="leak", size="quick", batch=64, switches=(Switch(name="tf32"), Switch(name="workers", level=2))
+    )
+    assert str(cell) == "leak@quick#64:tf32+workers=2"
+    request = parse_cell(str(cell))
+    assert (request.workload, request.size, request.batch) == ("leak", "quick", 64)
+    assert tuple(map(parse_switch, request.names)) == cell.switches

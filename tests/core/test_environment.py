@@ -1,0 +1,44 @@
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from harness.core.environment import Environment
+from tests.analyze.synthetic import ENVIRONMENT
+
+OTHER: dict[str, Any] = {
+    "accelerator_memory_bytes": 1,
+    "cores": 3,
+    "memory_bytes": 1,
+    "packages": (("numpy", "2.1.1"), ("torch", "2.11.0")),
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Environment)])
+def test_the_digest_differs_when_any_fact_differs(name: str) -> None:
+    other = replace(ENVIRONMENT, **{name: OTHER.get(name, "something else")})
+    assert other.digest != ENVIRONMENT.digest
+
+
+def test_the_digest_is_twelve_hexadecimal_digits_and_stays_the_same() -> None:
+    assert len(ENVIRONMENT.digest) == 12
+    assert int(ENVIRONMENT.digest, 16) >= 0
+    assert replace(ENVIRONMENT).digest == ENVIRONMENT.digest
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "cpu", "machine"),
+    [
+        ("NVIDIA H200", "x", "h200"),
+        ("NVIDIA GeForce RTX 4090", "x", "geforce-rtx-4090"),
+        (None, "AMD EPYC 9R14", "cpu-2-amd-epyc-9r14"),
+        (None, "Intel(R) Xeon(R) Processor @ 2.80GHz", "cpu-2-intel-xeon-2-80ghz"),
+        (None, "../../etc/\n<b>", "cpu-2-etc-b"),
+    ],
+)
+def test_a_machines_name_is_neutral_and_fit_for_a_folder(accelerator: str | None, cpu: str, machine: str) -> None:
+    assert replace(ENVIRONMENT, accelerator=accelerator, cpu=cpu).machine == machine
+
+
+def test_a_machines_name_is_never_long() -> None:
+    assert len(replace(ENVIRONMENT, cpu="very " * 40).machine) == 48

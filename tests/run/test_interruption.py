@@ -1,0 +1,116 @@
+"""Killed at any moment, a run loses no finished measurement, leaves no process behind and counts nothing twice."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.core.bracket import brackets
+from harness.core.measurement import Burst, Record
+from harness.store import MEASUREMENTS, read_records, read_run
+
+ORACLE = Path(__file__).with_name("oracle.py")
+ROOT = Path(__file__).parents[2]
+ROUNDS = 3
+pytestmark = pytest.mark.slow
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "harness", "run", "--workload", str(ORACLE), "--budget", "none"]
+    command += ["--only", "workers=2", "--rounds", str(ROUNDS), "--results", str(folder / "results")]
+    return subprocess.Popen(
+        [*command, "--data", str(folder / "data")], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def records_of(folder: Path) -> list[Record]:
+    return [record for found in (folder / "results").glob("*/*") for record in read_records(found)]
+
+
+def wait_for_bursts(folder: Path, count: int) -> None:
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        if sum(isinstance(one, Burst) for one in records_of(folder)) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no {count} bursts within two minutes")
+
+
+def family(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+
+
+def assert_complete(folder: Path) -> None:
+    """Every restart holds exactly the brackets of the plan."""
+    (found,) = (folder / "results").glob("*/*")
+    plan = read_run(found).plan
+    bursts = [one for one in read_records(found) if isinstance(one, Burst)]
+    assert len({(one.arm, one.order) for one in bursts}) == len(bursts)
+    for block in plan.blocks:
+        for restart in range(plan.protocol.restarts):
+            mine = [one for one in bursts if one.arm.block == block.identity and one.arm.restart == restart]
+            lives = {one.arm.life for one in mine}
+            counted = sum(len(brackets((one for one in mine if one.arm.life == life), 1)) for life in lives)
+            assert counted == ROUNDS
+
+
+def test_a_killed_launcher_leaves_no_orphans_and_the_same_command_continues(tmp_path: Path) -> None:
+    first = start(tmp_path)
+    wait_for_bursts(tmp_path, random.Random().randint(2, 8))
+    arms = family(first.pid)
+    assert any(one.status() == psutil.STATUS_STOPPED for one in arms)  # an idle arm stands still
+    first.kill()
+    first.wait()
+    assert_gone(arms)
+    kept = records_of(tmp_path)
+    (path,) = (tmp_path / "results").glob(f"*/*/{MEASUREMENTS}")
+    with path.open("ab") as file:
+        file.write(b'{"schema": 1, "record": "bur')  # as if the machine had died within a write
+    second = start(tmp_path)
+    output, _ = second.communicate(timeout=240)
+    assert second.returncode == 0, output
+    assert "Continuing the run" in output
+    assert records_of(tmp_path)[: len(kept)] == kept
+    assert_complete(tmp_path)
+    again = start(tmp_path)  # complete: the same command begins a new run
+    again.send_signal(signal.SIGINT)
+    again.communicate(timeout=60)
+    assert again.returncode == 130 or again.returncode == -signal.SIGINT
+
+
+def test_a_killed_arm_gets_another_life(tmp_path: Path) -> None:
+    running = start(tmp_path)
+    wait_for_bursts(tmp_path, 2)
+    workers = [one for one in family(running.pid) if "harness.run.worker" in " ".join(one.cmdline())]
+    victim = random.Random().choice([one for one in workers if one.pid == os.getpgid(one.pid)])
+    victim.kill()
+    output, _ = running.communicate(timeout=240)
+    assert running.returncode == 0, output
+    assert "SIGKILL" in output
+    assert_gone(workers)
+    assert_complete(tmp_path)
+    losses = Counter(type(one).__name__ for one in records_of(tmp_path))
+    assert losses["Lost"] == 1
+
+
+def test_terminate_is_obeyed_and_everything_ends(tmp_path: Path) -> None:
+    running = start(tmp_path)
+    wait_for_bursts(tmp_path, 1)
+    arms = family(running.pid)
+    running.terminate()
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "the same command continues" in output
+    assert_gone(arms)
