@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 
-_CELL = re.compile(r"(?P<workload>[^@:]+)(@(?P<size>[a-z0-9_]+))?(#(?P<batch>[1-9][0-9]*))?(:(?P<stack>.*))?")
+_CELL = re.compile(r"(?P<workload>[^@#:]+)(@(?P<size>[a-z0-9_]+))?(#(?P<batch>[1-9][0-9]*))?(:(?P<stack>.*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -54,7 +54,9 @@ def parse_cell(text: str) -> CellRequest:
     """A request from `WORKLOAD[@SIZE][#BATCH][:NAME[=LEVEL]+…]`; raises Mistake when it reads otherwise."""
     match = _CELL.fullmatch(text)
     if not match:
-        raise Mistake(f"'{text}' is not a cell: write WORKLOAD[@SIZE][:NAME[=LEVEL]+NAME…], for example leak:workers=2")
+        raise Mistake(
+            f"'{text}' is not a cell: write WORKLOAD[@SIZE][:NAME[=LEVEL]+NAME…], for example leak:workers=2."
+        )
     batch = match["batch"]
     names = tuple(name.strip() for name in (match["stack"] or "").split("+") if name.strip())
     return CellRequest(workload=match["workload"], size=match["size"], batch=int(batch) if batch else None, names=names)

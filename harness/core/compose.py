@@ -59,13 +59,13 @@ def _claimed(workload: Workload, switches: tuple[Switch, ...], known: Mapping[st
 def _check_level(optimization: Optimization, switch: Switch) -> None:
     if optimization.levels and switch.level is None:
         shown = ", ".join(f"{switch.name}={level}" for level in optimization.levels)
-        raise Mistake(f"{switch.name} needs a level: {shown}")
+        raise Mistake(f"{switch.name} needs a level: {shown}.")
     if switch.level is None:
         return
     numeric = all(isinstance(level, int) for level in optimization.levels)
     if not optimization.levels or not (switch.level in optimization.levels or (numeric and _positive(switch.level))):
         allowed = ", ".join(str(level) for level in optimization.levels) or "none; write the bare name"
-        raise Mistake(f"{switch.name} has no level {switch.level}; its levels are {allowed}")
+        raise Mistake(f"{switch.name} has no level {switch.level}; its levels are {allowed}.")
 
 
 def _positive(level: int | str) -> bool:

@@ -39,15 +39,12 @@ def test_cells(text: str, workload: str, size: str | None, batch: int | None, na
     assert parse_cell(text) == CellRequest(workload=workload, size=size, batch=batch, names=names)
 
 
-@pytest.mark.parametrize("text", ["", ":tf32", "@quick", "leak@", "leak@Quick Size", "leak@quick@smoke", "leak@a#b"])
+@pytest.mark.parametrize(
+    "text", ["", ":tf32", "@quick", "leak@", "leak@Quick Size", "leak@quick@smoke", "leak@a#b", "leak#0", "leak#-4"]
+)
 def test_what_is_no_cell_is_a_mistake_with_an_example(text: str) -> None:
     with pytest.raises(Mistake, match=r"is not a cell: write WORKLOAD.*for example leak:workers=2"):
         parse_cell(text)
-
-
-def test_a_batch_of_nothing_is_not_taken_for_the_usual_batch() -> None:
-    assert parse_cell("leak#0").batch is None
-    assert parse_cell("leak#0").workload == "leak#0"  # which no catalogue has
 
 
 def test_a_cell_prints_as_it_is_written() -> None:

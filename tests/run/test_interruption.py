@@ -26,7 +26,12 @@ def start(folder: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "harness", "run", "--workload", str(ORACLE), "--budget", "none"]
     command += ["--only", "workers=2", "--rounds", str(ROUNDS), "--results", str(folder / "results")]
     return subprocess.Popen(
-        [*command, "--data", str(folder / "data")], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, "--data", str(folder / "data")],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(folder)},  # its own lock: other tests may be measuring
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
 
 
@@ -34,9 +39,10 @@ def records_of(folder: Path) -> list[Record]:
     return [record for found in (folder / "results").glob("*/*") for record in read_records(found)]
 
 
-def wait_for_bursts(folder: Path, count: int) -> None:
+def wait_for_bursts(running: subprocess.Popen[str], folder: Path, count: int) -> None:
     until = time.monotonic() + 120
     while time.monotonic() < until:
+        assert running.poll() is None, running.communicate()
         if sum(isinstance(one, Burst) for one in records_of(folder)) >= count:
             return
         time.sleep(0.05)
@@ -68,11 +74,11 @@ def assert_complete(folder: Path) -> None:
 
 def test_a_killed_launcher_leaves_no_orphans_and_the_same_command_continues(tmp_path: Path) -> None:
     first = start(tmp_path)
-    wait_for_bursts(tmp_path, random.Random().randint(2, 8))
+    wait_for_bursts(first, tmp_path, random.Random().randint(2, 8))
     arms = family(first.pid)
     assert any(one.status() == psutil.STATUS_STOPPED for one in arms)  # an idle arm stands still
     first.kill()
-    first.wait()
+    first.communicate()
     assert_gone(arms)
     kept = records_of(tmp_path)
     (path,) = (tmp_path / "results").glob(f"*/*/{MEASUREMENTS}")
@@ -92,7 +98,7 @@ def test_a_killed_launcher_leaves_no_orphans_and_the_same_command_continues(tmp_
 
 def test_a_killed_arm_gets_another_life(tmp_path: Path) -> None:
     running = start(tmp_path)
-    wait_for_bursts(tmp_path, 2)
+    wait_for_bursts(running, tmp_path, 2)
     workers = [one for one in family(running.pid) if "harness.run.worker" in " ".join(one.cmdline())]
     victim = random.Random().choice([one for one in workers if one.pid == os.getpgid(one.pid)])
     victim.kill()
@@ -107,7 +113,7 @@ def test_a_killed_arm_gets_another_life(tmp_path: Path) -> None:
 
 def test_terminate_is_obeyed_and_everything_ends(tmp_path: Path) -> None:
     running = start(tmp_path)
-    wait_for_bursts(tmp_path, 1)
+    wait_for_bursts(running, tmp_path, 1)
     arms = family(running.pid)
     running.terminate()
     output, _ = running.communicate(timeout=60)

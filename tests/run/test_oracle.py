@@ -21,7 +21,7 @@ def run(folder: Path, *names: str, faults: bool = False) -> Path:
     command = [sys.executable, "-m", "harness", "run", "--workload", str(ORACLE), "--budget", "none", "--rounds", "3"]
     command += ["--results", str(folder / "results"), "--data", str(folder / "data")]
     command += [word for name in names for word in ("--only", name)]
-    environment = os.environ | ({"ORACLE_FAULTS": "1"} if faults else {})
+    environment = os.environ | {"TMPDIR": str(folder)} | ({"ORACLE_FAULTS": "1"} if faults else {})
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     (found,) = (folder / "results").glob("*/*")

@@ -1,0 +1,168 @@
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.core.cell import Cell, Comparison, Switch, parse_switch
+from harness.core.compose import compose, settings
+from harness.core.environment import Environment
+from harness.core.optimization import Timing
+from harness.core.plan import Hole
+from harness.core.protocol import BRIEF, Protocol
+from harness.core.recipe import difference
+from harness.plan.designs import (
+    DESIGNS,
+    STAGE_ORDER,
+    Entry,
+    Scope,
+    against_itself,
+    alone,
+    combined,
+    compare,
+    everything,
+    levels,
+    ordered,
+    single,
+)
+from tests.analyze.synthetic import ENVIRONMENT
+from tests.core.invented import ALL, GPU, KNOWN, optimization, workload
+
+TOY = workload()
+
+
+def scope(*below: str, environment: Environment = ENVIRONMENT, **facts: Any) -> Scope:
+    names = tuple(sorted(map(parse_switch, below)))
+    given = {"protocol": Protocol(), "optimizations": ALL, "as_found": (Switch(name="workers", level=3),), **facts}
+    return Scope(
+        workload=TOY,
+        reference=Cell(workload="toy", size="quick", batch=12, switches=names),
+        known=KNOWN,
+        environment=environment,
+        **given,
+    )
+
+
+def comparisons(entries: Iterable[Entry]) -> dict[str, Comparison]:
+    return {one.subject: one for one in entries if isinstance(one, Comparison)}
+
+
+def holes(entries: Iterable[Entry]) -> dict[str, str]:
+    return {one.subject: one.reason for one in entries if isinstance(one, Hole)}
+
+
+@pytest.mark.parametrize("design", ["alone", "levels"])
+@pytest.mark.parametrize("below", [(), ("workers=4", "halved")])
+@pytest.mark.parametrize("environment", [ENVIRONMENT, GPU])
+def test_a_comparison_differs_from_its_reference_in_what_its_subject_says(
+    design: str, below: tuple[str, ...], environment: Environment
+) -> None:
+    found = comparisons(DESIGNS[design](scope(*below, environment=environment)))
+    singles = {subject: one for subject, one in found.items() if subject not in {"everything", "as_found"}}
+    assert singles
+    for subject, one in singles.items():
+        switch = parse_switch(subject)
+        ours, theirs = (compose(TOY, cell.switches, KNOWN) for cell in (one.treatment, one.reference))
+        said = settings(KNOWN[switch.name], switch.level)
+        assert {name: value for name, (_, value) in difference(ours, theirs).items()} == said
+        assert one.treatment.batch == one.reference.batch
+        assert set(one.treatment.switches) - set(one.reference.switches) == {switch}
+
+
+def test_alone_begins_with_all_together_and_tries_each_once_in_the_order_of_stages() -> None:
+    found = [one.subject for one in alone(scope(environment=GPU))]
+    assert found == [
+        "everything", "as_found",
+        "best_reader", "fast_reader", "workers=2", "prefetch=4",
+        "compile=default", "fused", "halved", "split=2", "tf32",
+        "whole_evaluation",
+    ]  # fmt: skip
+
+
+def test_what_is_required_stands_in_the_reference_too() -> None:
+    one = comparisons(alone(scope()))["prefetch=4"]
+    assert one.reference.switches == (Switch(name="workers", level=2),)
+    assert one.treatment.switches == (Switch(name="prefetch", level=4), Switch(name="workers", level=2))
+
+
+def test_what_is_required_is_left_at_the_level_that_the_reference_has() -> None:
+    one = comparisons(alone(scope("workers=4")))["prefetch=4"]
+    assert one.reference.switches == (Switch(name="workers", level=4),)
+
+
+def test_every_hole_has_words() -> None:
+    found = holes(alone(replace(scope("workers=2"), protocol=BRIEF)))
+    assert found == {
+        "workers=2": "on in the reference already",
+        "tf32": "needs a CUDA device",
+        "compile=default": "starts too slowly for a first look (about 90 s): --protocol standard tries it",
+    }
+
+
+def test_a_need_of_what_is_required_is_a_hole_that_says_for_whom() -> None:
+    wanting = optimization("wanting", {"pin_memory": True}, requires=("tf32",))
+    entry = single(replace(scope(), optimizations=(wanting,)), wanting, None)
+    assert entry == Hole(workload="toy", subject="wanting", reason="needs a CUDA device, for tf32")
+
+
+def test_a_batch_that_cannot_be_split_is_a_hole() -> None:
+    assert holes(levels(scope()))["split=5"] == "a batch of 12 cannot be taken in 5 equal parts"
+
+
+def test_a_conflict_with_the_reference_is_a_hole_that_names_both() -> None:
+    assert holes(alone(scope("fused")))["halved"] == "halved excludes fused: they quarrel"
+
+
+def test_everything_composes_and_leaves_out_what_conflicts_or_changes_the_task() -> None:
+    for environment in (ENVIRONMENT, GPU):
+        names = [str(one) for one in everything(scope(environment=environment))]
+        compose(TOY, map(parse_switch, names), KNOWN)
+        expected = ["best_reader", "compile=default", "fused", "prefetch=4", "whole_evaluation", "workers=2"]
+        assert names == sorted([*expected, *(["tf32"] if environment is GPU else [])])
+
+
+def test_everything_is_stacked_on_the_reference() -> None:
+    assert Switch(name="fast_reader") in everything(scope("fast_reader"))
+
+
+def test_as_found_is_compared_unless_it_is_the_reference_or_nothing() -> None:
+    assert comparisons(combined(scope()))["as_found"].treatment.switches == (Switch(name="workers", level=3),)
+    assert "as_found" not in comparisons(combined(scope("workers=3")))
+    assert "as_found" not in comparisons(combined(scope(as_found=())))
+
+
+def test_levels_tries_every_level_of_each() -> None:
+    found = list(levels(scope(environment=GPU)))
+    names = [one.subject for one in found]
+    for one in ALL:
+        for level in one.levels or (None,):
+            assert names.count(str(Switch(name=one.name, level=level))) == 1
+    assert len(names) == sum(len(one.levels) or 1 for one in ALL)
+
+
+def test_against_itself_are_ten_copies_of_one_cell() -> None:
+    found = list(against_itself(scope("workers=2")))
+    assert [one.copy for one in found if isinstance(one, Comparison)] == list(range(1, 11))
+    assert all(one.treatment == one.reference for one in comparisons(found).values())
+
+
+def test_each_is_timed_on_what_it_asks_for_and_a_probe_overrules_it() -> None:
+    assert comparisons(alone(scope()))["whole_evaluation"].timing is Timing.EVALUATION
+    assert comparisons(alone(scope()))["fused"].timing is Timing.STEP
+    for design in DESIGNS.values():
+        found = comparisons(design(scope(probe=Timing.LOADER)))
+        assert {one.timing for one in found.values()} == {Timing.LOADER}
+
+
+def test_an_impossible_stack_has_words() -> None:
+    stack = (Switch(name="prefetch", level=4),)
+    entry = compare(scope(), "mine", stack)
+    assert isinstance(entry, Hole)
+    assert (entry.subject, entry.reason) == ("mine", "prefetch_factor needs loader workers: add workers=2")
+
+
+def test_a_workloads_own_come_first_in_their_stage() -> None:
+    found = ordered(scope())
+    places = [(STAGE_ORDER.index(one.stage), one.workload is None) for one in found]
+    assert places == sorted(places)
+    assert {one.name for one in found} == set(KNOWN)

@@ -1,0 +1,252 @@
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.catalogue import read_catalogue, read_workload
+from harness.cli.listing import listed
+from harness.core.cell import Switch, parse_cell
+from harness.core.mistake import Mistake
+from harness.core.optimization import Level, Optimization
+from harness.core.recipe import COMMON_FIELDS
+from harness.plan.designs import DESIGNS, STAGE_ORDER
+from tests.analyze.synthetic import ENVIRONMENT
+from tests.core.invented import GPU
+
+ROOT = Path(__file__).parents[1]
+CATALOGUE = read_catalogue()
+OPTIMIZATIONS = list(CATALOGUE.optimizations.values())
+
+by_optimization = pytest.mark.parametrize("one", OPTIMIZATIONS, ids=lambda one: one.name)
+
+WORKLOAD_FILE = """
+from harness.core.workload import Size, Workload
+
+WORKLOAD = Workload(
+    name="mine", title="Mine", origin="here", parameters=1, traits=frozenset(), parts=lambda: None,
+    sizes={"quick": Size(batch=2, epoch_steps=1, evaluation_items=1, data_bytes=1, shape={}, original_epoch_steps=1)},
+)
+"""
+
+
+def test_there_are_enough_of_them_and_every_stage_has_its_turn() -> None:
+    assert len(OPTIMIZATIONS) >= 14
+    assert {one.stage for one in OPTIMIZATIONS} <= set(STAGE_ORDER)
+    assert {"leak", "speaker"} <= set(CATALOGUE.workloads)
+
+
+def test_names_are_those_of_the_files() -> None:
+    general = {path.stem for path in (ROOT / "harness" / "optimizations").glob("[!_]*.py")}
+    own = {path.stem for path in (ROOT / "workloads").glob("*/optimizations/[!_]*.py")}
+    assert set(CATALOGUE.optimizations) == general | own
+    assert not general & own
+    folders = {path.parent.name for path in (ROOT / "workloads").glob("*/__init__.py")}
+    assert set(CATALOGUE.workloads) == folders
+    assert all(name == one.name for name, one in CATALOGUE.workloads.items())
+
+
+@by_optimization
+def test_it_sets_choices_that_exist(one: Optimization) -> None:
+    own = CATALOGUE.workloads[one.workload].own if one.workload else {}
+    assert one.sets
+    assert set(one.sets) <= COMMON_FIELDS | set(own)
+    assert bool(one.levels) == any(isinstance(value, Level) for value in one.sets.values())
+    assert len(set(one.levels)) == len(one.levels)
+    for environment in (ENVIRONMENT, GPU):
+        level = one.usual_level(environment)
+        assert level is None if not one.levels else isinstance(level, type(one.levels[0]))
+
+
+@by_optimization
+def test_its_proof_is_something_that_arms_report(one: Optimization) -> None:
+    assert one.proof
+    assert set(one.proof) <= set(reported(one))
+
+
+@by_optimization
+def test_what_it_requires_and_excludes_exists(one: Optimization) -> None:
+    assert {*one.requires, *one.excludes} <= set(CATALOGUE.optimizations)
+    assert all(reason.strip() for reason in (*one.excludes.values(), *one.pointless_where.values()))
+    assert not any(CATALOGUE.optimizations[name].requires for name in one.requires)  # designs look one step down
+
+
+@by_optimization
+def test_its_docstring_is_a_page(one: Optimization) -> None:
+    lines = one.page.splitlines()
+    assert len(one.page) > 200
+    assert len(lines[0]) > 20
+    assert any(line.startswith("    ") for line in lines), "a line of code"
+
+
+@by_optimization
+def test_its_claims_have_ranges_and_sources(one: Optimization) -> None:
+    for claim in one.claims:
+        assert 0 < claim.gain[0] <= claim.gain[1]
+        assert all(text.strip() for text in (claim.name, claim.metric, claim.where, claim.source))
+
+
+def test_no_two_claims_have_one_name() -> None:
+    names = [claim.name for one in OPTIMIZATIONS for claim in one.claims]
+    assert len(names) == len(set(names))
+    assert names
+
+
+def reported(one: Optimization) -> Iterator[str]:
+    """All words that what measures, or the workload, writes as literals; read without importing torch."""
+    folders = [ROOT / "harness" / "measure", *([ROOT / "workloads" / one.workload] if one.workload else [])]
+    for path in (path for folder in folders for path in folder.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_an_unknown_name_is_a_mistake_that_shows_where_to_look() -> None:
+    with pytest.raises(Mistake, match="There is no workload 'nope'; choose one of leak, speaker"):
+        CATALOGUE.workload("nope")
+    with pytest.raises(Mistake, match="There is no optimization 'nope'; ./speedmatrix list shows them all"):
+        CATALOGUE.optimization("nope")
+
+
+def test_a_later_switch_replaces_an_earlier_one() -> None:
+    leak = CATALOGUE.workload("leak")
+    found = CATALOGUE.switches(leak, ("as_found", "workers=2"), ENVIRONMENT)
+    assert [str(one) for one in found] == ["channels_last", "persistent_workers", "prefetch_factor=4", "workers=2"]
+    assert Switch(name="pin_memory") in CATALOGUE.switches(leak, ("as_found",), GPU)
+
+
+def test_a_cell_takes_the_usual_size_and_batch_where_none_is_named() -> None:
+    assert str(CATALOGUE.cell(parse_cell("leak"), "quick", ENVIRONMENT)) == "leak@quick#512"
+    assert str(CATALOGUE.cell(parse_cell("leak@smoke#8:tf32"), "quick", GPU)) == "leak@smoke#8:tf32"
+    with pytest.raises(Mistake, match="leak has no size 'huge'; choose one of smoke, quick, standard"):
+        CATALOGUE.cell(parse_cell("leak@huge"), "quick", ENVIRONMENT)
+    with pytest.raises(Mistake, match="choose a batch of at most 512"):
+        CATALOGUE.cell(parse_cell("leak@smoke#513"), "quick", ENVIRONMENT)
+
+
+def test_a_workload_of_ones_own_joins_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "mine_to_join.py"
+    path.write_text(WORKLOAD_FILE)
+    found = read_catalogue(path)
+    assert found.own == "mine"
+    assert found.workload("mine").path == str(path)
+    assert set(found.workloads) == {*CATALOGUE.workloads, "mine"}
+    assert {one.name for one in found.of(found.workload("mine"))} == {
+        one.name for one in OPTIMIZATIONS if one.workload is None
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("absent.py", None, "There is no workload file .*; give the path of a Python file that defines WORKLOAD"),
+        ("plain_text.txt", "", "is not a Python file; a workload file ends in .py"),
+        ("empty_workload.py", "", "defines no WORKLOAD; see CONTRIBUTING.md"),
+        ("wrong_workload.py", "WORKLOAD = 3", "defines no WORKLOAD; see CONTRIBUTING.md"),
+    ],
+)
+def test_a_file_that_is_no_workload_is_a_mistake(tmp_path: Path, name: str, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(Mistake, match=words):
+        read_workload(tmp_path / name)
+
+
+def test_the_list_is_one_object_of_four_lists_of_named_things() -> None:
+    found = json.loads(json.dumps(listed(CATALOGUE)))
+    assert list(found) == ["workloads", "optimizations", "claims", "designs"]
+    for kind, fields in {
+        "workloads": {"name", "title", "parameters", "sizes", "as_found", "score"},
+        "optimizations": {"name", "title", "stage", "numerics", "levels", "workload", "timed_on", "needs", "requires"},
+        "claims": {"name", "optimization", "gain", "metric", "where", "source"},
+        "designs": {"name", "what"},
+    }.items():
+        assert found[kind], kind
+        for entry in found[kind]:
+            assert set(entry) >= fields
+            assert entry["name"]
+    assert {one["name"] for one in found["optimizations"]} == set(CATALOGUE.optimizations)
+    assert {one["optimization"] for one in found["claims"]} <= set(CATALOGUE.optimizations)
+    assert [one["name"] for one in found["designs"]] == list(DESIGNS)
+
+
+EXAMPLE = '''"""An example: raises the number of threads of the trainer.
+
+    torch.set_num_threads(2)
+"""
+
+from harness.core.optimization import Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="zz_example",
+    title="An example",
+    stage=Stage.HOST,
+    numerics=Numerics.CLOSE,
+    sets={"threads": 2},
+    proof={"threads": 2},
+)
+'''
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The house with one file more."""
+    folder = tmp_path_factory.mktemp("copy")
+    for name in ("harness", "workloads"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "harness" / "optimizations" / "zz_example.py").write_text(EXAMPLE)
+    return folder
+
+
+def said(copy: Path, *command: str, status: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *command],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout if status == 0 else done.stderr
+
+
+def named(entries: list[dict[str, Any]]) -> set[str]:
+    return {entry["name"] for entry in entries}
+
+
+def test_one_new_file_is_in_the_list_the_plan_the_matrix_and_has_a_page(copy: Path) -> None:
+    assert "zz_example" in named(json.loads(said(copy, "list", "--json"))["optimizations"])
+    plan = json.loads(said(copy, "plan", "leak", "--device", "cpu", "--json"))["plan"]
+    subjects = [one["subject"] for block in plan["blocks"] for one in block["comparisons"]]
+    assert subjects.count("zz_example") == 1
+    assert plan["promises"]["zz_example"]["proof"] == ["threads"]
+    rehearsed = said(copy, "rehearse", "leak", "--effect", "zz_example=1.5")
+    assert any("zz_example" in line and "faster" in line for line in rehearsed.splitlines())
+    page = said(copy, "explain", "zz_example")
+    assert "torch.set_num_threads(2)" in page
+    assert "proof of engagement: threads = 2" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (EXAMPLE.replace('name="zz_example"', 'name="other"'), "defines 'other'; name the file after it"),
+        ('"""Nothing."""\n', "defines no OPTIMIZATION; a file in that folder must define one"),
+    ],
+)
+def test_a_misnamed_file_is_refused(copy: Path, text: str, words: str) -> None:
+    path = copy / "harness" / "optimizations" / "zz_misnamed.py"
+    path.write_text(text)
+    try:
+        complaint = said(copy, "list", status=2)
+    finally:
+        path.unlink()
+    assert words in complaint
+    assert len(complaint.splitlines()) == 1

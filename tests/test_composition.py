@@ -1,0 +1,70 @@
+"""Every pair of the catalogue's optimizations, on every workload."""
+
+from itertools import combinations
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.core.cell import Switch
+from harness.core.compose import Conflict, compose, settings
+from harness.core.recipe import Recipe, as_mapping
+from tests.analyze.synthetic import ENVIRONMENT
+
+CATALOGUE = read_catalogue()
+KNOWN = CATALOGUE.optimizations
+
+
+def switch(name: str) -> Switch:
+    return Switch(name=name, level=KNOWN[name].usual_level(ENVIRONMENT))
+
+
+def outcome(workload: str, switches: tuple[Switch, ...]) -> Recipe | frozenset[str]:
+    """The recipe, or the words of the conflict whatever their order."""
+    try:
+        return compose(CATALOGUE.workload(workload), switches, KNOWN)
+    except Conflict as conflict:
+        return frozenset(str(conflict).split())
+
+
+@pytest.mark.parametrize("workload", CATALOGUE.workloads)
+def test_every_pair_gives_one_recipe_or_one_reason_in_both_orders(workload: str) -> None:
+    names = [one.name for one in CATALOGUE.of(CATALOGUE.workload(workload))]
+    for one, other in combinations(map(switch, names), 2):
+        found = outcome(workload, (one, other))
+        assert found == outcome(workload, (other, one)), (one, other)
+        if isinstance(found, Recipe):
+            both = settings(KNOWN[one.name], one.level) | settings(KNOWN[other.name], other.level)
+            assert as_mapping(found).items() >= both.items()
+        else:
+            assert found, (one, other)
+
+
+@pytest.mark.parametrize("workload", CATALOGUE.workloads)
+def test_every_optimization_composes_with_what_it_requires(workload: str) -> None:
+    for one in CATALOGUE.of(CATALOGUE.workload(workload)):
+        stack = tuple(map(switch, (one.name, *one.requires)))
+        assert isinstance(outcome(workload, stack), Recipe), one.name
+
+
+@pytest.mark.parametrize("workload", CATALOGUE.workloads)
+def test_every_optimization_changes_something(workload: str) -> None:
+    plain = compose(CATALOGUE.workload(workload), (), KNOWN)
+    for one in CATALOGUE.of(CATALOGUE.workload(workload)):
+        for level in one.levels or (None,):
+            said = settings(one, level).items()
+            assert not said <= as_mapping(plain).items(), (one.name, level)
+
+
+@pytest.mark.parametrize("workload", CATALOGUE.workloads)
+def test_what_the_real_system_had_on_composes(workload: str) -> None:
+    found = CATALOGUE.workload(workload)
+    names = found.as_found
+    from_names = tuple(CATALOGUE.switches(found, names, ENVIRONMENT))
+    assert isinstance(outcome(workload, from_names), Recipe)
+
+
+def test_optimizations_of_another_workload_are_conflicts_with_words() -> None:
+    for name, workload in CATALOGUE.workloads.items():
+        for one in KNOWN.values():
+            if one.workload not in (None, name) and not set(one.sets) <= set(workload.own):
+                assert outcome(name, (switch(one.name),)) >= {name, "has", "no", "choice"}

@@ -1,0 +1,114 @@
+"""The arrows of DESIGN.md, section 3: who may import whom, and that torch stays in its half."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "core": set(),
+    "plan": {"core"},
+    "measure": {"core"},
+    "store": {"core"},
+    "analyze": {"core"},
+    "optimizations": {"core"},
+    "workloads": {"core"},
+    "report": {"core", "analyze"},
+    "catalogue": {"core", "optimizations", "workloads"},
+    "run": {"core", "catalogue", "measure", "store", "plan"},
+}
+EVERYTHING = {"cli", "__main__"}
+INSIDE_FUNCTIONS = {"harness/cli/explaining.py", "harness/run/worker.py"}  # torch, where it is asked for
+FILES = [path for folder in ("harness", "workloads") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def layer(module: str) -> str | None:
+    """The layer that a dotted name belongs to; None for foreign packages and for the harness itself."""
+    first, *rest = module.split(".")
+    return first if first == "workloads" else rest[0] if first == "harness" and rest else None
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the layer"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def at_import_time(tree: ast.Module) -> Iterator[str]:
+    """What is imported with the module itself, and not only where types are checked."""
+    for node in tree.body:
+        guarded = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if not guarded and not isinstance(node, ast.FunctionDef):
+            yield from imported(node)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_the_arrows_of_the_design(path: Path) -> None:
+    own = layer(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    if own is None or own in EVERYTHING or own == "__init__":
+        return
+    found = {layer(name) for name in imported(ast.parse(path.read_text(encoding="utf-8")))} - {None, own}
+    assert found <= MAY_IMPORT[own]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_torch_stays_in_its_half(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    early = {name.split(".")[0] for name in at_import_time(tree)}
+    late = {name.split(".")[0] for name in imported(tree)}
+    if layer(".".join(path.relative_to(ROOT).parts)) in {"measure", "workloads"}:
+        return
+    assert "torch" not in early
+    guarded = name_of(path).startswith("harness/core/")  # where types are checked
+    assert "torch" not in late or guarded or name_of(path) in INSIDE_FUNCTIONS
+
+
+def test_core_needs_nothing_but_the_standard_library() -> None:
+    for path in sorted((ROOT / "harness" / "core").glob("*.py")):
+        found = {name.split(".")[0] for name in at_import_time(ast.parse(path.read_text(encoding="utf-8")))}
+        assert found <= {*sys.stdlib_module_names, "harness"}, path.name
+
+
+WITHOUT_TORCH = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "torchvision", "torchaudio"}:
+            raise AssertionError(f"{name} was imported")
+sys.meta_path.insert(0, Refuse())
+import harness.analyze.matrix, harness.report.terminal, harness.report.markdown, harness.report.interval_plot
+import harness.report.machine_readable, harness.plan.designs, harness.plan.schedule, harness.plan.outstanding
+import harness.store, harness.cli, harness.run.campaign
+for command in (["list"], ["plan", "--device", "cpu"], ["rehearse", "leak", "--results", "kept"],
+                ["report", "--results", "kept"], ["explain", "workers"]):
+    sys.argv = ["speedmatrix", *command]
+    try:
+        harness.cli.main()
+    except SystemExit as end:
+        assert not end.code, command
+    print("DONE", *command)
+"""
+
+
+def test_planning_and_reporting_need_no_torch(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("DONE") == 5

@@ -1,0 +1,78 @@
+"""The limits of the style card, for the harness and the workloads."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = [path for folder in ("harness", "workloads") for path in sorted((ROOT / folder).rglob("*.py"))]
+FORBIDDEN = {"utils", "common", "helpers", "base", "manager", "misc", "util", "helper"}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+by_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def functions(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+
+
+def lines_of(function: Function) -> int:
+    return (function.end_lineno or 0) - function.lineno + 1
+
+
+def is_command(path: Path, function: Function) -> bool:
+    """Whether the parameters are the options of a command, which typer reads from them."""
+    named = [ast.unparse(one) for one in function.decorator_list]
+    return path == ROOT / "harness" / "cli" / "__init__.py" and any(one.startswith("app.command") for one in named)
+
+
+def public(path: Path) -> Iterator[tuple[str, Function | ast.ClassDef]]:
+    """Public classes and functions of a module, and public methods of its public classes."""
+    for node in tree(path).body:
+        if isinstance(node, (Function, ast.ClassDef)) and not node.name.startswith("_"):
+            yield node.name, node
+            for part in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(part, Function) and not part.name.startswith("_"):
+                    yield f"{node.name}.{part.name}", part
+
+
+@by_file
+def test_files_and_functions_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300
+    too_long = {one.name: lines_of(one) for one in functions(path) if lines_of(one) > 40 and not is_command(path, one)}
+    assert too_long == {}
+
+
+@by_file
+def test_five_parameters_at_most(path: Path) -> None:
+    for one in functions(path):
+        given = [*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]
+        count = len([argument for argument in given if argument.arg not in {"self", "cls"}])
+        assert count <= 5 or is_command(path, one), one.name
+
+
+@by_file
+def test_every_module_and_public_name_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(tree(path)), "the module"
+    assert [name for name, node in public(path) if not ast.get_docstring(node)] == []
+
+
+@by_file
+def test_names_say_what_a_thing_is(path: Path) -> None:
+    assert not set(path.relative_to(ROOT).with_suffix("").parts) & FORBIDDEN
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.parent.name == "optimizations"], ids=lambda p: p.stem)
+def test_an_optimization_is_a_short_file(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_half_of_all_functions_take_a_glance() -> None:
+    lengths = sorted(lines_of(one) for path in FILES for one in functions(path))
+    assert lengths[len(lengths) // 2] <= 10
