@@ -1,0 +1,280 @@
+"""The command line as a user meets it: help with examples, and mistakes that end in one sentence."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.cli import main
+from harness.cli.measuring import seconds_of
+from harness.core.mistake import Mistake
+from harness.run.prepare import folder_of
+from harness.store import MEASUREMENTS, RUN, create
+from tests.test_catalogue import WORKLOAD_FILE
+from tests.test_store import RUN_FACTS
+
+COMMANDS = ("list", "explain", "doctor", "plan", "run", "rehearse", "report")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Runs in an empty folder, with a lock of its own and a wide terminal."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
+    monkeypatch.setenv("COLUMNS", "200")
+    yield
+
+
+class Ended:
+    """How a command ended: its status and what it said."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+
+def call(arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ended:
+    monkeypatch.setattr(sys, "argv", ["speedmatrix", *arguments.split()])
+    status = 0
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    captured = capsys.readouterr()
+    return Ended(status, captured.out, captured.err)
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(f"{command} --help", monkeypatch, capsys)
+    assert ended.status == 0
+    assert f"speedmatrix {command}" in ended.out.split("Examples")[1]
+
+
+def test_the_examples_in_the_help_name_options_that_exist(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in COMMANDS:
+        options, examples = call(f"{command} --help", monkeypatch, capsys).out.split("Examples")[::-1][::-1][:2]
+        used = {word for word in examples.split() if word.startswith("--")}
+        assert used <= set(options.split()), command
+
+
+def test_without_a_command_the_commands_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call("", monkeypatch, capsys)
+    assert all(command in ended.out for command in COMMANDS)
+
+
+BAD = {
+    "plan nope": "There is no workload 'nope'; choose one of",
+    "plan leak --only nope": "There is no optimization 'nope'; ./speedmatrix list shows them all.",
+    "plan leak --stack nope": "There is no optimization 'nope'",
+    "plan leak --reference nope": "There is no optimization 'nope'",
+    "plan leak --only workers=many": "workers has no level many; its levels are 1, 2, 4, 8, 16.",
+    "plan leak --only workers=²": "workers has no level ²",
+    "plan leak --stack workers": "workers needs a level: workers=1",
+    "plan leak --stack tf32=2": "tf32 has no level 2; its levels are none; write the bare name.",
+    "plan leak --stack prefetch_factor=4": "The stack prefetch_factor=4 is impossible on leak: prefetch_factor needs",
+    "plan leak --stack workers=2+workers=4": "workers=2 and workers=4 both set workers",
+    "plan leak --stack seek_read": "leak has no choice named audio_read",
+    "plan leak --stack gradient_accumulation=3": "a batch of 512 cannot be taken in 3 equal parts",
+    "plan leak --reference prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
+    "plan leak --only tf32 --device cpu": "Nothing of this can be measured here (tf32: needs a CUDA device)",
+    "plan leak --only seek_read": "Nothing of this can be measured here (seek_read: belongs to speaker)",
+    "plan leak --design nope": "There is no design 'nope'; choose one of alone, combined, levels, against_itself.",
+    "plan leak --protocol nope": "There is no protocol 'nope'; choose one of standard, brief.",
+    "plan leak --probe nope": "There is no probe 'nope'; choose one of loader, compute.",
+    "plan leak --device nope": "There is no device 'nope'; choose one of auto, cpu, cuda.",
+    "plan leak --size nope": "leak has no size 'nope'; choose one of smoke, quick, standard.",
+    "plan leak --batch 99999999": "choose a batch of at most 8192.",
+    "plan --workload absent.py": "There is no workload file absent.py",
+    "plan --workload blank.py": "blank.py defines no WORKLOAD",
+    "explain nope": "There is no workload 'nope'",
+    "explain leak:nope": "There is no optimization 'nope'",
+    "explain leak@quick@smoke": "is not a cell: write WORKLOAD",
+    "explain leak#0": "is not a cell: write WORKLOAD",
+    "explain leak:prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
+    "explain leak:workers=2 --reference nope": "There is no optimization 'nope'",
+    "rehearse nope": "There is no workload 'nope'",
+    "rehearse --effect workers": "'workers' is not an effect; write NAME=TIMES, for example workers=1.8.",
+    "rehearse --effect workers=0": "'workers=0' is not an effect",
+    "rehearse --effect workers=-2": "'workers=-2' is not an effect",
+    "rehearse --effect workers=nan": "'workers=nan' is not an effect",
+    "rehearse --effect nope=2": "There is no optimization 'nope'",
+    "rehearse leak --results file": "choose another folder with --results.",
+    "run leak --budget soon": "'soon' is not a time; write 90s, 4m40s, 2h or none.",
+    "run leak --budget 3": "'3' is not a time",
+    "run nope": "There is no workload 'nope'",
+    "run leak --size smoke --data file": "Cannot use file for data (File exists); choose another folder with --data.",
+    "report": "There is no run in results; ./speedmatrix run measures one.",
+    "report absent": "absent is not a run: it has no run.json; ./speedmatrix run makes one.",
+    "report file": "cannot be read",
+    "report --results file": "There is no run in file",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "blank.py").write_text("")
+    before = everything_in(tmp_path)
+    ended = call(arguments, monkeypatch, capsys)
+    assert (ended.status, ended.out) == (2, "")
+    assert BAD[arguments] in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert ended.err.endswith(".\n")
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "arguments", ["plan --restarts 1", "plan --rounds 0", "plan --batch 0", "plan --seed x", "nope"]
+)
+def test_what_is_no_number_or_too_small_is_refused(
+    arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call(arguments, monkeypatch, capsys)
+    assert ended.status == 2
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (RUN, "{", "cannot be read"),
+        (RUN, '{"schema": 9}', "has schema 9, newer than 1; update speedmatrix to read it."),
+        (RUN, '{"schema": 1, "began": 3}', "is damaged"),
+        (MEASUREMENTS, "{}\n", "line 1 states no schema"),
+        (MEASUREMENTS, '{"schema": 1, "record": "burst"}\n', "line 1 is damaged"),
+        (MEASUREMENTS, '{"schema": 9}\n', "line 1 has schema 9, newer than 1; update speedmatrix to read it."),
+    ],
+)
+def test_a_damaged_run_is_one_sentence(
+    name: str, text: str, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = create(Path("results"), RUN_FACTS)
+    (folder / name).write_text(text)
+    ended = call("report", monkeypatch, capsys)
+    assert (ended.status, ended.out) == (2, "")
+    assert words in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+def test_a_report_in_every_form_and_into_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = create(Path("results"), RUN_FACTS)
+    assert "without a ratio" in call("report", monkeypatch, capsys).out
+    assert call(f"report {folder} --format markdown", monkeypatch, capsys).out.startswith("# Speedup matrix")
+    assert call("report --format json --output matrix.json", monkeypatch, capsys).out == ""
+    assert json.loads((tmp_path / "matrix.json").read_text())["schema"] == 1
+    unknown = call("report --format pdf", monkeypatch, capsys)
+    assert (unknown.status, unknown.err) == (2, "There is no format 'pdf'; choose terminal, markdown or json.\n")
+    unwritable = call("report --output results", monkeypatch, capsys)
+    assert unwritable.status == 2
+    assert "choose another path for --output" in unwritable.err
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ('{"segments.h5": 10}', "segments.h5 has changed since it was written; delete"),
+        ('{"gone.h5": 10}', "cannot be read"),
+        ("{", "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_data_that_was_tampered_with_is_never_measured(
+    manifest: str | None, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(Path("data"), read_catalogue().workload("leak"), "smoke")
+    folder.mkdir(parents=True)
+    (folder / "segments.h5").write_bytes(b"abc")
+    if manifest is not None:
+        (folder / "complete.json").write_text(manifest)
+    ended = call("run leak --size smoke --data data", monkeypatch, capsys)
+    assert ended.status == 2
+    assert words in ended.err
+    assert "run again to write it anew." in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not Path("results").exists()
+
+
+def test_results_that_are_a_file_are_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = folder_of(Path("data"), read_catalogue().workload("leak"), "smoke")
+    folder.mkdir(parents=True)
+    (folder / "complete.json").write_text("{}")
+    Path("file").write_text("in the way")
+    ended = call("run leak --size smoke --data data --results file", monkeypatch, capsys)
+    assert ended.status == 2
+    assert ended.err.startswith("Cannot write results to file")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("4m40s", 280), ("2h", 7200), ("1h1m1s", 3661), ("0s", 0), ("none", None)]
+)
+def test_budgets(text: str, seconds: float | None) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "3", "-3s", "1s1m", "1.5h", "2h "])
+def test_what_is_no_budget(text: str) -> None:
+    with pytest.raises(Mistake, match="is not a time; write 90s, 4m40s, 2h or none"):
+        seconds_of(text)
+
+
+def test_a_plan_says_what_is_measured_and_what_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = call("plan leak --device cpu", monkeypatch, capsys).out
+    assert "leak: tf32 — needs a CUDA device" in shown
+    again = [json.loads(call("plan leak --seed 4 --json", monkeypatch, capsys).out) for _ in range(2)]
+    assert again[0] == again[1]
+    assert again[0]["plan"]["seed"] == 4
+
+
+def test_one_can_plan_a_workload_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine_to_plan.py").write_text(WORKLOAD_FILE)
+    found = json.loads(call("plan --workload mine_to_plan.py --device cpu --json", monkeypatch, capsys).out)
+    assert {block["reference"]["workload"] for block in found["plan"]["blocks"]} == {"mine"}
+
+
+def test_explaining_an_optimization_prints_its_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = call("explain prefetch_factor", monkeypatch, capsys).out
+    assert "requires: workers" in shown
+    assert "claimed: 1.3 to 1.6 times" in shown
+
+
+@pytest.mark.parametrize(("arguments", "status"), [("report absent", 2), ("--help", 0), ("plan nope", 2)])
+def test_the_same_from_a_shell(arguments: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments.split()],
+        env={"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == (1 if status else 0)

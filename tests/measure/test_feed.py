@@ -1,0 +1,78 @@
+"""The feed: real loaders with real worker processes."""
+
+import psutil
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from harness.core.recipe import Recipe
+from harness.core.workload import Size
+from harness.measure.feed import Feed, Order, open_feed
+
+SIZE = Size(batch=4, epoch_steps=3, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=3)
+
+
+class Numbers(Dataset[tuple[Tensor, Tensor]]):
+    def __len__(self) -> int:
+        return 12
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return torch.tensor([float(index)]), torch.tensor(index)
+
+
+def opened(recipe: Recipe, *, endless: bool = True) -> Feed:
+    return open_feed(Numbers(), SIZE, recipe, seed=5, endless=endless)
+
+
+def taken(feed: Feed, count: int) -> list[list[int]]:
+    return [feed.fetch()[1].tolist() for _ in range(count)]
+
+
+def test_every_window_of_an_epoch_s_length_holds_the_same_samples() -> None:
+    batches = iter(Order(12, 4, seed=1, endless=True))
+    seen = [next(batches) for _ in range(9)]
+    for first in range(6):
+        assert sorted(index for batch in seen[first : first + 3] for index in batch) == list(range(12))
+
+
+def test_an_epoch_ends_unless_it_is_endless() -> None:
+    assert len(list(Order(12, 4, seed=1, endless=False))) == len(Order(12, 4, seed=1, endless=False)) == 3
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_workers_change_nothing_in_the_order(start_method: str) -> None:
+    recipe = Recipe(workers=2, prefetch_factor=1, start_method=start_method)  # type: ignore[arg-type]
+    feed, plain = opened(recipe), opened(Recipe())
+    assert taken(feed, 4) == taken(plain, 4)
+    assert feed.live_workers == 2
+    pids = next(iter(feed.worker_pids))
+    feed.close()
+    psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=10)
+    assert not [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
+
+
+@pytest.mark.parametrize(("persistent", "generations"), [(False, 2), (True, 1)])
+def test_workers_live_as_long_as_they_were_asked_to(persistent: bool, generations: int) -> None:
+    feed = opened(Recipe(workers=1, persistent_workers=persistent), endless=False)
+    taken(feed, 4)  # one batch into the second epoch
+    assert len(feed.worker_pids) == 2
+    assert len(frozenset().union(*feed.worker_pids)) == generations
+    feed.close()
+
+
+def test_micro_batches_are_parts_of_the_same_batches() -> None:
+    whole = taken(opened(Recipe()), 2)
+    parts = taken(opened(Recipe(micro_batches=2)), 4)
+    assert [parts[0] + parts[1], parts[2] + parts[3]] == whole
+
+
+def test_the_model_s_random_numbers_do_not_depend_on_the_loader() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    for workers in (0, 1):
+        torch.manual_seed(0)
+        feed = opened(Recipe(workers=workers))
+        feed.fetch()
+        assert torch.rand(1) == expected
+        feed.close()

@@ -1,0 +1,105 @@
+"""The harness trains as a loop written by hand does: the same seed gives the same losses, to the last bit."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.catalogue import read_catalogue
+from harness.core.cell import parse_switch
+from harness.core.compose import compose
+from harness.core.workload import Parts, Size
+from harness.measure.backend import settle_backend
+from harness.measure.session import Session, Task, open_session
+
+CATALOGUE = read_catalogue()
+STEPS = 6
+
+
+def distance(ours: list[float], theirs: list[float]) -> float:
+    return sum(abs(one - other) for one, other in zip(ours, theirs, strict=True)) / len(ours)
+
+
+def session(name: str, folder: Path, *names: str, seed: int = 3) -> Session:
+    workload = CATALOGUE.workloads[name]
+    recipe = compose(workload, tuple(parse_switch(one) for one in names), CATALOGUE.optimizations)
+    settle_backend(recipe)
+    task = Task(
+        parts=workload.parts(), size=workload.sizes["smoke"], recipe=recipe,
+        data=folder, device=torch.device("cpu"), seed=seed, endless=True,
+    )  # fmt: skip
+    return open_session(task)
+
+
+def harness_losses(name: str, folder: Path, *names: str, seed: int = 3) -> list[float]:
+    opened = session(name, folder, *names, seed=seed)
+    step = opened.step()
+    losses = [float(step()) for _ in range(STEPS)]
+    opened.feed.close()
+    return losses
+
+
+def handwritten_losses(parts: Parts, size: Size, folder: Path, name: str) -> list[float]:
+    """What anybody would write; `plain`: float32, no workers, no optimization."""
+    recipe = compose(CATALOGUE.workloads[name], (), CATALOGUE.optimizations)
+    data = parts.dataset(folder, size, recipe)
+    torch.manual_seed(3)
+    model, criterion = parts.model(size), parts.loss(size)
+    optimizer = parts.optimizer([*model.parameters(), *criterion.parameters()], {"foreach": False, "fused": False})
+    order = torch.randperm(size.batch * size.epoch_steps, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(4)
+    losses = []
+    for first in range(0, STEPS * size.batch, size.batch):
+        items = [data[int(i)] for i in order[torch.arange(first, first + size.batch) % len(order)]]
+        inputs, targets = torch.utils.data.default_collate(items)
+        loss = criterion(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
+def test_the_harness_and_a_loop_written_by_hand_give_the_same_losses(name: str, smoke_data: dict[str, Path]) -> None:
+    workload = CATALOGUE.workloads[name]
+    expected = handwritten_losses(workload.parts(), workload.sizes["smoke"], smoke_data[name], name)
+    assert harness_losses(name, smoke_data[name]) == expected
+    assert len(set(expected)) == STEPS
+
+
+EXACT = [
+    ("leak", ("batched_fetch",)),
+    ("leak", ("in_memory_data",)),
+    ("leak", ("batched_fetch", "in_memory_data", "workers=2", "persistent_workers")),
+    ("leak", ("hdf5_chunk_cache=33554432", "set_to_none", "deferred_metrics")),
+    ("speaker", ("seek_read", "set_to_none")),
+    ("speaker", ("split_noise", "workers=2", "prefetch_factor=4")),
+    ("speaker", ("seek_read", "split_noise", "workers=1", "deferred_metrics")),
+]
+
+
+@pytest.mark.parametrize(("name", "stack"), EXACT)
+def test_exact_optimizations_keep_every_bit(name: str, stack: tuple[str, ...], smoke_data: dict[str, Path]) -> None:
+    assert harness_losses(name, smoke_data[name], *stack) == harness_losses(name, smoke_data[name])
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
+@pytest.mark.parametrize("one", ["amp_bfloat16", "channels_last", "fused_optimizer", "foreach_optimizer"])
+def test_close_optimizations_stay_near(name: str, one: str, smoke_data: dict[str, Path]) -> None:
+    ours, plain = harness_losses(name, smoke_data[name], one), harness_losses(name, smoke_data[name])
+    other = harness_losses(name, smoke_data[name], seed=1004)
+    assert distance(ours, plain) < distance(other, plain)
+    assert ours[0] == pytest.approx(plain[0], rel=0.01)
+
+
+def test_micro_batches_give_the_whole_batch_s_gradient(smoke_data: dict[str, Path]) -> None:
+    # leak has dropout but no batch statistics; without dropout the losses of both differ by rounding alone
+    losses = []
+    for names in ((), ("gradient_accumulation=2",), ("gradient_accumulation=4",)):
+        opened = session("leak", smoke_data["leak"], *names)
+        opened.trainee.model.eval()
+        step = opened.step()
+        losses.append([float(step()) for _ in range(STEPS)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[2] == pytest.approx(losses[0], rel=1e-4)

@@ -1,0 +1,91 @@
+"""The parts of a step, counted: no foreign work in it, none missing."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harness.measure.phases import CpuPhases
+from harness.measure.step import Bound, shape_of_step
+from harness.measure.update import (
+    DeferredMetrics,
+    EagerMetrics,
+    plain_backward,
+    plain_update,
+    scaled_backward,
+    scaled_update,
+)
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 1)
+        self.forwards = self.backwards = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.forwards += 1
+        output: Tensor = self.layer(inputs)
+        output.register_hook(self._count)
+        return output
+
+    def _count(self, gradient: Tensor) -> None:
+        self.backwards += 1
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_a_step_is_so_many_forwards_as_many_backwards_and_one_update(parts: int) -> None:
+    model, updates, fetches = Counting(), [], []
+    bound = Bound(
+        fetch=lambda: fetches.append(1) or (torch.ones(2, 2), torch.zeros(2, 1)),
+        transfer=lambda batch: batch,
+        model=model,
+        loss=nn.functional.mse_loss,
+        autocast=nullcontext,
+        backward=plain_backward,
+        update=lambda: updates.append(1),
+        record=lambda _: None,
+        micro_batches=parts,
+    )
+    shape_of_step(parts)(bound)()
+    assert (model.forwards, model.backwards, len(updates), len(fetches)) == (parts, parts, 1, parts)
+
+
+def test_an_update_moves_the_parameters_and_clears_the_gradients() -> None:
+    parameter = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    plain_backward(parameter.sum())
+    plain_update(optimizer, set_to_none=True)()
+    assert parameter.tolist() == [0.5, 0.5]
+    assert parameter.grad is None
+
+
+def test_scaling_leaves_the_update_as_it_is() -> None:
+    parameter = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    scaled_backward(scaler)(parameter.sum())
+    assert parameter.grad is not None
+    assert parameter.grad.tolist() == [1024.0, 1024.0]
+    scaled_update(optimizer, scaler, set_to_none=True)()
+    assert parameter.tolist() == [0.5, 0.5]
+
+
+def test_metrics_agree_and_only_one_of_them_stays_on_the_device() -> None:
+    eager, deferred = EagerMetrics(), DeferredMetrics()
+    for value in (1.5, 2.25):
+        eager.record(torch.tensor(value))
+        deferred.record(torch.tensor(value))
+    assert eager.total == float(deferred.total) == 3.75
+    assert isinstance(deferred.total, Tensor)
+
+
+def test_phases_are_read_once() -> None:
+    phases = CpuPhases()
+    fetch = phases.waiting(lambda: sum(range(100_000)))
+    fetch()
+    first = phases.split()
+    assert first.wait_s > 0
+    assert first.copy_s == 0
+    assert phases.split().wait_s == 0
