@@ -1,7 +1,6 @@
 """What all tests share."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores c
 
 
 @pytest.fixture(scope="session")
-def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The real files of every workload at size smoke, written once for all tests."""
     from harness.catalogue import read_catalogue
 
@@ -20,4 +19,4 @@ def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, P
         for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
             pass
         folders[name] = folder
-    yield folders
+    return folders

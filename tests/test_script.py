@@ -12,7 +12,6 @@ import time
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -130,7 +129,7 @@ def test_another_python_installs_again(script: ModuleType) -> None:
 
 
 def test_an_interrupted_installation_is_not_taken_for_finished(project: Path) -> None:
-    command = [sys.executable, project / "speedmatrix", "list"]
+    command = [sys.executable, str(project / "speedmatrix"), "list"]
     broken_off = subprocess.Popen(command, env=environment_with(FAKE_UV_S="30"), start_new_session=True)
     while not installations(project):
         time.sleep(0.01)
@@ -142,7 +141,7 @@ def test_an_interrupted_installation_is_not_taken_for_finished(project: Path) ->
 
 
 def test_two_first_calls_install_once(project: Path) -> None:
-    command = [sys.executable, project / "speedmatrix", "list"]
+    command = [sys.executable, str(project / "speedmatrix"), "list"]
     first = subprocess.Popen(command, env=environment_with(FAKE_UV_S="0.5"), stdout=subprocess.DEVNULL)
     while not installations(project):
         time.sleep(0.01)
@@ -222,18 +221,16 @@ def test_an_unknown_choice_of_interpreter_is_refused(project: Path) -> None:
 
 def test_a_second_call_adds_no_noticeable_time(project: Path) -> None:
     call(project)
-    through = min(seconds_of([sys.executable, project / "speedmatrix"]) for _ in range(8))
-    directly = min(seconds_of([project / ".venv/bin/python", "-P", "-m", "harness"]) for _ in range(8))
+    through = min(seconds_of(project, sys.executable, project / "speedmatrix") for _ in range(8))
+    directly = min(seconds_of(project, project / ".venv/bin/python", "-P", "-m", "harness") for _ in range(8))
     assert through - directly < 0.05
 
 
-def seconds_of(command: list[Any]) -> float:
-    """Wall time of a command."""
-    environment = environment_with(PYTHONPATH=str(Path(command[-1]).parent) if len(command) == 2 else "")
+def seconds_of(project: Path, *command: Path | str) -> float:
+    """Wall time of a command that finds the project's harness."""
+    environment = environment_with(PYTHONPATH=str(project))
     began = time.perf_counter()
-    subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-    )
+    subprocess.run(command, cwd=project, env=environment, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began
 
 

@@ -30,7 +30,7 @@ class Counting(nn.Module):
         output.register_hook(self._count)
         return output
 
-    def _count(self, gradient: Tensor) -> None:
+    def _count(self, _: Tensor) -> None:
         self.backwards += 1
 
 
@@ -50,6 +50,30 @@ def test_a_step_is_so_many_forwards_as_many_backwards_and_one_update(parts: int)
     )
     shape_of_step(parts)(bound)()
     assert (model.forwards, model.backwards, len(updates), len(fetches)) == (parts, parts, 1, parts)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_micro_batches_add_up_to_the_whole_batch_s_gradient_and_loss(parts: int) -> None:
+    inputs, targets = torch.rand(8, 3), torch.rand(8, 1)
+    gradients, losses = [], []
+    for count in (1, parts):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 1)
+        bound = Bound(
+            fetch=iter(zip(inputs.chunk(count), targets.chunk(count), strict=True)).__next__,
+            transfer=lambda batch: batch,
+            model=model,
+            loss=nn.functional.mse_loss,
+            autocast=nullcontext,
+            backward=plain_backward,
+            update=lambda: None,
+            record=lambda _: None,
+            micro_batches=count,
+        )
+        losses.append(float(shape_of_step(count)(bound)()))
+        gradients.append(model.weight.grad)
+    assert losses[1] == pytest.approx(losses[0])
+    torch.testing.assert_close(gradients[1], gradients[0])
 
 
 def test_an_update_moves_the_parameters_and_clears_the_gradients() -> None:

@@ -1,0 +1,129 @@
+"""The whole pipeline but the training: plan, alternation, store, analysis and report on invented times."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.analyze.matrix import Matrix
+from harness.cli.planning import Prepared, Wish, prepared
+from harness.cli.rehearsing import rehearse
+from harness.cli.reporting import matrix_of, rendered
+from harness.core.cell import Cell, Switch
+from harness.core.optimization import Timing
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.store import MEASUREMENTS, read_records, read_run
+from tests.analyze.synthetic import cell
+
+KNOWN = Effects({"workers": 2.5, "compile": 0.7, "set_to_none": 1.0, "fused_optimizer": 1.08})
+
+
+def plan(seed: int, *workloads: str) -> Prepared:
+    return prepared(
+        Wish(
+            workloads=workloads, size="quick", batch=None, design="alone", only=(), stack=None, reference="plain",
+            probe=None, protocol="standard", restarts=None, rounds=6, seed=seed, device="cpu", own=None,
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One rehearsed run."""
+    return rehearse(plan(3, "leak"), KNOWN, tmp_path_factory.mktemp("rehearsal"))
+
+
+def test_known_effects_are_recovered(folder: Path) -> None:
+    found = {row.subject.partition("=")[0]: row.estimate for row in matrix_of(folder).rows}
+    for name, effect in KNOWN.named.items():
+        estimate = found[name]
+        assert estimate is not None
+        assert estimate.ratio == pytest.approx(effect, rel=0.03)
+        assert estimate.low <= effect <= estimate.high
+        assert estimate.high / estimate.low < 1.15
+
+
+def test_effects_multiply_in_everything(folder: Path) -> None:
+    everything = next(row for row in matrix_of(folder).rows if row.subject == "everything")
+    assert everything.estimate is not None
+    truth = KNOWN.speedup(everything.comparison.treatment, everything.comparison.reference)
+    assert truth > 2.5 * 0.7 * 1.08 * 0.8
+    assert everything.estimate.ratio == pytest.approx(truth, rel=0.03)
+
+
+def test_everything_planned_has_a_ratio_and_nothing_is_left(folder: Path) -> None:
+    matrix = matrix_of(folder)
+    assert matrix.looked_at == len(matrix.rows) == len(read_run(folder).plan.comparisons)
+    assert {row.estimate.processes for row in matrix.rows if row.estimate} == {2}
+    assert {row.estimate.pairs for row in matrix.rows if row.estimate} == {12}
+
+
+def test_a_rehearsal_is_never_taken_for_a_measurement(folder: Path) -> None:
+    assert read_run(folder).rehearsed
+    assert read_run(folder).environment.accelerator == "rehearsal"
+    assert folder.parent.name == "rehearsal"
+
+
+def test_every_form_of_the_report_comes_out_of_the_folder_alone(folder: Path) -> None:
+    matrix = matrix_of(folder)
+    document = json.loads(rendered(folder, "json"))
+    for table, shown_table in zip(matrix.tables, document["tables"], strict=True):
+        for row, shown in zip(table.rows, shown_table["rows"], strict=True):
+            assert row.estimate is not None
+            assert (shown["subject"], shown["estimate"]["ratio"]) == (row.subject, row.estimate.ratio)
+    for form in ("terminal", "markdown"):
+        text = rendered(folder, form)
+        assert all(row.subject.partition("=")[0] in text.replace("\\", "") for row in matrix.rows)
+        assert text == rendered(folder, form)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path, tmp_path: Path) -> None:
+    again = rehearse(plan(3, "leak"), KNOWN, tmp_path / "again")
+    other = rehearse(plan(4, "leak"), KNOWN, tmp_path / "other")
+    assert (again / MEASUREMENTS).read_bytes() == (folder / MEASUREMENTS).read_bytes()
+    assert rendered(again, "markdown") == rendered(folder, "markdown")
+    assert again.name.partition("-")[2] == folder.name.partition("-")[2]
+    assert (other / MEASUREMENTS).read_bytes() != (folder / MEASUREMENTS).read_bytes()
+    assert len(read_records(other)) == len(read_records(folder))
+
+
+def test_intervals_cover_the_known_effects_as_often_as_they_promise(tmp_path: Path) -> None:
+    runs = [matrix_of(rehearse(plan(seed, "leak", "speaker"), Effects(), tmp_path / str(seed))) for seed in range(10)]
+    held = [one for matrix in runs for one in covered(matrix)]
+    assert len(held) >= 200
+    assert 0.92 <= sum(held) / len(held) <= 0.98
+
+
+def covered(matrix: Matrix) -> list[bool]:
+    """Whether each interval holds the truth."""
+    truth = {
+        row.comparison: Effects().speedup(row.comparison.treatment, row.comparison.reference) for row in matrix.rows
+    }
+    return [row.estimate.low <= truth[row.comparison] <= row.estimate.high for row in matrix.rows if row.estimate]
+
+
+def test_effects_not_named_are_drawn_from_the_name_alone() -> None:
+    drawn = [Effects().of(Switch(name=f"switch{index}")) for index in range(300)]
+    assert drawn == [Effects().of(Switch(name=f"switch{index}")) for index in range(300)]
+    assert 0.25 < drawn.count(1.0) / 300 < 0.42
+    assert max(drawn) <= 1.8
+    assert min(drawn) >= 1.0
+
+
+def test_a_speedup_is_the_quotient_of_what_differs() -> None:
+    effects = Effects({"workers": 2.0, "amp": 0.5, "augment": 3.0})
+    assert effects.speedup(cell("workers", "augment"), cell("amp", "augment")) == pytest.approx(4.0)
+    assert effects.speedup(cell("amp"), cell("amp")) == 1.0
+
+
+def test_invented_time_passes_as_fast_as_the_cell_is() -> None:
+    clock = VirtualClock()
+    arms = [rehearsed(one, clock) for one in (cell("workers"), cell())]
+    fast, slow = (sum(arm.burst(1.0)["wall_s"] / arm.burst(1.0)["steps"] for _ in range(200)) for arm in arms)
+    assert slow / fast == pytest.approx(2.5, rel=0.05)
+    assert clock() > 700
+
+
+def rehearsed(one: Cell, clock: VirtualClock) -> RehearsedArm:
+    return RehearsedArm(cell=one, timing=Timing.STEP, effects=KNOWN, clock=clock, random=Random(1))
