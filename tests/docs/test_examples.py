@@ -69,7 +69,7 @@ def test_the_example_workload_states_what_it_is(session: Session, workload: Work
     assert sum(one.numel() for one in session.trainee.model.parameters()) == workload.parameters
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= workload.sizes["smoke"].data_bytes
     step = session.step()
-    for _ in range(24):
+    for _ in range(64):
         step()
     evaluation = session.evaluate()
     assert evaluation.items == workload.sizes["smoke"].evaluation_items
@@ -93,7 +93,7 @@ def test_the_example_optimization_engages(optimization: Optimization, workload: 
 def test_the_example_optimization_needs_what_it_says(optimization: Optimization, workload: Workload) -> None:
     facts = {"accelerator": None, "accelerator_memory_bytes": None, "capability": None, "driver": None}
     lone = Environment(
-        **facts,  # type: ignore[arg-type]
+        **facts,
         device="cpu",
         cpu="",
         cores=1,
