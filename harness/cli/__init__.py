@@ -44,7 +44,9 @@ Seed = Annotated[int, typer.Option(help="Decides the order of bursts and the mod
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.", callback=_known_device)]
 Results = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Data = Annotated[Path | None, typer.Option(help="Folder for generated data; else $SPEEDMATRIX_DATA or the cache.")]
-Budget = Annotated[str, typer.Option(help="Time for the whole command (90s, 20m, 2h), or none.")]
+Budget = Annotated[
+    str, typer.Option(help="Time to measure and report (90s, 20m, 2h), or none; writing data comes on top, once.")
+]
 
 
 def _flag_epilog(*lines: str) -> str:
@@ -134,7 +136,7 @@ def run(
     workload: Own = None,
     results: Results = Path("results"),
     data: Data = None,
-    budget: Budget = "4m40s",
+    budget: Budget = "4m30s",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
     ] = False,

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -11,6 +12,14 @@ from harness.catalogue import Catalogue, read_catalogue
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload
 from harness.plan.designs import DESIGNS
+
+# What fits a terminal; --json has it all.
+SHOWN = {
+    "workloads": ("name", "parameters", "sizes", "title"),
+    "optimizations": ("name", "stage", "levels", "title"),
+    "claims": ("name", "optimization", "gain", "where"),
+    "designs": ("name", "what"),
+}
 
 
 def show_list(own: Path | None, *, as_json: bool) -> None:
@@ -76,11 +85,11 @@ def _claims(optimization: Optimization) -> list[dict[str, Any]]:
 
 
 def _table(title: str, entries: list[dict[str, Any]]) -> Table:
-    left_out = {"source", "metric", "requires", "score", "needs"}
-    columns = [name for name in entries[0] if name not in left_out]
-    table = Table(*columns, title=title, title_justify="left", title_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for name in SHOWN[title]:
+        table.add_column(name, no_wrap=name == "name", overflow="fold")
     for entry in entries:
-        table.add_row(*(_shown(entry[name]) for name in columns))
+        table.add_row(*(_shown(entry[name]) for name in SHOWN[title]))
     return table
 
 

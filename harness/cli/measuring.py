@@ -57,14 +57,15 @@ def measure(wish: Wish, place: Place) -> int:
 
 
 def _measure(wish: Wish, place: Place) -> int:
-    began_s = monotonic() - _age_s()
     budget_s = seconds_of(place.budget)
+    spent_s = _age_s()
     ready = prepared(wish)
     console = Console()
     with measuring_alone(), _stopping_on_terminate():
         data = _prepare_data(ready, place, console)
         folder = _folder(ready, place, console)
-        _campaign(ready, folder, data, None if budget_s is None else began_s + budget_s - REPORT_S)
+        # Data are written once; a budget that paid for them would buy no measurement on the first day.
+        _campaign(ready, folder, data, None if budget_s is None else monotonic() + budget_s - spent_s - REPORT_S)
     matrix = matrix_of(folder)
     print_matrix(matrix, folder)
     return 0 if any(row.estimate for row in matrix.rows) else 1
@@ -82,7 +83,7 @@ def seconds_of(text: str) -> float | None:
 
 
 def _age_s() -> float:
-    """Seconds since this process began, imports included, so that a budget holds for the whole command."""
+    """Seconds since this process began, imports included, which the budget pays for."""
     return max(0.0, datetime.now(UTC).timestamp() - psutil.Process().create_time())
 
 

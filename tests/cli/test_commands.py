@@ -262,15 +262,43 @@ def test_explaining_an_optimization_prints_its_page(
     assert "claimed: 1.3 to 1.6 times" in shown
 
 
+def test_the_doctor_says_what_it_found_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = call("doctor", monkeypatch, capsys)
+    assert ended.status in {0, 1}
+    assert all(what in ended.out for what in ("processor", "memory", "GPU", "room for results", "torch"))
+    assert everything_in(tmp_path) == {}
+
+
+def test_a_rehearsal_is_kept_where_it_is_told_to_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = call("rehearse leak --design combined --effect workers=1.8 --results kept", monkeypatch, capsys).out
+    assert "intervals cover the truth; 95 % should." in shown
+    assert len(list(Path("kept").glob("rehearsal/*/run.json"))) == 1
+    assert "everything" in call("report --results kept", monkeypatch, capsys).out
+
+
+@pytest.mark.slow
+def test_explaining_a_cell_shows_what_differs_what_is_bound_and_the_step() -> None:
+    shown = shell("explain", "leak@smoke:workers=2+batched_fetch", "--device", "cpu").stdout
+    assert "workers=2: loader worker processes; proved by workers = 2" in shown
+    assert "next batch of a DataLoader with 2 workers, 4 batches ahead, whole batches" in shown
+    assert "618,758 parameters" in shown
+    assert "def " in shown
+
+
 @pytest.mark.parametrize(("arguments", "status"), [("report absent", 2), ("--help", 0), ("plan nope", 2)])
 def test_the_same_from_a_shell(arguments: str, status: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "harness", *arguments.split()],
-        env={"PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = shell(*arguments.split())
     assert done.returncode == status
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == (1 if status else 0)
+
+
+def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process of its own, with one thread."""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
+    command = [sys.executable, "-m", "harness", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

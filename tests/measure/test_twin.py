@@ -72,7 +72,7 @@ EXACT = [
     ("leak", ("batched_fetch",)),
     ("leak", ("in_memory_data",)),
     ("leak", ("batched_fetch", "in_memory_data", "workers=2", "persistent_workers")),
-    ("leak", ("hdf5_chunk_cache=33554432", "set_to_none", "deferred_metrics")),
+    ("leak", ("hdf5_chunk_cache=32", "set_to_none", "deferred_metrics")),
     ("speaker", ("seek_read", "set_to_none")),
     ("speaker", ("split_noise", "workers=2", "prefetch_factor=4")),
     ("speaker", ("seek_read", "split_noise", "workers=1", "deferred_metrics")),

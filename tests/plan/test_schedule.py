@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.optimization import Timing
-from harness.plan.schedule import PER_BRACKET, blocks, order_of_bursts
+from harness.plan.schedule import blocks, order_of_bursts
 
 ROUNDS = st.dictionaries(st.integers(1, 9), st.integers(0, 13), max_size=6)
 
@@ -26,7 +26,7 @@ def test_every_burst_of_a_treatment_stands_between_two_visits_of_the_reference(
     visits = [index for index, position in enumerate(order) if position == 0]
     for before, after in pairwise(visits):
         between = order[before + 1 : after]
-        assert 1 <= len(between) <= PER_BRACKET
+        assert 1 <= len(between) <= 2
         assert len(set(between)) == len(between)
 
 

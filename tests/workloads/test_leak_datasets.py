@@ -30,8 +30,8 @@ WAYS: dict[str, dict[str, bool]] = {
 }
 
 
-def recipe(chunk_cache_bytes: int | None = None, **choices: bool) -> Recipe:
-    return Recipe(own=(("chunk_cache_bytes", chunk_cache_bytes),), **choices)  # type: ignore[arg-type]
+def recipe(chunk_cache_mib: int | None = None, **choices: bool) -> Recipe:
+    return Recipe(own=(("chunk_cache_mib", chunk_cache_mib),), **choices)  # type: ignore[arg-type]
 
 
 def finished(batch: Any) -> Any:
@@ -126,7 +126,7 @@ class Owners(Dataset[tuple[int, int, int]]):
 
 
 def test_a_forked_worker_opens_its_own_handle(folder: Path) -> None:
-    reader = BlockReader(folder / TRAINING, kept_blocks=1, chunk_cache_bytes=None)
+    reader = BlockReader(folder / TRAINING, kept_blocks=1, chunk_cache_mib=None)
     reader.segment(0)
     owners = DataLoader(Owners(reader), batch_size=None, num_workers=1, multiprocessing_context="fork")
     for opened_in, served_by, reads in owners:
@@ -142,28 +142,28 @@ def test_effective_tells_the_truth(folder: Path, way: str) -> None:
     assert facts["layout"] == "contiguous"
     assert facts["batched_fetch"] is WAYS[way].get("batched_fetch", False)
     assert facts["in_memory_data"] is WAYS[way].get("in_memory_data", False)
-    assert (facts["chunk_cache_bytes"] is None) is (way != "blocks")
+    assert (facts["chunk_cache_mib"] is None) is (way != "blocks")
 
 
-@pytest.mark.parametrize("chunk_cache_bytes", [32 * 2**20, 64 * 2**20])
-def test_the_chunk_cache_reaches_hdf5(folder: Path, chunk_cache_bytes: int) -> None:
-    assert effective(dataset(folder, SMOKE, recipe(chunk_cache_bytes)))["chunk_cache_bytes"] == chunk_cache_bytes
+@pytest.mark.parametrize("chunk_cache_mib", [32, 64])
+def test_the_chunk_cache_reaches_hdf5(folder: Path, chunk_cache_mib: int) -> None:
+    assert effective(dataset(folder, SMOKE, recipe(chunk_cache_mib)))["chunk_cache_mib"] == chunk_cache_mib
 
 
 def test_without_a_choice_hdf5_keeps_its_default(folder: Path) -> None:
-    default = h5py.h5p.create(h5py.h5p.FILE_ACCESS).get_cache()[2]
-    assert effective(dataset(folder, SMOKE, recipe()))["chunk_cache_bytes"] == default
+    default = h5py.h5p.create(h5py.h5p.FILE_ACCESS).get_cache()[2] // 2**20
+    assert effective(dataset(folder, SMOKE, recipe()))["chunk_cache_mib"] == default
 
 
 def test_a_cache_that_another_handle_already_fixed_is_seen(folder: Path) -> None:
-    first = BlockReader(folder / TRAINING, kept_blocks=1, chunk_cache_bytes=None)
+    first = BlockReader(folder / TRAINING, kept_blocks=1, chunk_cache_mib=None)
     first.opened()
-    late = effective(dataset(folder, SMOKE, recipe(64 * 2**20)))
-    assert late["chunk_cache_bytes"] != 64 * 2**20
+    late = effective(dataset(folder, SMOKE, recipe(64)))
+    assert late["chunk_cache_mib"] != 64
 
 
 def test_the_block_cache_keeps_the_blocks_used_last(folder: Path) -> None:
-    reader = BlockReader(folder / TRAINING, kept_blocks=2, chunk_cache_bytes=None)
+    reader = BlockReader(folder / TRAINING, kept_blocks=2, chunk_cache_mib=None)
     for file in (0, 1, 0, 2, 0, 1):  # 0 misses, 1 misses, 0 hits, 2 misses and drives out 1, 0 hits, 1 misses
         reader.segment(80 * file)
     assert (reader.hits, reader.reads) == (2, 6)

@@ -20,7 +20,7 @@ from workloads.leak.signals import LEAK
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
-OWN = (("chunk_cache_bytes", None),)
+OWN = (("chunk_cache_mib", None),)
 SIZE = replace(WORKLOAD.sizes["smoke"], shape={"files": 120, "validation_files": 40, "classes": 5}, evaluation_items=40)
 
 

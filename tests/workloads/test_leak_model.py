@@ -91,4 +91,4 @@ def test_declaring_the_workload_imports_nothing_heavy() -> None:
 
 def test_the_chunk_cache_sets_a_choice_that_the_workload_declares() -> None:
     assert set(OPTIMIZATION.sets) == set(WORKLOAD.own)
-    assert Recipe(own=tuple(WORKLOAD.own.items())).choice("chunk_cache_bytes") is None
+    assert Recipe(own=tuple(WORKLOAD.own.items())).choice("chunk_cache_mib") is None

@@ -49,7 +49,7 @@ WORKLOAD = Workload(
         "standard": _size(batch=5632, epoch_steps=561, files=39_563, validation_files=7_913),
     },
     parts=_parts,
-    own={"chunk_cache_bytes": None},  # None leaves HDF5's own default
+    own={"chunk_cache_mib": None},  # None leaves HDF5's own default
     as_found=(
         "workers=8",
         "prefetch_factor=4",

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Size
 from workloads.leak.data import TRAINING
-from workloads.leak.readers import SEGMENTS, ArrayReader, BlockReader, layout, load, map_memory
+from workloads.leak.readers import MEBIBYTE, SEGMENTS, ArrayReader, BlockReader, layout, load, map_memory
 
 ORDER_SEED = 512
 CACHED_SHARE = 256 / 39_563  # of file blocks: what the real system kept, a hit rate of 0.6 %
@@ -82,7 +82,7 @@ def _of_handle(reader: BlockReader) -> dict[str, Value]:
     _, _, chunk_cache_bytes, _ = opened.handle.id.get_access_plist().get_cache()
     return {
         "layout": layout(opened.mel),
-        "chunk_cache_bytes": chunk_cache_bytes,
+        "chunk_cache_mib": chunk_cache_bytes // MEBIBYTE,
         "in_memory_data": False,
         "block_cache_hit_rate": reader.hit_rate,
     }
@@ -93,14 +93,14 @@ def _of_arrays(reader: ArrayReader) -> dict[str, Value]:
         stored = layout(file["segments_mel"])
     return {
         "layout": stored,
-        "chunk_cache_bytes": None,  # HDF5 is out of the way
+        "chunk_cache_mib": None,  # HDF5 is out of the way
         "in_memory_data": not isinstance(reader.mel, np.memmap),
         "block_cache_hit_rate": None,
     }
 
 
 def _block_reader(path: Path, files: int, recipe: Recipe) -> BlockReader:
-    chunk_cache_bytes = recipe.choice("chunk_cache_bytes")
-    if not (chunk_cache_bytes is None or isinstance(chunk_cache_bytes, int)):
-        raise TypeError(f"chunk_cache_bytes is {chunk_cache_bytes!r}, not a number of bytes")
-    return BlockReader(path, max(1, round(files * CACHED_SHARE)), chunk_cache_bytes)
+    chunk_cache_mib = recipe.choice("chunk_cache_mib")
+    if not (chunk_cache_mib is None or isinstance(chunk_cache_mib, int)):
+        raise TypeError(f"chunk_cache_mib is {chunk_cache_mib!r}, not a number")
+    return BlockReader(path, max(1, round(files * CACHED_SHARE)), chunk_cache_mib)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from workloads.leak.signals import LONGS, SHORTS, LabelArray
 
+MEBIBYTE = 1024**2
 SEGMENTS = LONGS * SHORTS  # in one file
 
 MelArray = npt.NDArray[np.float16]
@@ -34,17 +35,17 @@ class BlockReader:
     A handle that crosses into a forked process can read garbage, so each process opens its own on first use.
     """
 
-    def __init__(self, path: Path, kept_blocks: int, chunk_cache_bytes: int | None) -> None:
+    def __init__(self, path: Path, kept_blocks: int, chunk_cache_mib: int | None) -> None:
         self.path = path
         self.kept_blocks = kept_blocks
-        self.chunk_cache_bytes = chunk_cache_bytes
+        self.chunk_cache_mib = chunk_cache_mib
         self.reads = self.hits = 0
         self._blocks: OrderedDict[int, MelArray] = OrderedDict()
         self._opened: OpenFile | None = None
 
     def __reduce__(self) -> tuple[type["BlockReader"], tuple[Path, int, int | None]]:
         """Pickles as what it was made of: never a handle."""
-        return BlockReader, (self.path, self.kept_blocks, self.chunk_cache_bytes)
+        return BlockReader, (self.path, self.kept_blocks, self.chunk_cache_mib)
 
     def segment(self, number: int) -> Segment:
         """One segment for a block read, unless the block is kept, and a scalar read of the label."""
@@ -69,7 +70,7 @@ class BlockReader:
             self._opened.handle.close()  # else HDF5 would find the file open and share the parent's descriptor
         self._blocks.clear()
         self.reads = self.hits = 0
-        cache = {} if self.chunk_cache_bytes is None else {"rdcc_nbytes": self.chunk_cache_bytes}
+        cache = {} if self.chunk_cache_mib is None else {"rdcc_nbytes": self.chunk_cache_mib * MEBIBYTE}
         handle = h5py.File(self.path, "r", swmr=True, libver="latest", **cache)
         return OpenFile(os.getpid(), handle, handle["segments_mel"], handle["labels"])
 

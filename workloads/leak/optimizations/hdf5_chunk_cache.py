@@ -16,17 +16,14 @@ another cache. It hurts memory: each dataset of each loader worker may fill a ca
 
 from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
 
-MEBIBYTE = 1024**2
-
 OPTIMIZATION = Optimization(
     name="hdf5_chunk_cache",
     title="Larger HDF5 chunk cache",
     stage=Stage.INPUT,
     numerics=Numerics.EXACT,
-    sets={"chunk_cache_bytes": LEVEL},
-    levels=(32 * MEBIBYTE, 64 * MEBIBYTE),
-    usual=lambda _: 32 * MEBIBYTE,
-    proof={"chunk_cache_bytes": LEVEL},
+    sets={"chunk_cache_mib": LEVEL},
+    levels=(32, 64),  # MiB
+    proof={"chunk_cache_mib": LEVEL},
     pointless_where={"layout contiguous": "which has no chunks to cache"},
     claims=(
         Claim(
