@@ -22,10 +22,9 @@ MANIFEST = "complete.json"
 
 def data_root(chosen: Path | None) -> Path:
     """Where data is kept: the folder given, else $SPEEDMATRIX_DATA, else the user's cache."""
-    if chosen:
-        return chosen
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("SPEEDMATRIX_DATA") or cache / "speedmatrix" / "data")
+    named = chosen or os.environ.get("SPEEDMATRIX_DATA") or cache / "speedmatrix" / "data"
+    return Path(named).absolute()  # arms run in a folder of their own choice
 
 
 def folder_of(root: Path, workload: Workload, size: str) -> Path:

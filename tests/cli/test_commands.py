@@ -10,8 +10,6 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli import main
-from harness.cli.measuring import seconds_of
-from harness.core.mistake import Mistake
 from harness.run.prepare import folder_of
 from harness.store import MEASUREMENTS, RUN, create
 from tests.test_catalogue import WORKLOAD_FILE
@@ -221,19 +219,6 @@ def test_results_that_are_a_file_are_refused_before_anything_is_measured(
     ended = call("run leak --size smoke --data data --results file", monkeypatch, capsys)
     assert ended.status == 2
     assert ended.err.startswith("Cannot write results to file")
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("4m40s", 280), ("2h", 7200), ("1h1m1s", 3661), ("0s", 0), ("none", None)]
-)
-def test_budgets(text: str, seconds: float | None) -> None:
-    assert seconds_of(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "soon", "3", "-3s", "1s1m", "1.5h", "2h "])
-def test_what_is_no_budget(text: str) -> None:
-    with pytest.raises(Mistake, match="is not a time; write 90s, 4m40s, 2h or none"):
-        seconds_of(text)
 
 
 def test_a_plan_says_what_is_measured_and_what_is_not(
