@@ -60,5 +60,6 @@ def by_harness() -> Callable[[], Any]:
 
 @pytest.mark.parametrize("step", [by_hand, by_harness])
 def test_step(benchmark: Any, step: Callable[[], Callable[[], Any]]) -> None:
+    """One step, timed as pytest-benchmark times."""
     torch.set_num_threads(1)
     benchmark.pedantic(step(), rounds=2000, iterations=5, warmup_rounds=200)

@@ -97,7 +97,7 @@ def build_matrix(
 ) -> Matrix:
     """The matrix of a run, finished or not; raises Mistake where a switch has no promise in the plan."""
     gathered = list(gather(plan, records))
-    names = reference_names(plan.comparisons)
+    names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
     by_table: dict[tuple[Cell, Timing], list[tuple[Evidence, Estimate | Absence]]] = defaultdict(list)
     for evidence, result in zip(gathered, results(gathered), strict=True):
         by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result))
@@ -110,13 +110,6 @@ def build_matrix(
         tables=tuple(_table(names, entries, plan.protocol) for entries in by_table.values()),
         holes=plan.holes,
     )
-
-
-def reference_names(comparisons: Iterable[Comparison]) -> dict[Cell, str]:
-    """What to call each reference: as a comparison of the same plan calls that cell, `plain`, or its stack."""
-    comparisons = tuple(comparisons)
-    named = {one.treatment: one.subject for one in comparisons if one.treatment != one.reference}
-    return {one.reference: named.get(one.reference, _stack(one.reference)) for one in comparisons}
 
 
 def _stack(cell: Cell) -> str:

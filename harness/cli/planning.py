@@ -61,7 +61,8 @@ def prepared(wish: Wish) -> Prepared:
     catalogue = read_catalogue(wish.own)
     environment = read_environment(wish.device)
     protocol = _protocol(wish)
-    entries = [entry for scope in _scopes(wish, catalogue, environment, protocol) for entry in _entries(wish, scope)]
+    scopes = tuple(_scopes(wish, catalogue, environment, protocol))
+    entries = [entry for scope in scopes for entry in _entries(wish, scope)]
     comparisons = [entry for entry in entries if not isinstance(entry, Hole)]
     if not comparisons:
         reasons = "; ".join(f"{hole.subject}: {hole.reason}" for hole in entries if isinstance(hole, Hole))
@@ -72,6 +73,7 @@ def prepared(wish: Wish) -> Prepared:
         protocol=protocol,
         blocks=blocks(comparisons, protocol.treatments),
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
+        names={str(scope.reference): wish.reference for scope in scopes},
         promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
     )
     return Prepared(catalogue=catalogue, environment=environment, plan=plan)

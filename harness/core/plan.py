@@ -36,6 +36,7 @@ class Plan:
     protocol: Protocol
     blocks: tuple[Block, ...]
     holes: tuple[Hole, ...]
+    names: dict[str, str]  # of cells that have one, by their text: `plain`, `as_found`
     promises: dict[str, Promise]  # of every optimization that a cell switches on
 
     @property

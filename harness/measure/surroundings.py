@@ -17,6 +17,8 @@ PACKAGES = ("torch", "torchvision", "torchaudio", "numpy", "h5py", "soundfile", 
 
 def read_environment(device: str = "auto") -> Environment:
     """The facts of this machine; `auto` takes a GPU where there is one, `cuda` raises Mistake where there is none."""
+    if device not in {"auto", "cpu", "cuda"}:
+        raise Mistake(f"There is no device '{device}'; choose auto, cpu or cuda.")
     gpu = read_gpu() if device in {"auto", "cuda"} else {}
     if device == "cuda" and not gpu:
         raise Mistake("No CUDA device answers on this machine; leave out --device cuda, or check nvidia-smi.")

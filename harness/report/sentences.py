@@ -88,10 +88,13 @@ def causes(table: Table) -> Iterator[str]:
     name = one_line(table.name)
     found = table.profile.bottleneck if table.profile else None
     if found is not None:
-        stage = "The input" if found.stage == "input" else "The training step itself"
-        gain = f"at most {factor(found.bound)}x to gain there"
-        ceilings = f"its loader alone gives {rate(found.loader_rate)}, its step alone takes {rate(found.compute_rate)}"
-        yield f"{stage} holds {name} back, {gain}: it trains {rate(found.rate)}, {ceilings}."
+        stage = "input" if found.stage == "input" else "training step"
+        free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
+        yield (
+            f"The {stage} holds {name} back. It trains {rate(found.rate)}; its step alone takes "
+            f"{rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
+            f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
+        )
     if table.profile and table.profile.facts:
         yield f"Seen in {name}, and wherever nothing else is said: {facts(table.profile.facts)}."
 

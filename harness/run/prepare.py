@@ -83,8 +83,8 @@ def _check_complete(folder: Path) -> None:
     remedy = f"delete {folder} and run again to write it anew."
     try:
         expected = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = {name: (folder / name).stat().st_size for name in expected}
-    except (OSError, ValueError) as error:
+        found = {name: (folder / name).stat().st_size for name in dict(expected)}
+    except (OSError, ValueError, TypeError) as error:
         raise Mistake(f"The data in {folder} cannot be read ({error}); {remedy}") from error
     wrong = [name for name, size in expected.items() if found[name] != size]
     if wrong:

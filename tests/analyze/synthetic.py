@@ -64,6 +64,7 @@ def plan(*comparisons: Comparison, restarts: int = 2, holes: tuple[Hole, ...] = 
         protocol=Protocol(restarts=restarts, rounds=4),
         blocks=blocks,
         holes=holes,
+        names={str(cell()): "plain", str(cell("workers", "amp")): "as_found"},
         promises=KNOWN,
     )
 

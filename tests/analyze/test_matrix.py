@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from harness.analyze.absence import Absence, Outcome
-from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix, reference_names
+from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix
 from harness.analyze.pairing import pair
 from harness.analyze.promise import numerics, proved
 from harness.analyze.verdict import Verdict
@@ -264,11 +264,12 @@ def test_comparisons_of_one_block_share_a_reference_that_counts_once() -> None:
 
 
 def test_a_reference_is_called_as_the_plan_calls_it() -> None:
-    found_stack, whole = cell("amp", "workers"), cell("amp", "pin_memory", "workers")
+    found_stack, whole = cell("workers", "amp"), cell("workers", "amp", "pin_memory")
     named = Comparison(subject="as_found", treatment=found_stack, reference=cell(), timing=Timing.STEP)
     against = Comparison(subject="pin_memory", treatment=whole, reference=found_stack, timing=Timing.STEP)
-    assert reference_names([named, against]) == {cell(): "plain", found_stack: "as_found"}
-    assert reference_names([against]) == {found_stack: "amp+workers"}
+    assert [table.name for table in matrix(plan(named, against), []).tables] == ["plain", "as_found"]
+    unnamed = replace(plan(against), names={})
+    assert [table.name for table in matrix(unnamed, []).tables] == ["workers+amp"]
 
 
 def test_promises_are_read_from_optimizations_and_the_loosest_counts() -> None:

@@ -92,7 +92,7 @@ BAD = {
     "plan leak --design nope": "There is no design 'nope'; choose one of alone, combined, levels, against_itself.",
     "plan leak --protocol nope": "There is no protocol 'nope'; choose one of standard, brief.",
     "plan leak --probe nope": "There is no probe 'nope'; choose one of loader, compute.",
-    "plan leak --device nope": "There is no device 'nope'; choose one of auto, cpu, cuda.",
+    "plan leak --device nope": "There is no device 'nope'; choose auto, cpu or cuda.",
     "plan leak --size nope": "leak has no size 'nope'; choose one of smoke, quick, standard.",
     "plan leak --batch 99999999": "choose a batch of at most 8192.",
     "plan --workload absent.py": "There is no workload file absent.py",

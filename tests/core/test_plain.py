@@ -76,6 +76,7 @@ def test_every_record_survives_the_way_through_json(kind: type[Record]) -> None:
                 ),
             ),
             holes=(Hole(workload="leak", subject="tf32", reason="needs a CUDA device"),),
+            names={"leak@quick#512": "plain"},
             promises={"workers": Promise(numerics=Numerics.EXACT, proof=("workers",), pointless_where={"a b": "c"})},
         ),
     ],
