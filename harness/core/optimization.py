@@ -78,6 +78,7 @@ class Optimization:
     needs: tuple["Need", ...] = ()
     requires: tuple[str, ...] = ()
     excludes: Mapping[str, str] = field(default_factory=dict)  # other name -> reason that data cannot show
+    supersedes: tuple[str, ...] = ()  # others that it stands in for where everything is switched on
     pointless_where: Mapping[str, str] = field(default_factory=dict)  # `setting value` seen -> why it gains nothing
     claims: tuple[Claim, ...] = ()
     start_s: float = 0.0  # what it adds to an arm's start, about; for planning only

@@ -73,8 +73,9 @@ class Trial:
         wanted = ceil(target_s / self.step_s)
         if self.timing is Timing.EVALUATION:
             return max(1, wanted)
-        # Workers finish in clumps of one batch each; a burst must hold several clumps to show their mean rate.
-        wanted = max(wanted, self.protocol.burst_steps, 4 * self.session.task.recipe.workers)
+        # Workers finish in clumps of one batch each. A loader that nothing slows shows its mean rate over several.
+        clumps = 4 if self.timing is Timing.LOADER else 2
+        wanted = max(wanted, self.protocol.burst_steps, clumps * self.session.task.recipe.workers)
         epoch = self.session.task.size.epoch_steps
         whole = max(1, round(wanted / epoch)) * epoch
         return whole if self.timing is Timing.EPOCH or whole <= 2 * wanted else wanted

@@ -16,6 +16,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"autocast": "bfloat16"},
     proof={"bfloat16_layers": True},
+    supersedes=("amp_float16",),
     claims=(
         Claim(
             name="speaker mixed precision",

@@ -15,6 +15,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"optimizer_kernel": "fused"},
     proof={"optimizer_kernel": "fused"},
+    supersedes=("foreach_optimizer",),
     claims=(
         Claim(
             name="leak fused optimizer",

@@ -32,16 +32,17 @@ class Scope:
 
 
 def alone(scope: Scope) -> Iterator[Entry]:
-    """All that helps together, what the real system had on, then each optimization alone on top of the reference."""
-    yield from combined(scope)
+    """All optimizations of the training step together, then each alone, then what the real system had switched on."""
+    everything_on, *found = combined(scope)
+    yield everything_on
     for optimization in ordered(scope):
         yield single(scope, optimization, optimization.usual_level(scope.environment))
+    yield from found
 
 
 def combined(scope: Scope) -> Iterator[Entry]:
-    """All that helps at once, and what the real system had switched on."""
-    stack = everything(scope)
-    yield compare(scope, "everything", stack)
+    """All optimizations of the training step together, and what the real system had switched on."""
+    yield compare(scope, "everything", everything(scope))
     if scope.as_found and scope.as_found != scope.reference.switches:
         yield compare(scope, "as_found", scope.as_found)
 
@@ -95,10 +96,15 @@ def compare(scope: Scope, subject: str, switches: tuple[Switch, ...], timing: Ti
 
 
 def everything(scope: Scope) -> tuple[Switch, ...]:
-    """All optimizations that keep the task, stacked in order; one that conflicts with those before it stays off."""
+    """All optimizations of the training step that keep the task, stacked in order of their stages.
+
+    One that others supersede stays off, and so does one that conflicts with those before it.
+    """
     stack = scope.reference.switches
-    for optimization in ordered(scope):
-        if _hindrance(scope, optimization) or optimization.numerics is Numerics.DIFFERENT:
+    willing = [one for one in ordered(scope) if not _hindrance(scope, one) and _keeps_the_task(one)]
+    superseded = {name for one in willing for name in one.supersedes}
+    for optimization in sorted(willing, key=lambda one: bool(one.excludes)):
+        if optimization.name in superseded:
             continue
         level = optimization.usual_level(scope.environment)
         further = stacked(stack, Switch(name=optimization.name, level=level))
@@ -108,6 +114,10 @@ def everything(scope: Scope) -> tuple[Switch, ...]:
             continue
         stack = further
     return stack
+
+
+def _keeps_the_task(optimization: Optimization) -> bool:
+    return optimization.numerics is not Numerics.DIFFERENT and optimization.timed_on is not Timing.EVALUATION
 
 
 def stacked(switches: tuple[Switch, ...], switch: Switch) -> tuple[Switch, ...]:

@@ -113,7 +113,7 @@ BAD = {
     "run leak --budget soon": "'soon' is not a time; write 90s, 4m40s, 2h or none.",
     "run leak --budget 3": "'3' is not a time",
     "run nope": "There is no workload 'nope'",
-    "run leak --size smoke --data file": "Cannot use file for data (File exists); choose another folder with --data.",
+    "run leak --size smoke --data file": "file for data (File exists); choose another folder with --data.",
     "report": "There is no run in results; ./speedmatrix run measures one.",
     "report absent": "absent is not a run: it has no run.json; ./speedmatrix run makes one.",
     "report file": "cannot be read",

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from harness.catalogue import read_catalogue
 from harness.core.cell import Cell, Comparison, Switch, parse_switch
 from harness.core.compose import compose, settings
 from harness.core.environment import Environment
@@ -72,10 +73,10 @@ def test_a_comparison_differs_from_its_reference_in_what_its_subject_says(
 def test_alone_begins_with_all_together_and_tries_each_once_in_the_order_of_stages() -> None:
     found = [one.subject for one in alone(scope(environment=GPU))]
     assert found == [
-        "everything", "as_found",
+        "everything",
         "best_reader", "fast_reader", "workers=2", "prefetch=4",
         "compile=default", "fused", "halved", "split=2", "tf32",
-        "whole_evaluation",
+        "whole_evaluation", "as_found",
     ]  # fmt: skip
 
 
@@ -117,7 +118,7 @@ def test_everything_composes_and_leaves_out_what_conflicts_or_changes_the_task()
     for environment in (ENVIRONMENT, GPU):
         names = [str(one) for one in everything(scope(environment=environment))]
         compose(TOY, map(parse_switch, names), KNOWN)
-        expected = ["best_reader", "compile=default", "fused", "prefetch=4", "whole_evaluation", "workers=2"]
+        expected = ["best_reader", "compile=default", "fused", "prefetch=4", "workers=2"]
         assert names == sorted([*expected, *(["tf32"] if environment is GPU else [])])
 
 
@@ -166,3 +167,16 @@ def test_a_workloads_own_come_first_in_their_stage() -> None:
     places = [(STAGE_ORDER.index(one.stage), one.workload is None) for one in found]
     assert places == sorted(places)
     assert {one.name for one in found} == set(KNOWN)
+
+
+def test_everything_takes_what_supersedes_and_leaves_what_it_supersedes() -> None:
+    known = read_catalogue().optimizations
+    leak = read_catalogue().workloads["leak"]
+    whole = Scope(
+        workload=leak, reference=Cell(workload="leak", size="smoke", batch=64),
+        optimizations=tuple(one for one in known.values() if one.workload in {None, "leak"}), known=known, as_found=(),
+        environment=ENVIRONMENT, protocol=BRIEF,
+    )  # fmt: skip
+    names = {switch.name for switch in everything(whole)}
+    assert {"fused_optimizer", "batched_fetch", "in_memory_data"} <= names
+    assert not names & {"foreach_optimizer", "hdf5_chunk_cache", "inference_mode", "gradient_accumulation"}

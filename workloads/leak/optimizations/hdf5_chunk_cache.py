@@ -24,6 +24,10 @@ OPTIMIZATION = Optimization(
     sets={"chunk_cache_mib": LEVEL},
     levels=(32, 64),  # MiB
     proof={"chunk_cache_mib": LEVEL},
+    excludes={
+        "in_memory_data": "data in memory is no longer read through HDF5",
+        "batched_fetch": "whole batches are gathered from the file's own bytes, past HDF5",
+    },
     pointless_where={"layout contiguous": "which has no chunks to cache"},
     claims=(
         Claim(
