@@ -88,6 +88,19 @@ def _age_s() -> float:
     return max(0.0, datetime.now(UTC).timestamp() - psutil.Process().create_time())
 
 
+def shown_command(words: list[str]) -> str:
+    """The command line as others can use it: without the places on this machine, which are nobody's business."""
+    kept, rest = ["speedmatrix"], iter(words)
+    for word in rest:
+        option, _, value = word.partition("=")
+        if option in {"--results", "--data", "--workload"}:
+            place = value or next(rest, "")
+            kept += ["--workload", Path(place).name] if option == "--workload" else []
+        else:
+            kept.append(word)
+    return shlex.join(kept)
+
+
 def _prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[str, str], Path]:
     root = data_root(place.data)
     folders = {}
@@ -103,7 +116,7 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
     run = Run(
         began=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
-        command=shlex.join(["speedmatrix", *sys.argv[1:]]),
+        command=shown_command(sys.argv[1:]),
         rehearsed=False,
         environment=ready.environment,
         plan=ready.plan,

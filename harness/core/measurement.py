@@ -54,7 +54,7 @@ class Burst:
     wait_s: float  # for the next batch
     copy_s: float  # to the device
     device_s: float | None  # the device was busy, where events can tell
-    host_bytes: int  # peak of the arm with its loader workers
+    host_bytes: int  # of the arm with its loader workers, when the burst had ended
     device_bytes: int | None
 
     @property

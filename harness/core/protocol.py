@@ -26,13 +26,13 @@ class Protocol:
 
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
-    rounds=5,
-    burst_s=0.25,
+    rounds=7,
+    burst_s=0.4,
     burst_steps=2,
-    floor_steps=3,
-    floor_s=0.5,
-    settle_s=0.3,
-    ceiling_s=0.3,
+    floor_steps=2,
+    floor_s=0.3,
+    settle_s=0.0,
+    ceiling_s=0.2,
     loss_steps=4,
     discarded_rounds=0,
     treatments=6,

@@ -1,7 +1,9 @@
 """Designs: which comparisons answer a question; each is a pure function from a scope to comparisons and holes."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.compose import Conflict, compose, unmet
@@ -136,10 +138,14 @@ def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...
 
 
 def ordered(scope: Scope) -> list[Optimization]:
-    """The optimizations by stage, a workload's own before the general, then by name."""
+    """A workload's own optimizations first, then one of each stage in turn, so that a short look sees them all."""
+    turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
+    later = {one.name: bool(_hindrance(scope, one) or one.requires) for one in scope.optimizations}
+    by_name = sorted(scope.optimizations, key=lambda one: (later[one.name], one.name))
+    turn = {one.name: next(turns[one.workload is None, one.stage]) for one in by_name}
     return sorted(
-        scope.optimizations,
-        key=lambda one: (STAGE_ORDER.index(one.stage), one.workload is None, bool(one.requires), one.name),
+        by_name,
+        key=lambda one: (one.workload is None, later[one.name], turn[one.name], STAGE_ORDER.index(one.stage)),
     )
 
 

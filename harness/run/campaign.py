@@ -39,22 +39,25 @@ class Campaign:
 
     def unfinished(self) -> list[tuple[Block, int]]:
         """Blocks and restarts that still need bursts."""
-        protocol = self.plan.protocol
         return [
             (block, restart)
             for block in self.plan.blocks
-            for restart in range(protocol.restarts)
-            if outstanding(block, restart, self.records, protocol)
+            for restart in range(self.plan.protocol.restarts)
+            if self._left(block, restart)
         ]
 
     def _run_block(self, block: Block) -> None:
         restarts = range(self.plan.protocol.restarts)
-        left = [one for one in restarts if outstanding(block, one, self.records, self.plan.protocol)]
-        if left and not self._time_for(block, lives=len(left)):
-            return  # a smaller block further on may still fit
+        left = [self._left(block, one) for one in restarts]
+        # A treatment with a restart missing would give no estimate, so only as many are begun as can be finished.
+        fitting = self._treatments_in_time(block, lives=sum(map(bool, left)))
+        begun = sorted({position for rounds in left for position in rounds})[:fitting]
         for restart in restarts:
-            while rounds := outstanding(block, restart, self.records, self.plan.protocol):
+            while rounds := {one: count for one, count in self._left(block, restart).items() if one in begun}:
                 self._live(block, restart, rounds)
+
+    def _left(self, block: Block, restart: int) -> dict[int, int]:
+        return outstanding(block, restart, self.records, self.plan.protocol)
 
     def _live(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
         began_s = self.clock()
@@ -82,11 +85,10 @@ class Campaign:
         if self.deadline_s is not None and self.clock() > self.deadline_s:
             raise BudgetSpent
 
-    def _time_for(self, block: Block, lives: int) -> bool:
-        """Whether all missing lives of a block fit: with a restart missing it would give no estimate."""
-        if self.deadline_s is None:
-            return True
-        arms = len(block.comparisons) + 1
+    def _treatments_in_time(self, block: Block, lives: int) -> int:
+        """How many treatments can get all their missing restarts before the time is up."""
+        if self.deadline_s is None or not lives:
+            return len(block.comparisons)
         guess_s = GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds
         arm_s = self.arm_s.get(block.reference.workload, guess_s)
-        return self.clock() + lives * arms * arm_s <= self.deadline_s
+        return max(0, int((self.deadline_s - self.clock()) / (lives * arm_s)) - 1)

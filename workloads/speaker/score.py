@@ -18,4 +18,4 @@ def equal_error_rate(scores: Sequence[float], same: npt.NDArray[np.bool_]) -> fl
     false_accepts = 1 - np.searchsorted(np.sort(values[~same]), thresholds) / (~same).sum()
     false_rejects = np.searchsorted(np.sort(values[same]), thresholds) / same.sum()
     nearest = np.abs(false_accepts - false_rejects).argmin()
-    return float(max(false_accepts[nearest], false_rejects[nearest]))
+    return max(float(false_accepts[nearest]), float(false_rejects[nearest]))
