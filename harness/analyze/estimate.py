@@ -12,7 +12,7 @@ from harness.analyze.verdict import Verdict, verdict
 
 DISTURBED = 0.25  # interference above which no verdict is given
 FEWEST_RESTARTS = 2
-_TRIMMED = 0.1
+TRIMMED = 0.2  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Estimate:
     outlying: bool  # its restarts disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
     interference: float
-    trimmed_ratio: float  # from 10 %-trimmed means of the bracket log-ratios
+    plain_ratio: float  # from all brackets, the extreme ones too
 
     @property
     def disturbed(self) -> bool:
@@ -38,16 +38,17 @@ class Estimate:
 
     @property
     def sensitive(self) -> bool:
-        """Whether a few brackets carry the result: trimming moves it by more than half the interval."""
+        """Whether leaving out extreme brackets matters: with them the ratio moves by more than half the interval."""
         half_width = np.log(self.high / self.ratio)
-        return bool(abs(np.log(self.trimmed_ratio / self.ratio)) > half_width + 1e-9)  # beyond rounding
+        return bool(abs(np.log(self.plain_ratio / self.ratio)) > half_width + 1e-9)  # beyond rounding
 
 
 def estimates(pool: Sequence[Pairs]) -> tuple[Estimate, ...]:
     """One estimate for each, in order; raises ValueError where one has fewer than two restarts.
 
-    A restart gives one mean of bracket log-ratios. The interval is Student's t over restarts, because processes differ
-    and brackets of one process are not independent.
+    A restart gives one trimmed mean of bracket log-ratios, so that one burst that a neighbour spoils does not decide
+    it. The interval is Student's t over restarts, because processes differ and brackets of one process are not
+    independent.
     """
     if any(len(pairs.log_ratios) < FEWEST_RESTARTS for pairs in pool):
         raise ValueError("an estimate needs two restarts at least")
@@ -62,7 +63,7 @@ def estimates(pool: Sequence[Pairs]) -> tuple[Estimate, ...]:
 
 
 def _restart_means(pairs: Pairs) -> Array:
-    return np.array([np.mean(restart) for restart in pairs.log_ratios])
+    return np.array([stats.trim_mean(restart, TRIMMED) for restart in pairs.log_ratios])
 
 
 def _estimate(pairs: Pairs, spread: Moderated, index: int, *, pooled: bool) -> Estimate:
@@ -82,5 +83,5 @@ def _estimate(pairs: Pairs, spread: Moderated, index: int, *, pooled: bool) -> E
         outlying=outlying,
         verdict=verdict(low, high) if pairs.interference <= DISTURBED else Verdict.UNDECIDED,
         interference=pairs.interference,
-        trimmed_ratio=float(np.exp(np.mean([stats.trim_mean(restart, _TRIMMED) for restart in pairs.log_ratios]))),
+        plain_ratio=float(np.exp(np.mean([np.mean(restart) for restart in pairs.log_ratios]))),
     )

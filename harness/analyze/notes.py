@@ -24,7 +24,7 @@ def _notes(
     if estimate.outlying:
         yield "its restarts disagree more than those of its neighbours: add restarts"
     if estimate.sensitive:
-        yield f"a few brackets carry the result: without the extreme tenth it is {estimate.trimmed_ratio:.2f}x"
+        yield f"a few brackets stand far out and are left out: with them it is {estimate.plain_ratio:.2f}x"
     if estimate.processes < protocol.restarts:
         yield f"{estimate.processes} of {protocol.restarts} restarts so far"
     if any(arm is not None and not arm.steady for arm in arms):

@@ -19,7 +19,7 @@ def estimate(ratio: float, low: float, high: float) -> Estimate:
         outlying=False,
         verdict=Verdict.UNDECIDED,
         interference=0.0,
-        trimmed_ratio=ratio,
+        plain_ratio=ratio,
     )
 
 

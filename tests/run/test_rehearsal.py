@@ -67,6 +67,7 @@ def test_a_rehearsal_is_never_taken_for_a_measurement(folder: Path) -> None:
 
 def test_every_form_of_the_report_comes_out_of_the_folder_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")  # a dumb terminal has 80 columns, whatever else is said
     matrix = matrix_of(folder)
     document = json.loads(rendered(folder, "json"))
     for table, shown_table in zip(matrix.tables, document["tables"], strict=True):
