@@ -1,5 +1,6 @@
 """`report`: the matrix of a run, from its folder alone."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from harness.report.machine_readable import to_json
 from harness.report.markdown import to_markdown
 from harness.report.terminal import render, to_terminal
 from harness.store import read_records, read_run
+
+WIDE = 110  # columns of a report that goes into a file or a pipe
 
 
 def newest(results: Path) -> Path:
@@ -29,7 +32,7 @@ def matrix_of(folder: Path) -> Matrix:
 
 def print_matrix(matrix: Matrix, folder: Path) -> None:
     """The matrix on the terminal, and where to look next."""
-    console = Console()
+    console = _console()
     for part in render(matrix, console.width):
         console.print(part)
     console.print(
@@ -39,11 +42,16 @@ def print_matrix(matrix: Matrix, folder: Path) -> None:
     )
 
 
+def _console() -> Console:
+    """As wide as the terminal, or as the whole table where there is none."""
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDE)
+
+
 def rendered(folder: Path, form: str) -> str:
     """A run's matrix as text; raises Mistake for an unknown form."""
     matrix = matrix_of(folder)
     if form == "terminal":
-        console = Console()
+        console = _console()
         return to_terminal(matrix, width=console.width, colour=console.is_terminal)
     if form == "markdown":
         return to_markdown(matrix, read_run(folder).command)

@@ -73,8 +73,8 @@ class Trial:
         wanted = ceil(target_s / self.step_s)
         if self.timing is Timing.EVALUATION:
             return max(1, wanted)
-        # Workers finish in clumps of one batch each. A loader that nothing slows shows its mean rate over several.
-        clumps = 4 if self.timing is Timing.LOADER else 2
+        # Workers finish in clumps of one batch each. A loader that nothing slows shows its mean rate over many.
+        clumps = 12 if self.timing is Timing.LOADER else 2
         wanted = max(wanted, self.protocol.burst_steps, clumps * self.session.task.recipe.workers)
         epoch = self.session.task.size.epoch_steps
         whole = max(1, round(wanted / epoch)) * epoch

@@ -58,10 +58,10 @@ def levels(scope: Scope) -> Iterator[Entry]:
 
 def against_itself(scope: Scope) -> Iterator[Entry]:
     """The reference against ten copies of itself: every ratio is 1, so what differs is the machine's noise."""
-    for copy in range(1, 11):
+    for copy in range(10):
         timing = scope.probe or Timing.STEP
         cell = scope.reference
-        yield Comparison(subject=f"itself {copy}", treatment=cell, reference=cell, timing=timing, copy=copy)
+        yield Comparison(subject="itself", treatment=cell, reference=cell, timing=timing, copy=copy)
 
 
 DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {

@@ -1,5 +1,6 @@
 """Sentences: headings, table cells, causes and facts of a matrix, before any format is chosen."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from harness.analyze.bottleneck import Bottleneck
@@ -76,11 +77,14 @@ def _costs(profile: Profile | None) -> tuple[str, str]:
 
 
 def holes(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
-    """What stands in place of a ratio in one workload: subject and words."""
+    """What stands in place of a ratio in one workload: subjects, and the words that they share."""
     rows = (row for row in matrix.rows if row.comparison.reference.workload == workload)
     absent = ((row.subject, row.absence.words) for row in rows if row.absence is not None)
     planned = ((hole.subject, hole.reason) for hole in matrix.holes if hole.workload == workload)
-    return tuple((one_line(subject), one_line(words)) for subject, words in (*absent, *planned))
+    alike: dict[str, list[str]] = defaultdict(list)
+    for subject, words in (*absent, *planned):
+        alike[one_line(words)].append(one_line(subject))
+    return tuple((", ".join(subjects), words) for words, subjects in alike.items())
 
 
 def causes(table: Table) -> Iterator[str]:
@@ -115,7 +119,10 @@ def remarks(row: Row) -> tuple[str, ...]:
         return ()
     shared = row.reference.facts
     unlike = {name: value for name, value in row.treatment.facts.items() if shared.get(name) != value}
-    return (*row.notes, f"seen {facts(unlike)}") if unlike else row.notes
+    found = [*row.notes]
+    if row.loader_ratio is not None and not 0.8 < row.loader_ratio < 1.25:
+        found.append(f"its loader alone {factor(row.loader_ratio, 1)}x the reference's")
+    return (*found, f"seen {facts(unlike)}") if unlike else tuple(found)
 
 
 def details(row: Row) -> Iterator[str]:

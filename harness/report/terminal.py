@@ -14,7 +14,7 @@ from harness.analyze.verdict import Verdict
 from harness.report import sentences
 from harness.report.words import one_line
 
-_WIDE = 100  # from so many columns on there is room for memory and engagement
+_WIDE, _NARROW = 100, 79  # below the first columns stand close, below the second some are left out
 _LEFT_OUT_IF_NARROW = {"device peak", "host peak", "engaged"}
 # Colour only repeats what the word beside it says.
 _COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "dim", Verdict.UNDECIDED: "yellow"}
@@ -36,26 +36,27 @@ def render(matrix: Matrix, width: int) -> Iterator[RenderableType]:
         for table in matrix.tables:
             if table.cell.workload == workload and any(row.estimate for row in table.rows):
                 yield _title(sentences.title(table))
-                yield _grid(table, wide=width >= _WIDE)
+                yield _grid(table, width)
                 yield from (Text(sentence) for sentence in sentences.causes(table))
                 yield Padding(_pairs(_remarks(table)), (1, 0, 0, 0))
         if holes := sentences.holes(matrix, workload):
             yield _title(f"{one_line(workload)}, without a ratio")
-            yield _pairs(holes)
+            yield _pairs(holes, widest=width // 2)
 
 
 def _title(text: str) -> Padding:
     return Padding(Text(text, style="bold"), (1, 0, 0, 0))
 
 
-def _grid(table: Table, *, wide: bool) -> Grid:
+def _grid(table: Table, width: int) -> Grid:
     names = sentences.columns(table)
-    shown = [index for index, name in enumerate(names) if wide or name not in _LEFT_OUT_IF_NARROW]
-    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    shown = [index for index, name in enumerate(names) if width >= _NARROW or name not in _LEFT_OUT_IF_NARROW]
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1) if width >= _WIDE else 0, pad_edge=False)
     for index in shown:
         counted = names[index] in {"input wait", "device peak", "host peak"}
+        header = names[index].replace(" ", "\n", 1) if counted else names[index]
         grid.add_column(
-            names[index], justify="right" if counted else "left", no_wrap=names[index] != "subject", overflow="fold"
+            header, justify="right" if counted else "left", no_wrap=names[index] != "subject", overflow="fold"
         )
     for cells in sentences.body(table):
         grid.add_row(*(_coloured(cells[index], verdict=cells[2]) for index in shown))
@@ -72,9 +73,9 @@ def _remarks(table: Table) -> Iterator[tuple[str, str]]:
             yield one_line(row.subject), "; ".join(remarks)
 
 
-def _pairs(pairs: Iterable[tuple[str, str]], style: str = "") -> Grid:
+def _pairs(pairs: Iterable[tuple[str, str]], style: str = "", widest: int | None = None) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(overflow="fold")
+    grid.add_column(overflow="fold", max_width=widest)
     grid.add_column(ratio=1, overflow="fold")
     for name, text in pairs:
         grid.add_row(Text(name, style=style), Text(text, style=style))

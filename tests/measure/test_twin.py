@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.catalogue import read_catalogue
-from harness.core.cell import parse_switch
 from harness.core.compose import compose
 from harness.core.workload import Parts, Size
 from harness.measure.backend import settle_backend
-from harness.measure.session import Session, Task, open_session
+from harness.measure.session import Session, open_session
+from tests.measure.tasks import CATALOGUE, task_of
 
-CATALOGUE = read_catalogue()
 STEPS = 6
 
 
@@ -21,13 +19,8 @@ def distance(ours: list[float], theirs: list[float]) -> float:
 
 
 def session(name: str, folder: Path, *names: str, seed: int = 3) -> Session:
-    workload = CATALOGUE.workloads[name]
-    recipe = compose(workload, tuple(parse_switch(one) for one in names), CATALOGUE.optimizations)
-    settle_backend(recipe)
-    task = Task(
-        parts=workload.parts(), size=workload.sizes["smoke"], recipe=recipe,
-        data=folder, device=torch.device("cpu"), seed=seed, endless=True,
-    )  # fmt: skip
+    task = task_of(name, folder, names, seed=seed)
+    settle_backend(task.recipe)
     return open_session(task)
 
 

@@ -16,7 +16,8 @@ def log_mel(waveform: FloatArray) -> npt.NDArray[np.float16]:
     window = np.hanning(FFT_SAMPLES + 1)[:-1].astype(np.float32)
     spectrum = np.fft.rfft(waveform * window)
     power = spectrum.real**2 + spectrum.imag**2
-    return np.log(power @ mel_filters() + FLOOR).astype(np.float16)[..., np.newaxis]
+    mel: npt.NDArray[np.float16] = np.log(power @ mel_filters() + FLOOR).astype(np.float16)
+    return mel[..., np.newaxis]
 
 
 @cache
