@@ -20,6 +20,8 @@ from harness.core.plan import Plan
 
 SCHEMA = 1
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
+# Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.
+IN_PROGRESS = "in_progress"
 KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Burst, "lost": Lost}
 NAMES = {kind: name for name, kind in KINDS.items()}
 LONGEST_LINE = 1 << 20  # bytes; a record is a few hundred
@@ -51,6 +53,7 @@ def create(results: Path, run: Run) -> Path:
     try:
         folder.mkdir(parents=True)
         _write_durably(folder / RUN, text + "\n")
+        (folder / IN_PROGRESS).touch()
     except OSError as error:
         raise Mistake(
             f"Cannot write results to {folder} ({error.strerror}); choose another folder with --results."
@@ -58,10 +61,15 @@ def create(results: Path, run: Run) -> Path:
     return folder
 
 
-def latest(results: Path, digest: str) -> Path | None:
-    """The newest folder of a run with that digest, to be continued."""
-    found = sorted(results.glob(f"*/*-{digest}"), key=lambda folder: folder.name)
-    return found[-1] if found else None
+def in_progress(results: Path, digest: str) -> Path | None:
+    """The newest folder of an unfinished run of this machine with that digest, to be continued."""
+    found = sorted(results.glob(f"*/*-{digest}/{IN_PROGRESS}"), key=lambda marker: marker.parent.name)
+    return found[-1].parent if found else None
+
+
+def finish(folder: Path) -> None:
+    """Says that nothing is left to measure: the same command then begins another run."""
+    (folder / IN_PROGRESS).unlink(missing_ok=True)
 
 
 def read_run(folder: Path) -> Run:

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,7 +10,19 @@ import pytest
 
 from harness.core.measurement import Lost, Record
 from harness.core.mistake import Mistake
-from harness.store import LONGEST_LINE, MEASUREMENTS, RUN, Journal, Run, create, latest, read_records, read_run
+from harness.store import (
+    IN_PROGRESS,
+    LONGEST_LINE,
+    MEASUREMENTS,
+    RUN,
+    Journal,
+    Run,
+    create,
+    finish,
+    in_progress,
+    read_records,
+    read_run,
+)
 from tests.analyze.synthetic import ENVIRONMENT, arm, burst, comparison, plan, ready
 
 RUN_FACTS = Run(
@@ -129,7 +142,7 @@ def test_a_run_comes_back_from_its_folder(tmp_path: Path) -> None:
     folder = create(tmp_path, RUN_FACTS)
     assert folder == tmp_path / ENVIRONMENT.machine / f"20260102T030405-{RUN_FACTS.digest}"
     assert read_run(folder) == RUN_FACTS
-    assert [path.name for path in folder.iterdir()] == [RUN]
+    assert sorted(path.name for path in folder.iterdir()) == [IN_PROGRESS, RUN]
 
 
 def test_the_digest_knows_plan_machine_and_version_but_not_the_hour() -> None:
@@ -143,12 +156,22 @@ def test_the_digest_knows_plan_machine_and_version_but_not_the_hour() -> None:
     assert len({RUN_FACTS.digest, *(replace(RUN_FACTS, **other).digest for other in others)}) == 5
 
 
-def test_the_latest_run_of_a_digest_is_found(tmp_path: Path) -> None:
-    assert latest(tmp_path, RUN_FACTS.digest) is None
+def test_the_latest_unfinished_run_of_a_digest_is_found(tmp_path: Path) -> None:
+    assert in_progress(tmp_path, RUN_FACTS.digest) is None
     create(tmp_path, RUN_FACTS)
     create(tmp_path, replace(RUN_FACTS, version="0.2.0", began="2026-03-01T00:00:00"))
     newer = create(tmp_path, replace(RUN_FACTS, began="2026-02-01T00:00:00"))
-    assert latest(tmp_path, RUN_FACTS.digest) == newer
+    assert in_progress(tmp_path, RUN_FACTS.digest) == newer
+    finish(newer)
+    assert in_progress(tmp_path, RUN_FACTS.digest) != newer
+
+
+def test_a_run_that_was_cloned_is_nobody_s_to_continue(tmp_path: Path) -> None:
+    folder = create(tmp_path / "here", RUN_FACTS)
+    shutil.copytree(tmp_path / "here", tmp_path / "clone", ignore=shutil.ignore_patterns(IN_PROGRESS))
+    assert in_progress(tmp_path / "here", RUN_FACTS.digest) == folder
+    assert in_progress(tmp_path / "clone", RUN_FACTS.digest) is None
+    assert f"results/*/*/{IN_PROGRESS}" in (Path(__file__).parents[1] / ".gitignore").read_text().splitlines()
 
 
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:

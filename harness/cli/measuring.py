@@ -30,7 +30,7 @@ from harness.run.job import Job
 from harness.run.lock import measuring_alone
 from harness.run.prepare import data_root, ensure_data
 from harness.run.sentinel import Sentinel
-from harness.store import Journal, Run, create, latest, read_records
+from harness.store import Journal, Run, create, finish, in_progress, read_records
 
 REPORT_S = 5.0  # kept back from the budget for the report and for what is in flight
 
@@ -121,45 +121,31 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
         environment=ready.environment,
         plan=ready.plan,
     )
-    found = None if place.fresh else latest(place.results, run.digest)
-    if found and _unfinished(ready, found):
-        console.print(f"Continuing the run in {found}", highlight=False)
-        return found
-    folder = create(place.results, run)
-    console.print(f"Measuring into {folder}", highlight=False)
+    found = None if place.fresh else in_progress(place.results, run.digest)
+    folder = found or create(place.results, run)
+    console.print(f"{'Continuing the run in' if found else 'Measuring into'} {folder}", highlight=False)
     return folder
 
 
-def _unfinished(ready: Prepared, folder: Path) -> bool:
-    return bool(_bare_campaign(ready, folder).unfinished())
-
-
-def _bare_campaign(ready: Prepared, folder: Path) -> Campaign:
-    return Campaign(
-        plan=ready.plan,
-        records=read_records(folder),
-        start=lambda *_: _refuse(),
-        append=lambda _: None,
-        watcher=Progress(ready.plan, Console(quiet=True)),
-        clock=monotonic,
-    )
-
-
-def _refuse() -> ProcessArm:
-    raise RuntimeError("only asked for what is left")
-
-
 def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], deadline_s: float | None) -> None:
-    sentinel, journal = Sentinel(), Journal(folder)
-    campaign = _bare_campaign(ready, folder)
-    campaign.append, campaign.deadline_s = journal.append, deadline_s
-    campaign.start = lambda block, restart, position: ProcessArm(
-        job_of(ready, data, block, restart, position), sentinel
-    )
+    records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
+
+    def start(block: Block, restart: int, position: int) -> ProcessArm:
+        return ProcessArm(job_of(ready, data, block, restart, position), sentinel)
+
     try:
-        with Progress(ready.plan, Console(), campaign.records) as progress:
-            campaign.watcher = progress
-            campaign.run()
+        with Progress(ready.plan, Console(), records) as progress:
+            campaign = Campaign(
+                plan=ready.plan,
+                records=records,
+                start=start,
+                append=journal.append,
+                watcher=progress,
+                clock=monotonic,
+                deadline_s=deadline_s,
+            )
+            if campaign.run():
+                finish(folder)
     finally:
         sentinel.close()
         journal.close()

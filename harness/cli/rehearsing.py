@@ -19,7 +19,7 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.run.campaign import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
-from harness.store import Journal, Run, create
+from harness.store import Journal, Run, create, finish
 
 
 def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -> None:
@@ -64,6 +64,7 @@ def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
         clock=clock,
     ).run()
     journal.close()
+    finish(folder)
     return folder
 
 
