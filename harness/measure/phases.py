@@ -28,14 +28,7 @@ class CpuPhases:
 
     def waiting(self, fetch: Callable[[], Result]) -> Callable[[], Result]:
         """The fetch, its time counted as waiting."""
-
-        def waited() -> Result:
-            began = perf_counter_ns()
-            result = fetch()
-            self.wait_ns += perf_counter_ns() - began
-            return result
-
-        return waited
+        return _waiting(self, fetch)
 
     def copying(self, transfer: Callable[[Any], Result]) -> Callable[[Any], Result]:
         """The transfer, its time counted as copying."""
@@ -69,14 +62,7 @@ class CudaPhases:
 
     def waiting(self, fetch: Callable[[], Result]) -> Callable[[], Result]:
         """The fetch, its time on the host counted as waiting."""
-
-        def waited() -> Result:
-            began = perf_counter_ns()
-            result = fetch()
-            self.wait_ns += perf_counter_ns() - began
-            return result
-
-        return waited
+        return _waiting(self, fetch)
 
     def copying(self, transfer: Callable[[Any], Result]) -> Callable[[Any], Result]:
         """The transfer between two events."""
@@ -122,6 +108,16 @@ Phases = CpuPhases | CudaPhases
 def phases_for(device: torch.device) -> Phases:
     """The reader of phases that fits a device."""
     return CudaPhases() if device.type == "cuda" else CpuPhases()
+
+
+def _waiting(phases: Phases, fetch: Callable[[], Result]) -> Callable[[], Result]:
+    def waited() -> Result:
+        began = perf_counter_ns()
+        result = fetch()
+        phases.wait_ns += perf_counter_ns() - began
+        return result
+
+    return waited
 
 
 def _event() -> torch.cuda.Event:
