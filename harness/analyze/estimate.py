@@ -12,7 +12,7 @@ from harness.analyze.verdict import Verdict, verdict
 
 DISTURBED = 0.25  # interference above which no verdict is given
 FEWEST_RESTARTS = 2
-TRIMMED = 0.2  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
+TRIMMED = 0.3  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from harness.run.life import BudgetSpent, Life, Watcher
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
 GUESS_S = {"fixed": 5.0, "per_round": 0.3}
+UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
 
@@ -48,13 +49,20 @@ class Campaign:
 
     def _run_block(self, block: Block) -> None:
         restarts = range(self.plan.protocol.restarts)
-        left = [self._left(block, one) for one in restarts]
-        # A treatment with a restart missing would give no estimate, so only as many are begun as can be finished.
-        fitting = self._treatments_in_time(block, lives=sum(map(bool, left)))
-        begun = sorted({position for rounds in left for position in rounds})[:fitting]
         for restart in restarts:
-            while rounds := {one: count for one, count in self._left(block, restart).items() if one in begun}:
+            while rounds := self._worth_beginning(block, restart, lives=len(restarts) - restart):
                 self._live(block, restart, rounds)
+
+    def _worth_beginning(self, block: Block, restart: int, lives: int) -> dict[int, int]:
+        """What is left of a restart, as far as the time suffices for this life and those that must follow it.
+
+        A treatment with a restart missing would give no estimate. So fewer are taken on when time is short; those that
+        have an earlier restart behind them come first.
+        """
+        left = self._left(block, restart)
+        begun = {one.arm.position for one in self.records if one.arm.block == block.identity}
+        fitting = self._treatments_in_time(block, lives)
+        return {one: left[one] for one in sorted(left, key=lambda one: (one not in begun, one))[:fitting]}
 
     def _left(self, block: Block, restart: int) -> dict[int, int]:
         return outstanding(block, restart, self.records, self.plan.protocol)
@@ -87,8 +95,9 @@ class Campaign:
 
     def _treatments_in_time(self, block: Block, lives: int) -> int:
         """How many treatments can get all their missing restarts before the time is up."""
-        if self.deadline_s is None or not lives:
+        if self.deadline_s is None:
             return len(block.comparisons)
         guess_s = GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds
-        arm_s = self.arm_s.get(block.reference.workload, guess_s)
+        unseen_s = max([guess_s, *self.arm_s.values()]) * UNSEEN  # a slow machine is slow for all
+        arm_s = self.arm_s.get(block.reference.workload, unseen_s)
         return max(0, int((self.deadline_s - self.clock()) / (lives * arm_s)) - 1)

@@ -49,12 +49,16 @@ class Life:
     def run(self, rounds: Mapping[int, int]) -> None:
         """Measures what is left for each treatment; returns early when the reference is lost."""
         self.watcher.life_begins(self.block, self.restart, rounds)
+        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+        # Where in memory and on which core a process settles depends on who settled before it. In another order in
+        # every life, that is part of what differs between restarts and is seen in the interval.
+        positions = random.sample([0, *rounds], len(rounds) + 1)
         with ExitStack() as closing:
-            self._start_all([0, *rounds], closing)
-            for position in sorted(self.arms):
+            self._start_all(positions, closing)
+            for position in [one for one in positions if one in self.arms]:
                 self._begin(position)
             if 0 in self.arms:
-                self._alternate({position: count for position, count in rounds.items() if position in self.arms})
+                self._alternate({one: count for one, count in rounds.items() if one in self.arms}, random)
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
         for position in positions:
@@ -76,8 +80,7 @@ class Life:
             return
         self._keep(Ready(arm=self._name(position), **ready))
 
-    def _alternate(self, rounds: Mapping[int, int]) -> None:
-        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+    def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
         began_s = self.clock()
         discarded = order_of_bursts(dict.fromkeys(rounds, self.timetable.discarded_rounds), random)[1:]
         kept = order_of_bursts(rounds, random)

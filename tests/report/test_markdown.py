@@ -41,7 +41,7 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
 
 def test_rows_and_their_details() -> None:
     text = to_markdown(story(), COMMAND)
-    assert r"| workers | 3.23x \[3.16, 3.30\] | faster | 80 % | 412 MiB | yes | same bits |" in text
+    assert r"| workers | 3.23x \[3.17, 3.29\] | faster | 80 % | 412 MiB | yes | same bits |" in text
     assert r"seen chunk\_cache\_bytes 33554432, layout contiguous" in text
     assert r"chunk\_cache has nothing to act on: layout contiguous, it has no chunks" in text
     assert "8 pairs in 2 restarts, moderated t with df" in text

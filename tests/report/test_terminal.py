@@ -13,16 +13,16 @@ from tests.analyze.synthetic import comparison, matrix, plan, records, story
 def test_no_line_is_wider_than_the_terminal_and_no_ratio_is_cut(width: int) -> None:
     shown = to_terminal(story(), width=width)
     assert max(len(line) for line in shown.splitlines()) <= width
-    assert "3.23x [3.16, 3.30]" in shown
+    assert "3.23x [3.17, 3.29]" in shown
     assert "…" not in shown
 
 
 def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
     wide, usual, narrow = (to_terminal(story(), width=width) for width in (120, 80, 70))
     for shown in (wide, usual):
-        assert re.search(r"workers +3\.23x \[3\.16, 3\.30\] +faster +80 % +412 MiB +yes +same bits", shown)
+        assert re.search(r"workers +3\.23x \[3\.17, 3\.29\] +faster +80 % +412 MiB +yes +same bits", shown)
     assert "412 MiB" not in narrow
-    assert re.search(r"workers +3\.23x \[3\.16, 3\.30\] +faster +80 % +same bits", narrow)
+    assert re.search(r"workers +3\.23x \[3\.17, 3\.29\] +faster +80 % +same bits", narrow)
 
 
 def test_rows_stand_in_the_order_of_their_ratios() -> None:
@@ -93,4 +93,4 @@ def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
     with console.capture() as captured:
         for part in render(story(), 120):
             console.print(part)
-    assert "3.23x [3.16, 3.30]" in captured.get()
+    assert "3.23x [3.17, 3.29]" in captured.get()
