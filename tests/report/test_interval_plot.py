@@ -28,7 +28,7 @@ def test_every_estimate_is_an_interval_around_its_ratio() -> None:
     for circle, line in zip(circles, intervals(svg), strict=True):
         assert float(line.attrib["x1"]) < float(circle.attrib["cx"]) < float(line.attrib["x2"])
     assert ">3.23x [3.17, 3.29] faster<" in svg  # colour is never the only sign
-    assert [circle.attrib["class"] for circle in circles] == ["faster", "faster", "none", "undecided", "slower"]
+    assert [circle.attrib["class"] for circle in circles] == ["faster", "faster", "undecided", "none", "slower"]
 
 
 def test_the_axis_is_logarithmic() -> None:
