@@ -12,6 +12,9 @@ from harness.analyze.verdict import Verdict, verdict
 
 DISTURBED = 0.25  # interference above which no verdict is given
 FEWEST_RESTARTS = 2
+# Standard deviation of a restart's log ratio below which no pool is believed: what processes differ by, whatever a few
+# restarts show (docs/decisions/least-spread.md).
+LEAST_SPREAD = 0.009
 TRIMMED = 0.3  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
 
 
@@ -69,7 +72,8 @@ def _restart_means(pairs: Pairs) -> Array:
 def _estimate(pairs: Pairs, spread: Moderated, index: int, *, pooled: bool) -> Estimate:
     centre, restarts = float(_restart_means(pairs).mean()), len(pairs.log_ratios)
     df, outlying = float(spread.freedom[index]), bool(spread.outlying[index])
-    half_width = float(stats.t.ppf(0.975, df) * np.sqrt(spread.variances[index] / restarts))
+    variance = max(float(spread.variances[index]), LEAST_SPREAD**2)
+    half_width = float(stats.t.ppf(0.975, df) * np.sqrt(variance / restarts))
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(value)) for value in (centre, centre - half_width, centre + half_width))
     return Estimate(

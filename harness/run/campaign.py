@@ -10,7 +10,7 @@ from harness.run.arm import LiveArm
 from harness.run.life import BudgetSpent, Life, Watcher
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
-GUESS_S = {"fixed": 5.0, "per_round": 0.3}
+GUESS_S = {"fixed": 7.0, "per_round": 0.45}
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position

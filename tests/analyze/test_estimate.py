@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.estimate import Estimate, estimates
+from harness.analyze.estimate import LEAST_SPREAD, Estimate, estimates
 from harness.analyze.pairing import Pairs, pair
 from harness.analyze.verdict import Verdict
 from tests.analyze.synthetic import Noise, bursts
@@ -37,10 +37,10 @@ def test_a_pool_of_equal_spread_knows_as_much_as_all_its_restarts() -> None:
 
 
 def test_an_outlying_cell_keeps_its_own_variance_and_is_said_to() -> None:
-    spreads = [0.010, 0.011, 0.009, 0.012] * 6
-    *calm, wild = estimates([of(0.1, 0.1 + spread) for spread in (*spreads, 0.8)])
+    spreads = [0.020, 0.022, 0.018, 0.024] * 6
+    *calm, wild = estimates([of(0.1, 0.1 + spread) for spread in (*spreads, 1.6)])
     assert (wild.method, wild.df, wild.outlying) == ("t", 1, True)
-    assert math.log(wild.high / wild.ratio) == pytest.approx(12.7062047 * 0.4)
+    assert math.log(wild.high / wild.ratio) == pytest.approx(12.7062047 * 0.8)
     # The calm ones are so much alike that they share the mean of their own variances, spread ** 2 / 2, and nothing of
     # the wild one's.
     half_width = stats.t.ppf(0.975, 24) * math.sqrt(np.mean(np.square(spreads)) / 4)
@@ -57,9 +57,17 @@ def test_a_cell_against_itself_is_exactly_one() -> None:
     own = [burst for restart in (0, 1) for burst in bursts(0, restart, 1.0)]
     for pool in ([pair(own, 1)], [pair(own, 1)] * 6):
         one = estimates(pool)[0]
-        assert (one.ratio, one.low, one.high, one.plain_ratio) == (1.0, 1.0, 1.0, 1.0)
-        assert one.verdict is Verdict.NO_EFFECT
+        assert (one.ratio, one.plain_ratio) == (1.0, 1.0)
         assert not one.sensitive
+
+
+def test_no_interval_is_narrower_than_processes_differ() -> None:
+    own = [burst for restart in (0, 1) for burst in bursts(0, restart, 1.0)]
+    (alone,) = estimates([pair(own, 1)])
+    assert math.log(alone.high) == pytest.approx(stats.t.ppf(0.975, 1) * LEAST_SPREAD / math.sqrt(2))
+    pool = estimates([of(0.1, 0.1 + spread) for spread in (0.001, 0.002, 0.001, 0.002)])
+    for one in pool:
+        assert math.log(one.high / one.ratio) >= stats.t.ppf(0.975, one.df) * LEAST_SPREAD / math.sqrt(2) - 1e-12
 
 
 def test_a_disturbed_machine_gives_no_verdict() -> None:
@@ -86,13 +94,14 @@ def test_restarts_that_disagree_beyond_all_bounds_end_in_infinity() -> None:
 @pytest.mark.parametrize(("restarts", "cells"), [(2, 1), (2, 12), (3, 12)])
 def test_intervals_hold_the_known_ratio_as_often_as_they_promise(restarts: int, cells: int) -> None:
     generator = np.random.default_rng(11)
-    noise = Noise(burst=0.02, restart=0.01, generator=generator)
+    noise = Noise(burst=0.02, restart=0.05, generator=generator)  # far above the least spread
     hits = [
         one.low <= 1.5 <= one.high
         for _ in range(360 // cells)
         for one in estimates([simulated(restarts, noise) for _ in range(cells)])
     ]
-    assert 0.92 <= np.mean(hits) <= 0.98
+    # Of single cells with two restarts those miss whose restarts agree by chance, and there the least spread steps in.
+    assert 0.92 <= np.mean(hits) <= (0.98 if cells > 1 else 1.0)
 
 
 def test_moderation_buys_width() -> None:

@@ -3,6 +3,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from harness.analyze.matrix import Row, Table
+from harness.analyze.verdict import Verdict
 from harness.report.interval_plot import interval_plot
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
@@ -60,10 +61,13 @@ def test_foreign_names_are_text() -> None:
 
 
 def test_what_has_no_effect_is_drawn_as_such() -> None:
-    (still,) = matrix(plan(comparison("workers")), records(0, 1.0)).tables
-    svg = interval_plot(still)
+    (table,) = matrix(plan(comparison("workers")), records(0, 1.0)).tables
+    (row,) = table.rows
+    assert row.estimate is not None
+    narrow = replace(row.estimate, low=0.99, high=1.01, verdict=Verdict.NO_EFFECT)
+    svg = interval_plot(replace(table, rows=(replace(row, result=narrow),)))
     assert [circle.attrib["class"] for circle in parsed(svg).iter(f"{SVG}circle")] == ["none"]
-    assert ">1.000x [1.000, 1.000] no effect<" in svg
+    assert ">1.00x [0.99, 1.01] no effect<" in svg
 
 
 def test_no_estimates_leave_an_empty_axis() -> None:
