@@ -14,7 +14,7 @@ DISTURBED = 0.25  # interference above which no verdict is given
 FEWEST_RESTARTS = 2
 # Standard deviation of a restart's log ratio below which no pool is believed: what processes differ by, whatever a few
 # restarts show (docs/decisions/least-spread.md).
-LEAST_SPREAD = 0.009
+LEAST_SPREAD, LEAST_FREEDOM = 0.009, 30.0
 TRIMMED = 0.3  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
 
 
@@ -72,8 +72,9 @@ def _restart_means(pairs: Pairs) -> Array:
 def _estimate(pairs: Pairs, spread: Moderated, index: int, *, pooled: bool) -> Estimate:
     centre, restarts = float(_restart_means(pairs).mean()), len(pairs.log_ratios)
     df, outlying = float(spread.freedom[index]), bool(spread.outlying[index])
-    variance = max(float(spread.variances[index]), LEAST_SPREAD**2)
-    half_width = float(stats.t.ppf(0.975, df) * np.sqrt(variance / restarts))
+    own = stats.t.ppf(0.975, df) * np.sqrt(spread.variances[index])
+    least = stats.t.ppf(0.975, LEAST_FREEDOM) * LEAST_SPREAD
+    half_width = float(max(own, least) / np.sqrt(restarts))
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(value)) for value in (centre, centre - half_width, centre + half_width))
     return Estimate(

@@ -50,19 +50,20 @@ class Campaign:
     def _run_block(self, block: Block) -> None:
         restarts = range(self.plan.protocol.restarts)
         for restart in restarts:
-            while rounds := self._worth_beginning(block, restart, lives=len(restarts) - restart):
+            taken_on = self._worth_beginning(block, restart, lives=len(restarts) - restart)
+            while rounds := {one: count for one, count in self._left(block, restart).items() if one in taken_on}:
                 self._live(block, restart, rounds)
 
-    def _worth_beginning(self, block: Block, restart: int, lives: int) -> dict[int, int]:
-        """What is left of a restart, as far as the time suffices for this life and those that must follow it.
+    def _worth_beginning(self, block: Block, restart: int, lives: int) -> list[int]:
+        """Treatments of a restart for which the time suffices, in this life and those that must follow it.
 
-        A treatment with a restart missing would give no estimate. So fewer are taken on when time is short; those that
-        have an earlier restart behind them come first.
+        A treatment with a restart missing would give no estimate. So fewer are taken on when time is short, and a later
+        restart takes on none that the first has not.
         """
         left = self._left(block, restart)
-        begun = {one.arm.position for one in self.records if one.arm.block == block.identity}
-        fitting = self._treatments_in_time(block, lives)
-        return {one: left[one] for one in sorted(left, key=lambda one: (one not in begun, one))[:fitting]}
+        first = {one.arm.position for one in self.records if one.arm.block == block.identity and one.arm.restart == 0}
+        wanted = [one for one in sorted(left) if restart == 0 or one in first]
+        return wanted[: self._treatments_in_time(block, lives)]
 
     def _left(self, block: Block, restart: int) -> dict[int, int]:
         return outstanding(block, restart, self.records, self.plan.protocol)
