@@ -24,6 +24,8 @@ from harness.measure.surroundings import read_environment
 from harness.plan.designs import DESIGNS, Entry, Scope, compare, single
 from harness.plan.schedule import blocks
 
+# Fewer comparisons have no pool to borrow a variance from; two restarts would then agree by luck too often.
+SMALLEST_POOL, RESTARTS_ALONE = 4, 4
 PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
 
 
@@ -67,6 +69,8 @@ def prepared(wish: Wish) -> Prepared:
     if not comparisons:
         reasons = "; ".join(f"{hole.subject}: {hole.reason}" for hole in entries if isinstance(hole, Hole))
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
+    if wish.restarts is None and len(comparisons) < SMALLEST_POOL:
+        protocol = replace(protocol, restarts=RESTARTS_ALONE)
     plan = Plan(
         design=wish.design,
         seed=wish.seed,

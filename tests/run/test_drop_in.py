@@ -45,7 +45,18 @@ def test_a_file_dropped_in_is_listed_planned_measured_and_reported(tmp_path: Pat
     assert "both_at_once" in {one["name"] for one in json.loads(speedmatrix("list", "--json"))["optimizations"]}
     plan = json.loads(speedmatrix("plan", "oracle", "--workload", "oracle.py", "--json"))["plan"]
     assert "both_at_once" in {one["subject"] for block in plan["blocks"] for one in block["comparisons"]}
-    measuring = ("--workload", "oracle.py", "--only", "both_at_once", "--rounds", "2", "--budget", "none")
+    measuring = (
+        "--workload",
+        "oracle.py",
+        "--only",
+        "both_at_once",
+        "--rounds",
+        "2",
+        "--restarts",
+        "2",
+        "--budget",
+        "none",
+    )
     assert "both_at_once" in speedmatrix("run", *measuring, "--data", "data")
     tables = json.loads(speedmatrix("report", "--format", "json"))["tables"]
     (row,) = tables[0]["rows"]

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 def start(folder: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "harness", "run", "--workload", str(ORACLE), "--budget", "none"]
-    command += ["--only", "workers=2", "--rounds", str(ROUNDS), "--results", str(folder / "results")]
+    command += ["--only", "workers=2", "--rounds", str(ROUNDS), "--restarts", "2", "--results", str(folder / "results")]
     return subprocess.Popen(
         [*command, "--data", str(folder / "data")],
         cwd=ROOT,

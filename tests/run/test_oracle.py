@@ -18,7 +18,20 @@ pytestmark = pytest.mark.slow
 
 
 def run(folder: Path, *names: str, faults: bool = False) -> Path:
-    command = [sys.executable, "-m", "harness", "run", "--workload", str(ORACLE), "--budget", "none", "--rounds", "3"]
+    command = [
+        sys.executable,
+        "-m",
+        "harness",
+        "run",
+        "--workload",
+        str(ORACLE),
+        "--budget",
+        "none",
+        "--rounds",
+        "3",
+        "--restarts",
+        "2",
+    ]
     command += ["--results", str(folder / "results"), "--data", str(folder / "data")]
     command += [word for name in names for word in ("--only", name)]
     environment = os.environ | {"TMPDIR": str(folder)} | ({"ORACLE_FAULTS": "1"} if faults else {})
