@@ -45,8 +45,8 @@ def evaluate(model: nn.Module, folder: Path, _size: Size, recipe: Recipe, device
 
 PARTS = Parts(
     prepare=prepare,
-    model=lambda _: nn.Sequential(nn.Conv2d(1, 8, 9), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(288, 2)),
-    loss=lambda _: nn.CrossEntropyLoss(),
+    model=lambda *_: nn.Sequential(nn.Conv2d(1, 8, 9), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(288, 2)),
+    loss=lambda *_: nn.CrossEntropyLoss(),
     optimizer=lambda parameters, kernel: torch.optim.SGD(parameters, lr=0.01, **kernel),
     dataset=lambda folder, _size, _recipe: Pictures(folder),
     evaluate=evaluate,

@@ -5,8 +5,8 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -30,6 +30,7 @@ from harness.run.job import Job
 from harness.run.lock import measuring_alone
 from harness.run.prepare import data_root, ensure_data
 from harness.run.sentinel import Sentinel
+from harness.run.services import serving
 from harness.store import Journal, Run, create, finish, in_progress, read_records
 
 REPORT_S = 5.0  # kept back from the budget for the report and for what is in flight
@@ -129,11 +130,14 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
 
 def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], deadline_s: float | None) -> None:
     records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
-
-    def start(block: Block, restart: int, position: int) -> ProcessArm:
-        return ProcessArm(job_of(ready, data, block, restart, position), sentinel)
-
+    closing = ExitStack()
     try:
+        services = {name: closing.enter_context(one) for name, one in _services(ready, data, sentinel)}
+
+        def start(block: Block, restart: int, position: int) -> ProcessArm:
+            job = job_of(ready, data, block, restart, position)
+            return ProcessArm(replace(job, service=services.get(job.cell.workload)), sentinel)
+
         with Progress(ready.plan, Console(), records) as progress:
             campaign = Campaign(
                 plan=ready.plan,
@@ -147,8 +151,25 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
             if campaign.run():
                 finish(folder)
     finally:
+        closing.close()
         sentinel.close()
         journal.close()
+
+
+def _services(
+    ready: Prepared, data: dict[tuple[str, str], Path], sentinel: Sentinel
+) -> Iterator[tuple[str, AbstractContextManager[str]]]:
+    """The services that the plan's cells talk to, by workload."""
+    for (name, size), folder in data.items():
+        workload = ready.catalogue.workload(name)
+        cells = {cell for one in ready.plan.comparisons for cell in (one.treatment, one.reference)}
+        recipes = [
+            compose(workload, cell.switches, ready.catalogue.optimizations)
+            for cell in cells
+            if (cell.workload, cell.size) == (name, size)
+        ]
+        if workload.service and any(workload.service.wanted(recipe) for recipe in recipes):
+            yield name, serving(workload.service, folder, sentinel)
 
 
 def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, restart: int, position: int) -> Job:
@@ -162,6 +183,7 @@ def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, res
             proof |= expected(known[switch.name], switch.level)
     return Job(
         cell=cell,
+        size=workload.at(cell.size, cell.batch),
         recipe=compose(workload, cell.switches, known),
         proof=proof,
         timing=block.timing,
@@ -171,6 +193,7 @@ def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, res
         seed=ready.plan.seed + restart,
         is_reference=position == 0,
         workload_path=workload.path,
+        service=None,
     )
 
 

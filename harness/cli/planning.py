@@ -109,6 +109,7 @@ def _scopes(wish: Wish, catalogue: Catalogue, environment: Environment, protocol
             as_found=catalogue.as_found(workload, environment),
             environment=environment,
             protocol=protocol,
+            unserved=workload.service.missing() if workload.service else None,
             probe=PROBES[wish.probe] if wish.probe else None,
         )
 

@@ -80,6 +80,7 @@ class Optimization:
     excludes: Mapping[str, str] = field(default_factory=dict)  # other name -> reason that data cannot show
     supersedes: tuple[str, ...] = ()  # others that it stands in for where everything is switched on
     pointless_where: Mapping[str, str] = field(default_factory=dict)  # `setting value` seen -> why it gains nothing
+    sought: bool = True  # False for a price, a harm or a condition: measured for its own sake, never part of everything
     claims: tuple[Claim, ...] = ()
     start_s: float = 0.0  # what it adds to an arm's start, about; for planning only
     workload: str | None = None  # the one workload it belongs to; None is every workload

@@ -3,6 +3,7 @@
 import math
 import sys
 import types
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -18,7 +19,7 @@ def encode(value: object) -> Any:
     """JSON-ready data; numbers that JSON does not know (nan, inf) become strings."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(name): encode(one) for name, one in value.items()}
     if isinstance(value, (tuple, list)):
         return [encode(one) for one in value]
@@ -39,7 +40,7 @@ def _decode(kind: Any, data: object, where: str) -> Any:  # noqa: PLR0911  one l
         return _decode_union(get_args(kind), data, where)
     if origin is tuple:
         return _decode_tuple(get_args(kind), _list(data, where), where)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {name: _decode(get_args(kind)[1], one, f"{where}.{name}") for name, one in _mapping(data, where).items()}
     if origin is Literal:
         return _member(data, get_args(kind), where)

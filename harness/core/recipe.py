@@ -36,12 +36,16 @@ class Recipe:
     in_memory_data: bool = False
     # model
     channels_last: bool = False
+    checkpointing: bool = False  # activations are computed again in the backward pass instead of kept
     compile: str | None = None  # a mode of torch.compile
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False
+    clip_kernel: Literal["loop", "foreach"] = "loop"
+    average_kernel: Literal["loop", "foreach"] = "loop"  # of the moving average of the weights
     # step
     autocast: Literal["bfloat16", "float16"] | None = None
+    gradient_scaling: bool = False  # the loss is scaled up for the backward pass, as float16 needs it
     micro_batches: int = 1  # gradient accumulation: samples per optimizer step stay the same
     deferred_metrics: bool = False
     # evaluation

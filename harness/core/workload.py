@@ -1,16 +1,21 @@
 """Workloads: reference training systems, as facts that need no torch and parts that do."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
+from harness.core.service import Service
+from harness.core.yardstick import Yardstick
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor, nn
     from torch.utils.data import Dataset
+
+    DeviceStage = Callable[[Any], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +31,42 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """What a fresh model must have learned at `quick`, so that a broken copy shows."""
+
+    steps: int  # optimizer steps from the first weights
+    chance: float  # the best score that can be had without looking at the input
+    clear: float  # a score that is clearly better than chance
+    better: Literal["less", "more"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """One pass over the evaluation set."""
 
     items: int
     score: float
+    answers: tuple[float, ...] = ()  # what the model said of each item or trial, in the order of the set's own list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What was built for one arm and fed with its first batch, for `effective` to look at."""
+
+    dataset: "Dataset[Any]"
+    model: "nn.Module"
+    loss: "nn.Module"
+    device_stage: "DeviceStage | None"
+    batch: Any  # as the loader gave it, on the host
+
+
+def no_device_stage(_folder: Path, _size: Size, _recipe: Recipe, _device: "torch.device") -> None:
+    """Batches are complete when they reach the device."""
+
+
+def no_yardsticks(_folder: Path, _size: Size) -> Iterable[Yardstick]:
+    """Nothing is known of the real files."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,19 +74,25 @@ class Parts:
     """What needs torch: the callables that the harness trains with.
 
     `prepare` writes real files into a folder and yields the share that is done, from 0 to 1. `dataset` gives a
-    map-style dataset of pairs (input, target) in an order that is already shuffled; an item depends on its index
-    alone, so that any number of workers sees the same data. `model` and `loss` are built after a seed was set; the
-    loss may have parameters. `optimizer` gets all parameters and the keywords that choose its kernel. `evaluate` runs
-    one whole pass as the recipe says. `effective` tells how a dataset really reads, from its own handles.
+    map-style dataset in an order that is already shuffled; an item depends on its index alone, so that any number of
+    workers sees the same data. A batch is a tuple of tensors; without a device stage it is a pair (input, target).
+    `device_stage` makes that pair out of a batch that has reached the device, or is None. `model` and `loss` are built
+    after a seed was set; the loss may have parameters. `optimizer` gets all parameters and the keywords that choose
+    its kernel. `evaluate` runs one whole pass as the recipe says. `effective` tells what the parts really do, from
+    what it sees and never from the recipe.
     """
 
     prepare: Callable[[Path, Size], Iterator[float]]
-    model: Callable[[Size], "torch.nn.Module"]
-    loss: Callable[[Size], "torch.nn.Module"]
-    optimizer: Callable[[list["torch.nn.Parameter"], Mapping[str, Any]], "torch.optim.Optimizer"]
+    model: Callable[[Size, Recipe], "nn.Module"]
+    loss: Callable[[Size, Recipe], "nn.Module"]
+    optimizer: Callable[[list["nn.Parameter"], Mapping[str, Any]], "torch.optim.Optimizer"]
     dataset: Callable[[Path, Size, Recipe], "Dataset[Any]"]
-    evaluate: Callable[["torch.nn.Module", Path, Size, Recipe, "torch.device"], Evaluation]
-    effective: Callable[["Dataset[Any]"], Mapping[str, Value]]
+    evaluate: Callable[["nn.Module", Path, Size, Recipe, "torch.device"], Evaluation]
+    effective: Callable[[Built], Mapping[str, Value]]
+    device_stage: Callable[[Path, Size, Recipe, "torch.device"], "DeviceStage | None"] = no_device_stage
+    clip_norm: float | None = None  # of the whole gradient, before the optimizer's step
+    average_decay: float | None = None  # of an exponential moving average of the weights
+    yardsticks: Callable[[Path, Size], Iterable[Yardstick]] = no_yardsticks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +109,11 @@ class Workload:
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
     as_found: tuple[str, ...] = ()
     score: str = ""
+    lesson: Lesson | None = None
+    variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name
+    service: Service | None = None
+    # The facts of a real data set in its own layout, for a size; raises Mistake that says what is wrong with it.
+    adopt: Callable[[Path, Size], Size] | None = None
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,8 @@ from harness.measure.update import (
     EagerMetrics,
     kernel_keywords,
     plain_backward,
-    plain_update,
     scaled_backward,
-    scaled_update,
+    update_of,
 )
 
 
@@ -45,8 +44,12 @@ class Trainee:
     """A model with what trains it; `bound.fetch` is left to whoever takes steps."""
 
     model: nn.Module
+    loss: nn.Module
     optimizer: torch.optim.Optimizer
+    scaler: GradScaler | None
     metrics: EagerMetrics | DeferredMetrics
+    move: Callable[[Any], tuple[Tensor, ...]]  # a batch to the device
+    device_stage: Callable[[Any], Batch] | None  # what makes inputs and targets of it there, if anything must
     bound: Bound
 
 
@@ -83,30 +86,41 @@ def open_session(task: Task) -> Session:
 
 def open_trainee(task: Task, phases: Phases) -> Trainee:
     """A model from the task's seed, its optimizer and the bound values of its step."""
-    recipe, device = task.recipe, task.device
+    recipe, device, parts = task.recipe, task.device, task.parts
     torch.manual_seed(task.seed)
-    model = task.parts.model(task.size).to(device)
-    loss = task.parts.loss(task.size).to(device)
+    model = parts.model(task.size, recipe).to(device)
+    loss = parts.loss(task.size, recipe).to(device)
     if recipe.channels_last:
         model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = [*model.parameters(), *loss.parameters()]
-    optimizer = task.parts.optimizer(parameters, kernel_keywords(recipe))
+    optimizer = parts.optimizer(parameters, kernel_keywords(recipe))
     model.train()
+    device_stage = parts.device_stage(task.data, task.size, recipe, device)
     torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
-    backward, update = _bound_update(optimizer, recipe, device)
+    scaler = GradScaler(device.type) if recipe.gradient_scaling else None
+    move = transfer_to(device, recipe)
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     bound = Bound(
         fetch=_nothing_to_fetch,
-        transfer=phases.copying(transfer_to(device, recipe)),
+        transfer=_arriving(phases.copying(move), device_stage),
         model=torch.compile(model, mode=_compile_mode(recipe)) if recipe.compile else model,
         loss=loss,
         autocast=autocast_for(device, recipe),
-        backward=backward,
-        update=phases.finishing(update),
+        backward=scaled_backward(scaler) if scaler else plain_backward,
+        update=phases.finishing(update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)),
         record=metrics.record,
         micro_batches=recipe.micro_batches,
     )
-    return Trainee(model=model, optimizer=optimizer, metrics=metrics, bound=bound)
+    return Trainee(
+        model=model,
+        loss=loss,
+        optimizer=optimizer,
+        scaler=scaler,
+        metrics=metrics,
+        move=move,
+        device_stage=device_stage,
+        bound=bound,
+    )
 
 
 def step_of(trainee: Trainee, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
@@ -114,20 +128,32 @@ def step_of(trainee: Trainee, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
     return shape_of_step(trainee.bound.micro_batches)(replace(trainee.bound, fetch=fetch))
 
 
-def transfer_to(device: torch.device, recipe: Recipe) -> Callable[[Any], Batch]:
-    """Moves a batch to the device, images in the memory format of the recipe."""
+def transfer_to(device: torch.device, recipe: Recipe) -> Callable[[Any], tuple[Tensor, ...]]:
+    """Moves the tensors of a batch to the device, images in the memory format of the recipe."""
     move = partial(Tensor.to, device=device, non_blocking=recipe.non_blocking)
 
-    def transfer(batch: Any) -> Batch:
-        inputs, targets = batch
-        return move(inputs), move(targets)
+    def transfer(batch: Any) -> tuple[Tensor, ...]:
+        return tuple([move(one) for one in batch])
 
-    def transfer_channels_last(batch: Any) -> Batch:
-        inputs, targets = batch
+    def transfer_channels_last(batch: Any) -> tuple[Tensor, ...]:
+        inputs, *others = batch
         keyword = {"memory_format": torch.channels_last} if inputs.dim() == 4 else {}
-        return move(inputs, **keyword), move(targets)
+        return move(inputs, **keyword), *[move(one) for one in others]
 
     return transfer_channels_last if recipe.channels_last else transfer
+
+
+def _arriving(
+    transfer: Callable[[Any], tuple[Tensor, ...]], device_stage: Callable[[Any], Batch] | None
+) -> Callable[[Any], Batch]:
+    """The transfer, then whatever the workload does with a batch on the device."""
+    if device_stage is None:
+        return cast("Callable[[Any], Batch]", transfer)
+
+    def arrived(batch: Any) -> Batch:
+        return device_stage(transfer(batch))
+
+    return arrived
 
 
 def autocast_for(device: torch.device, recipe: Recipe) -> Callable[[], AbstractContextManager[Any]]:
@@ -135,15 +161,6 @@ def autocast_for(device: torch.device, recipe: Recipe) -> Callable[[], AbstractC
     if recipe.autocast is None:
         return nullcontext
     return partial(torch.autocast, device.type, dtype=getattr(torch, recipe.autocast))
-
-
-def _bound_update(
-    optimizer: torch.optim.Optimizer, recipe: Recipe, device: torch.device
-) -> tuple[Callable[[Tensor], None], Callable[[], None]]:
-    if recipe.autocast != "float16":
-        return plain_backward, plain_update(optimizer, set_to_none=recipe.set_to_none)
-    scaler = GradScaler(device.type)
-    return scaled_backward(scaler), scaled_update(optimizer, scaler, set_to_none=recipe.set_to_none)
 
 
 def _compile_mode(recipe: Recipe) -> str | None:

@@ -13,6 +13,7 @@ from harness.core.compose import unengaged
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
+from harness.core.workload import Built
 from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
 from harness.measure.clock import device_bytes, host_bytes, synchronize, timed
@@ -33,7 +34,8 @@ class Opening:
 
     first_step_s: float
     losses: tuple[float, ...]
-    batches: list[Any]
+    batches: list[Any]  # before the device stage
+    host_batch: Any  # the first, as the loader gave it
     pinned: bool
 
 
@@ -145,20 +147,21 @@ def _open(session: Session, steps: int) -> Opening:
     losses += [float(step()) for _ in range(steps - 1)]
     pinned = torch.cuda.is_available() and bool(seen[0][0].is_pinned())
     synchronize(device)
-    batches = [session.trainee.bound.transfer(batch) for batch in seen]
-    return Opening(first_step_s=first_step_s, losses=tuple(losses), batches=batches, pinned=pinned)
+    batches = [session.trainee.move(batch) for batch in seen]
+    return Opening(first_step_s=first_step_s, losses=tuple(losses), batches=batches, host_batch=seen[0], pinned=pinned)
 
 
 def _observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[str, Value], float | None]:
     """What the arm shows of its settings, and the score of an evaluation if that is what is timed."""
     task, trainee = session.task, session.trainee
-    shown = dict(task.parts.effective(session.feed.loader.dataset))
+    shown = dict(task.parts.effective(_built(session, opening)))
     shown |= evidence.of_optimizer(trainee.optimizer)
+    shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
     shown["micro_batches"] = len(opening.batches) // len(opening.losses)
     with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
-        trainee.model(opening.batches[0][0])
-    shown |= evidence.of_step(watch)
+        trainee.model(trainee.bound.transfer(opening.batches[0])[0])
+    shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
     if task.recipe.compile:
         shown |= evidence.of_compiler()
     if timing is not Timing.EVALUATION:
@@ -166,6 +169,17 @@ def _observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[s
     with evidence.watching(trainee.model) as watch:
         evaluation = session.evaluate()
     return shown | evidence.of_evaluation(watch, evaluation.items), evaluation.score
+
+
+def _built(session: Session, opening: Opening) -> Built:
+    trainee = session.trainee
+    return Built(
+        dataset=session.feed.loader.dataset,
+        model=trainee.model,
+        loss=trainee.loss,
+        device_stage=trainee.device_stage,
+        batch=opening.host_batch,
+    )
 
 
 def _ceilings(session: Session, opening: Opening, protocol: Protocol) -> tuple[float, float]:

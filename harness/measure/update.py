@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,16 +22,6 @@ def plain_backward(value: Tensor) -> None:
     torch.autograd.backward(value)
 
 
-def plain_update(optimizer: torch.optim.Optimizer, *, set_to_none: bool) -> Callable[[], None]:
-    """The optimizer's step, then the gradients cleared."""
-
-    def update() -> None:
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=set_to_none)
-
-    return update
-
-
 def scaled_backward(scaler: GradScaler) -> Callable[[Tensor], None]:
     """Gradients of the loss times the scale that keeps float16 from underflowing."""
 
@@ -40,15 +31,55 @@ def scaled_backward(scaler: GradScaler) -> Callable[[Tensor], None]:
     return backward
 
 
-def scaled_update(optimizer: torch.optim.Optimizer, scaler: GradScaler, *, set_to_none: bool) -> Callable[[], None]:
-    """The same through a GradScaler, which skips the step when a gradient overflowed."""
+def update_of(
+    optimizer: torch.optim.Optimizer,
+    recipe: Recipe,
+    scaler: GradScaler | None = None,
+    clip_norm: float | None = None,
+    average_decay: float | None = None,
+) -> Callable[[], None]:
+    """The optimizer's step, then the gradients cleared; before it the gradients are clipped, if the system does so.
+
+    A scaler skips the step when a gradient overflowed.
+    """
+    steps: list[Callable[[], object]] = []
+    if clip_norm is not None:
+        if scaler:
+            steps.append(partial(scaler.unscale_, optimizer))
+        steps.append(_clipping(optimizer, clip_norm, foreach=recipe.clip_kernel == "foreach"))
+    steps += [partial(scaler.step, optimizer), scaler.update] if scaler else [optimizer.step]
+    if average_decay is not None:
+        steps.append(WeightAverage(optimizer, average_decay, foreach=recipe.average_kernel == "foreach").follow)
+    steps.append(partial(optimizer.zero_grad, set_to_none=recipe.set_to_none))
 
     def update() -> None:
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad(set_to_none=set_to_none)
+        for step in steps:
+            step()
 
     return update
+
+
+def _clipping(optimizer: torch.optim.Optimizer, norm: float, *, foreach: bool) -> Callable[[], object]:
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    return partial(torch.nn.utils.clip_grad_norm_, parameters, norm, foreach=foreach)
+
+
+class WeightAverage:
+    """An exponential moving average of all weights, brought up to date after each step of the optimizer."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, decay: float, *, foreach: bool) -> None:
+        self.weights = [one.detach() for group in optimizer.param_groups for one in group["params"]]
+        self.averages = [one.clone() for one in self.weights]
+        self.decay, self.foreach = decay, foreach
+
+    def follow(self) -> None:
+        """Moves the averages towards the weights by 1 - decay of the distance."""
+        with torch.no_grad():
+            if self.foreach:
+                torch._foreach_lerp_(self.averages, self.weights, 1 - self.decay)
+                return
+            for average, weight in zip(self.averages, self.weights, strict=True):
+                average.lerp_(weight, 1 - self.decay)
 
 
 @dataclass(slots=True)

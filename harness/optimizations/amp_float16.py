@@ -17,7 +17,7 @@ OPTIMIZATION = Optimization(
     title="Mixed precision, float16 with loss scaling",
     stage=Stage.DEVICE,
     numerics=Numerics.CLOSE,
-    sets={"autocast": "float16"},
-    proof={"float16_layers": True},
+    sets={"autocast": "float16", "gradient_scaling": True},
+    proof={"float16_layers": True, "gradient_scaling": True},
     needs=(CUDA,),
 )

@@ -11,6 +11,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Numerics, Optimization, Stage, Timing
 from harness.core.plan import Hole
 from harness.core.protocol import Protocol
+from harness.core.recipe import Recipe
 from harness.core.workload import Workload
 
 Entry = Comparison | Hole
@@ -30,6 +31,7 @@ class Scope:
     as_found: tuple[Switch, ...]
     environment: Environment
     protocol: Protocol
+    unserved: str | None = None  # why the workload's service cannot start here
     probe: Timing | None = None  # times every cell on this instead of what its optimization asks for
 
 
@@ -91,10 +93,18 @@ def compare(scope: Scope, subject: str, switches: tuple[Switch, ...], timing: Ti
         recipe = compose(scope.workload, switches, scope.known)
         if batch % recipe.micro_batches:
             raise Conflict(f"a batch of {batch} cannot be taken in {recipe.micro_batches} equal parts")
+        _check_service(scope, recipe)
+        _check_service(scope, compose(scope.workload, scope.reference.switches, scope.known))
     except Conflict as conflict:
         return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
     treatment = replace(scope.reference, switches=switches)
     return Comparison(subject=subject, treatment=treatment, reference=scope.reference, timing=scope.probe or timing)
+
+
+def _check_service(scope: Scope, recipe: Recipe) -> None:
+    service = scope.workload.service
+    if service and scope.unserved and service.wanted(recipe):
+        raise Conflict(scope.unserved)
 
 
 def everything(scope: Scope) -> tuple[Switch, ...]:
@@ -119,7 +129,8 @@ def everything(scope: Scope) -> tuple[Switch, ...]:
 
 
 def _keeps_the_task(optimization: Optimization) -> bool:
-    return optimization.numerics is not Numerics.DIFFERENT and optimization.timed_on is not Timing.EVALUATION
+    same = optimization.numerics is not Numerics.DIFFERENT
+    return same and optimization.sought and optimization.timed_on is not Timing.EVALUATION
 
 
 def stacked(switches: tuple[Switch, ...], switch: Switch) -> tuple[Switch, ...]:
@@ -140,7 +151,7 @@ def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...
 def ordered(scope: Scope) -> list[Optimization]:
     """A workload's own optimizations first, then one of each stage in turn, so that a short look sees them all."""
     turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
-    later = {one.name: bool(_hindrance(scope, one) or one.requires) for one in scope.optimizations}
+    later = {one.name: bool(_hindrance(scope, one) or one.requires or not one.sought) for one in scope.optimizations}
     by_name = sorted(scope.optimizations, key=lambda one: (later[one.name], one.name))
     turn = {one.name: next(turns[one.workload is None, one.stage]) for one in by_name}
     return sorted(

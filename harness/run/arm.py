@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from harness.core.recipe import Recipe
+from harness.core.service import ADDRESS
 from harness.run.job import Job, send
 from harness.run.sentinel import Sentinel, kill_group
 
@@ -83,7 +84,7 @@ class ProcessArm:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
-                env=launch_environment(job.recipe, dict(os.environ)),
+                env=launch_environment(job.recipe, dict(os.environ)) | ({ADDRESS: job.service} if job.service else {}),
                 cwd=ROOT,
                 start_new_session=True,
             )

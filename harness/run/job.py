@@ -10,6 +10,7 @@ from harness.core.optimization import Timing
 from harness.core.plain import decode, encode
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
+from harness.core.workload import Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,7 @@ class Job:
     """One arm to be built."""
 
     cell: Cell
+    size: Size
     recipe: Recipe
     proof: dict[str, Value]
     timing: Timing
@@ -26,6 +28,7 @@ class Job:
     seed: int
     is_reference: bool
     workload_path: str | None
+    service: str | None  # http://host:port of the server that the workload talks to
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:

@@ -53,7 +53,7 @@ def _task(job: Job) -> "Task":
     workload = catalogue.workload(job.cell.workload)
     return Task(
         parts=workload.parts(),
-        size=workload.at(job.cell.size, job.cell.batch),
+        size=job.size,
         recipe=job.recipe,
         data=Path(job.data),
         device=torch.device(job.device),

@@ -9,7 +9,8 @@ def test_plain_has_everything_off_and_pinned() -> None:
     plain = as_mapping(Recipe())
     assert plain.pop("threads") == plain.pop("micro_batches") == 1
     assert plain.pop("start_method") == "fork"
-    assert plain.pop("optimizer_kernel") == "loop"
+    for kernel in ("optimizer_kernel", "clip_kernel", "average_kernel"):
+        assert plain.pop(kernel) == "loop"
     assert not any(plain.values())
 
 

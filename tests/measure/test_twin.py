@@ -37,7 +37,7 @@ def handwritten_losses(parts: Parts, size: Size, folder: Path, name: str) -> lis
     recipe = compose(CATALOGUE.workloads[name], (), CATALOGUE.optimizations)
     data = parts.dataset(folder, size, recipe)
     torch.manual_seed(3)
-    model, criterion = parts.model(size), parts.loss(size)
+    model, criterion = parts.model(size, recipe), parts.loss(size, recipe)
     optimizer = parts.optimizer([*model.parameters(), *criterion.parameters()], {"foreach": False, "fused": False})
     order = torch.randperm(size.batch * size.epoch_steps, generator=torch.Generator().manual_seed(0))
     torch.manual_seed(4)
@@ -47,6 +47,9 @@ def handwritten_losses(parts: Parts, size: Size, folder: Path, name: str) -> lis
         inputs, targets = torch.utils.data.default_collate(items)
         loss = criterion(model(inputs), targets)
         loss.backward()
+        if parts.clip_norm is not None:
+            parameters = [*model.parameters(), *criterion.parameters()]
+            torch.nn.utils.clip_grad_norm_(parameters, parts.clip_norm, foreach=False)
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
         losses.append(loss.item())

@@ -6,15 +6,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harness.core.recipe import Recipe
 from harness.measure.phases import CpuPhases
 from harness.measure.step import Bound, shape_of_step
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
+    WeightAverage,
     plain_backward,
-    plain_update,
     scaled_backward,
-    scaled_update,
+    update_of,
 )
 
 
@@ -80,7 +81,7 @@ def test_an_update_moves_the_parameters_and_clears_the_gradients() -> None:
     parameter = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([parameter], lr=0.5)
     plain_backward(parameter.sum())
-    plain_update(optimizer, set_to_none=True)()
+    update_of(optimizer, Recipe(set_to_none=True))()
     assert parameter.tolist() == [0.5, 0.5]
     assert parameter.grad is None
 
@@ -92,8 +93,30 @@ def test_scaling_leaves_the_update_as_it_is() -> None:
     scaled_backward(scaler)(parameter.sum())
     assert parameter.grad is not None
     assert parameter.grad.tolist() == [1024.0, 1024.0]
-    scaled_update(optimizer, scaler, set_to_none=True)()
+    update_of(optimizer, Recipe(set_to_none=True), scaler)()
     assert parameter.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("kernel", ["loop", "foreach"])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_gradients_are_clipped_to_the_norm_that_the_optimizer_sees(kernel: str, scaled: bool) -> None:
+    parameter = nn.Parameter(torch.zeros(2))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0) if scaled else None
+    (scaled_backward(scaler) if scaler else plain_backward)((parameter * torch.tensor([3.0, 4.0])).sum())
+    update_of(optimizer, Recipe(clip_kernel=kernel), scaler, clip_norm=1.0)()
+    assert parameter.tolist() == pytest.approx([-0.6, -0.8], rel=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["loop", "foreach"])
+def test_averaged_weights_follow_the_weights(kernel: str) -> None:
+    parameter = nn.Parameter(torch.zeros(2))
+    average = WeightAverage(torch.optim.SGD([parameter], lr=1.0), 0.75, foreach=kernel == "foreach")
+    with torch.no_grad():
+        parameter.fill_(4.0)
+    average.follow()
+    average.follow()
+    assert average.averages[0].tolist() == [1.75, 1.75]
 
 
 def test_metrics_agree_and_only_one_of_them_stays_on_the_device() -> None:

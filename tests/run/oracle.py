@@ -7,14 +7,14 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.recipe import Recipe, Value
-from harness.core.workload import Evaluation, Parts, Size, Workload
+from harness.core.workload import Built, Evaluation, Parts, Size, Workload
 
 ITEM_S, STEP_S, BATCH, EPOCH_STEPS = 0.010, 0.060, 4, 3
 FAULTY = "ORACLE_FAULTS" in os.environ  # every optimized forward pass then fails in its own way
@@ -72,8 +72,8 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
     return Evaluation(items=size.evaluation_items, score=1.0)
 
 
-def effective(dataset: Any) -> Mapping[str, Value]:
-    return {"in_memory_data": dataset.item_s == 0.0, "layout": "line"}
+def effective(built: Built) -> Mapping[str, Value]:
+    return {"in_memory_data": cast("Items", built.dataset).item_s == 0.0, "layout": "line"}
 
 
 WORKLOAD = Workload(
@@ -89,8 +89,8 @@ WORKLOAD = Workload(
     },
     parts=lambda: Parts(
         prepare=prepare,
-        model=lambda _: Slow(),
-        loss=lambda _: nn.MSELoss(),
+        model=lambda _size, _recipe: Slow(),
+        loss=lambda _size, _recipe: nn.MSELoss(),
         optimizer=optimizer,
         dataset=lambda _folder, _size, recipe: Items(recipe),
         evaluate=evaluate,

@@ -113,7 +113,7 @@ def test_data_of_another_size_is_refused(folder: Path, model: torch.nn.Module) -
 def test_speakers_can_be_learned(folder: Path) -> None:
     parts = WORKLOAD.parts()
     torch.manual_seed(0)
-    model, loss = parts.model(SIZE), parts.loss(SIZE)
+    model, loss = parts.model(SIZE, Recipe()), parts.loss(SIZE, Recipe())
     optimizer = parts.optimizer([*model.parameters(), *loss.parameters()], {})
     items = list(dataset(folder, SIZE, PLAIN))
     waves = torch.stack([wave for wave, _ in items])
@@ -131,7 +131,7 @@ def test_speakers_can_be_learned(folder: Path) -> None:
 
 def test_the_real_model_gets_the_same_score_both_ways(folder: Path) -> None:
     torch.manual_seed(0)
-    model = WORKLOAD.parts().model(SIZE)
+    model = WORKLOAD.parts().model(SIZE, Recipe())
     slow, fast = (
         evaluation.evaluate(model, folder, SIZE, replace(PLAIN, batched_evaluation=batched), CPU)
         for batched in (False, True)

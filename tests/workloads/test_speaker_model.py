@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from harness.core.recipe import Recipe
 from workloads.speaker import WORKLOAD
 from workloads.speaker.loss import AngularMarginLoss
 from workloads.speaker.model import Block, ResNetSE34L
@@ -32,8 +33,8 @@ def test_parameter_count_is_the_published_one(embedding: int, count: int) -> Non
 def test_workload_states_its_parameters_and_loss_adds_a_direction_per_speaker() -> None:
     size = WORKLOAD.sizes["smoke"]
     parts = WORKLOAD.parts()
-    assert parameters(parts.model(size)) == WORKLOAD.parameters
-    assert parameters(parts.loss(size)) == size.shape["speakers"] * 512
+    assert parameters(parts.model(size, Recipe())) == WORKLOAD.parameters
+    assert parameters(parts.loss(size, Recipe())) == size.shape["speakers"] * 512
     assert parameters(AngularMarginLoss(5991, 512)) == 3_067_392
 
 

@@ -27,12 +27,12 @@ def _parts() -> Parts:
 
     return Parts(
         prepare=prepare,
-        model=build_model,
-        loss=build_loss,
+        model=lambda size, _recipe: build_model(size),
+        loss=lambda size, _recipe: build_loss(size),
         optimizer=build_optimizer,
         dataset=dataset,
         evaluate=evaluate,
-        effective=effective,
+        effective=lambda built: effective(built.dataset),
     )
 
 

@@ -52,12 +52,12 @@ def parts() -> Parts:
 
     return Parts(
         prepare=corpus.prepare,
-        model=lambda _: ResNetSE34L(),
-        loss=lambda size: AngularMarginLoss(size.shape["speakers"], EMBEDDING),
+        model=lambda _size, _recipe: ResNetSE34L(),
+        loss=lambda size, _recipe: AngularMarginLoss(size.shape["speakers"], EMBEDDING),
         optimizer=lambda parameters, kernel: torch.optim.Adam(parameters, lr=1e-3, **kernel),
         dataset=data.dataset,
         evaluate=evaluation.evaluate,
-        effective=data.effective,
+        effective=lambda built: data.effective(built.dataset),
     )
 
 

@@ -1,0 +1,31 @@
+"""Deterministic cuDNN: only algorithms that give the same bits in every run.
+
+Not a speed-up but a price: it forbids cuDNN the convolution kernels that add in no fixed order, some of which are the
+fastest. Systems that had it on are measured with it; leaving it off is then what pays. It makes a run repeatable only
+together with seeds, and only as far as no other operation is non-deterministic.
+
+    torch.backends.cudnn.deterministic = True
+"""
+
+from harness.core.need import CUDA
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="cudnn_deterministic",
+    title="Deterministic cuDNN algorithms only",
+    stage=Stage.DEVICE,
+    numerics=Numerics.CLOSE,
+    sets={"cudnn_deterministic": True},
+    proof={"cudnn_deterministic": True},
+    needs=(CUDA,),
+    sought=False,
+    claims=(
+        Claim(
+            name="spoof cudnn deterministic off, benchmark on",
+            metric="throughput without it against with it",
+            gain=(1.1, 1.3),
+            where="spoof",
+            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
+        ),
+    ),
+)
