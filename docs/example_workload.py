@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.recipe import Recipe
-from harness.core.workload import Evaluation, Parts, Size, Workload
+from harness.core.workload import Evaluation, Lesson, Parts, Size, Workload
 
 TEST = 64  # the first pictures are kept for the evaluation
 SMOKE = Size(batch=32, epoch_steps=8, evaluation_items=TEST, data_bytes=2_000_000, shape={}, original_epoch_steps=8)
@@ -39,8 +39,9 @@ def evaluate(model: nn.Module, folder: Path, _size: Size, recipe: Recipe, device
     """Share of the test pictures that are told rightly."""
     pictures = torch.from_numpy(Pictures(folder).pictures[:TEST].copy()).to(device)
     with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
-        right = model(pictures).argmax(1).cpu() == torch.arange(TEST) % 2
-    return Evaluation(items=TEST, score=float(right.float().mean()))
+        said = model(pictures).argmax(1).cpu()
+    right = said == torch.arange(TEST) % 2
+    return Evaluation(items=TEST, score=float(right.float().mean()), answers=tuple(said.tolist()))
 
 
 PARTS = Parts(
@@ -50,9 +51,9 @@ PARTS = Parts(
     optimizer=lambda parameters, kernel: torch.optim.SGD(parameters, lr=0.01, **kernel),
     dataset=lambda folder, _size, _recipe: Pictures(folder),
     evaluate=evaluate,
-    effective=lambda _: {},  # the recipe changes nothing about how these pictures are read
 )
 WORKLOAD = Workload(
     name="pictures", title="Squares and frames", origin="invented", parameters=1_234, score="accuracy",
     traits=frozenset({"convolutions", "evaluation"}), sizes={"smoke": SMOKE}, parts=lambda: PARTS,
+    lesson=Lesson(steps=100, chance=0.5, clear=0.8, better="more"),
 )  # fmt: skip

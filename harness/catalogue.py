@@ -1,10 +1,11 @@
 """The catalogue: finds optimizations and workloads by their files, and refuses what is misnamed."""
 
 import importlib
+import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,8 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload
+
+ENTRY_POINTS = "speedmatrix.workloads"  # the group under which a package announces workloads of its own
 
 Found = TypeVar("Found", Workload, Optimization)
 
@@ -84,11 +87,35 @@ def read_catalogue(extra_workload: Path | None = None) -> Catalogue:
     for name in _submodules("workloads"):
         workloads[name] = _named(importlib.import_module(f"workloads.{name}"), "WORKLOAD", Workload, name)
         if importlib.util.find_spec(f"workloads.{name}.optimizations"):
-            optimizations |= dict(_optimizations(f"workloads.{name}.optimizations", workload=name))
+            _add(optimizations, _optimizations(f"workloads.{name}.optimizations", workload=name))
+    for name, workload in _installed():
+        if name in workloads:
+            raise Mistake(f"An installed package brings a workload '{name}', which is taken; uninstall or rename it.")
+        workloads[name] = workload
     mine = read_workload(extra_workload) if extra_workload else None
     if mine:
         workloads[mine.name] = mine
     return Catalogue(workloads=workloads, optimizations=optimizations, own=mine.name if mine else None)
+
+
+def _add(optimizations: dict[str, Optimization], found: Iterable[tuple[str, Optimization]]) -> None:
+    for name, one in found:
+        if name in optimizations:
+            other = optimizations[name].workload or "the general ones"
+            raise Mistake(f"{one.workload} and {other} both have an optimization '{name}'; rename one of the files.")
+        optimizations[name] = one
+
+
+def _installed() -> Iterator[tuple[str, Workload]]:
+    """Workloads of installed packages: each an entry point that names a Workload."""
+    for point in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+        workload = point.load()
+        if not isinstance(workload, Workload) or workload.name != point.name:
+            raise Mistake(
+                f"The entry point {point.name} = {point.value} of an installed package names no Workload of that name; "
+                "put it right or uninstall the package."
+            )
+        yield point.name, workload
 
 
 def read_workload(path: Path) -> Workload:

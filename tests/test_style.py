@@ -29,7 +29,9 @@ def lines_of(function: Function) -> int:
 def is_command(path: Path, function: Function) -> bool:
     """Whether the parameters are the options of a command, which typer reads from them."""
     named = [ast.unparse(one) for one in function.decorator_list]
-    return path == ROOT / "harness" / "cli" / "__init__.py" and any(one.startswith("app.command") for one in named)
+    return path == ROOT / "harness" / "cli" / "__init__.py" and any(
+        one.startswith(("app.command", "data_commands.command")) for one in named
+    )
 
 
 def public(path: Path) -> Iterator[tuple[str, Function | ast.ClassDef]]:

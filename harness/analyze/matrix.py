@@ -75,6 +75,7 @@ class Matrix:
     design: str
     seed: int
     noise: str
+    data: Mapping[str, str]  # workload -> what its real data are
     tables: tuple[Table, ...]
     holes: tuple[Hole, ...]
 
@@ -107,6 +108,7 @@ def build_matrix(
         design=plan.design,
         seed=plan.seed,
         noise=noise,
+        data=plan.data,
         tables=tuple(_table(names, entries, plan.protocol) for entries in by_table.values()),
         holes=plan.holes,
     )

@@ -36,6 +36,12 @@ Seed = Annotated[int, typer.Option(help="Decides the order of bursts and the mod
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Results = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Data = Annotated[Path | None, typer.Option(help="Folder for generated data; else $SPEEDMATRIX_DATA or the cache.")]
+Real = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data-root", help="Real data in their own layout, [WORKLOAD=]FOLDER, instead of the suite's; may be repeated."
+    ),
+]
 Budget = Annotated[
     str, typer.Option(help="Time to measure and report (90s, 20m, 2h), or none; writing data comes on top, once.")
 ]
@@ -90,6 +96,7 @@ def plan(
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
+    data_root: Real = None,
     json: Json = False,
 ) -> None:
     """Shows what a run would measure, in which order, and what it would leave out and why."""
@@ -98,7 +105,7 @@ def plan(
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
-        device=device, own=workload,
+        device=device, own=workload, data_roots=tuple(data_root or ()),
     )  # fmt: skip
     show_plan(wish, as_json=json)
 
@@ -126,6 +133,7 @@ def run(
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
+    data_root: Real = None,
     results: Results = Path("results"),
     data: Data = None,
     budget: Budget = "4m30s",
@@ -140,7 +148,7 @@ def run(
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
-        device=device, own=workload,
+        device=device, own=workload, data_roots=tuple(data_root or ()),
     )  # fmt: skip
     raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
@@ -165,6 +173,46 @@ def rehearse(
         device="cpu", own=workload,
     )  # fmt: skip
     show_rehearsal(wish, tuple(effect or ()), results)
+
+
+@app.command(epilog=_flag_epilog("learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200"))
+def learn(
+    cell: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.")],
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps; else those of the workload's lesson.")
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    data: Data = None,
+) -> None:
+    """Trains a cell from its first weights: does it learn, and can its evaluation be believed?"""
+    from harness.cli.learning import Course
+    from harness.cli.learning import learn as given
+
+    course = Course(
+        cell=cell, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+    )
+    raise typer.Exit(given(course))
+
+
+data_commands = typer.Typer(
+    no_args_is_help=True, help="The workloads' files: are they whole, and are they like the real ones?"
+)
+app.add_typer(data_commands, name="data")
+
+
+@data_commands.command("check", epilog=_flag_epilog("data check", "data check speaker --size smoke"))
+def data_check(
+    workloads: Workloads = None,
+    size: Annotated[str, typer.Option(help="smoke, quick or standard.")] = "quick",
+    data: Data = None,
+) -> None:
+    """Verifies checksums, then holds bytes and costs of the files against those of the real systems."""
+    from harness.cli.weighing import check
+
+    raise typer.Exit(check(tuple(workloads or ()), size, data))
 
 
 @app.command(

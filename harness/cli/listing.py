@@ -10,6 +10,7 @@ from rich.table import Table
 
 from harness.catalogue import Catalogue, read_catalogue
 from harness.core.optimization import Optimization
+from harness.core.plain import encode
 from harness.core.workload import Workload
 from harness.plan.designs import DESIGNS
 
@@ -50,9 +51,11 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "name": workload.name,
         "title": workload.title,
         "parameters": workload.parameters,
+        "variants": dict(workload.variants),
         "sizes": list(workload.sizes),
         "as_found": list(workload.as_found),
         "score": workload.score,
+        "lesson": encode(workload.lesson),
     }
 
 

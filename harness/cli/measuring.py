@@ -97,9 +97,16 @@ def shown_command(words: list[str]) -> str:
         if option in {"--results", "--data", "--workload"}:
             place = value or next(rest, "")
             kept += ["--workload", Path(place).name] if option == "--workload" else []
+        elif option == "--data-root":
+            kept += ["--data-root", _placeless(value or next(rest, ""))]
         else:
             kept.append(word)
     return shlex.join(kept)
+
+
+def _placeless(text: str) -> str:
+    name, separator, _ = text.partition("=")
+    return f"{name}=FOLDER" if separator and "/" not in name else "FOLDER"
 
 
 def _prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[str, str], Path]:
@@ -107,7 +114,9 @@ def _prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple
     folders = {}
     for cell in dict.fromkeys(block.reference for block in ready.plan.blocks):
         key = (cell.workload, cell.size)
-        if key not in folders:
+        if cell.workload in ready.real_data:
+            folders[key] = ready.real_data[cell.workload]
+        elif key not in folders:
             with preparing(f"{cell.workload}: writing its files", console) as show:
                 folders[key] = ensure_data(root, ready.catalogue.workload(cell.workload), cell.size, show)
     return folders

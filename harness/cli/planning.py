@@ -1,7 +1,7 @@
 """`plan`: from what the user wishes to a plan for this machine."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from harness import __version__
 from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.real_data import adopted, described, roots
 from harness.core.cell import Cell, CellRequest, Comparison, parse_switch
 from harness.core.compose import Conflict, compose
 from harness.core.environment import Environment
@@ -47,6 +48,7 @@ class Wish:
     seed: int
     device: str
     own: Path | None
+    data_roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class Prepared:
     catalogue: Catalogue
     environment: Environment
     plan: Plan
+    real_data: Mapping[str, Path]  # by workload
 
 
 def prepared(wish: Wish) -> Prepared:
@@ -63,6 +66,8 @@ def prepared(wish: Wish) -> Prepared:
     catalogue = read_catalogue(wish.own)
     environment = read_environment(wish.device)
     protocol = _protocol(wish)
+    real_data = roots(wish.data_roots, catalogue, chosen_workloads(wish, catalogue))
+    catalogue = adopted(catalogue, real_data, _size(wish, environment))
     scopes = tuple(_scopes(wish, catalogue, environment, protocol))
     entries = [entry for scope in scopes for entry in _entries(wish, scope)]
     comparisons = [entry for entry in entries if not isinstance(entry, Hole)]
@@ -79,8 +84,18 @@ def prepared(wish: Wish) -> Prepared:
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
         names={str(scope.reference): wish.reference for scope in scopes},
         promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
+        data={name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data},
     )
-    return Prepared(catalogue=catalogue, environment=environment, plan=plan)
+    return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data)
+
+
+def chosen_workloads(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
+    """The workloads of a wish: those named, or the user's own, or all."""
+    return wish.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
+
+
+def _size(wish: Wish, environment: Environment) -> str:
+    return wish.size or ("standard" if environment.device == "cuda" else "quick")
 
 
 def _switched_on(comparisons: list[Comparison]) -> set[str]:
@@ -98,8 +113,7 @@ def _protocol(wish: Wish) -> Protocol:
 def _scopes(wish: Wish, catalogue: Catalogue, environment: Environment, protocol: Protocol) -> Iterator[Scope]:
     if wish.probe is not None and wish.probe not in PROBES:
         raise Mistake(f"There is no probe '{wish.probe}'; choose one of {', '.join(PROBES)}.")
-    chosen = wish.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
-    for name in chosen:
+    for name in chosen_workloads(wish, catalogue):
         workload = catalogue.workload(name)
         yield Scope(
             workload=workload,
@@ -116,9 +130,8 @@ def _scopes(wish: Wish, catalogue: Catalogue, environment: Environment, protocol
 
 def _reference(wish: Wish, catalogue: Catalogue, workload: Workload, environment: Environment) -> Cell:
     names = () if wish.reference == "plain" else tuple(wish.reference.split("+"))
-    size = wish.size or ("standard" if environment.device == "cuda" else "quick")
     request = CellRequest(workload=workload.name, size=wish.size, batch=wish.batch, names=names)
-    cell = catalogue.cell(request, size, environment)
+    cell = catalogue.cell(request, _size(wish, environment), environment)
     try:
         compose(workload, cell.switches, catalogue.optimizations)
     except Conflict as conflict:

@@ -21,7 +21,7 @@ from harness.plan.outstanding import outstanding
 @contextmanager
 def preparing(what: str, console: Console) -> Iterator[Callable[[float], None]]:
     """A bar that appears once something is written; call it with the share that is done."""
-    with bars.Progress(*_columns(), console=console, transient=True) as progress:
+    with bars.Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=1.0, visible=False)
         yield lambda share: progress.update(task, completed=share, visible=True)
 

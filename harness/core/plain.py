@@ -1,4 +1,8 @@
-"""Plain data: frozen dataclasses to JSON-ready mappings and back, every field checked on the way in."""
+"""Plain data: frozen dataclasses to JSON-ready mappings and back, every field checked on the way in.
+
+A field that came later has a default and says since which version it is there (`metadata={"since": ...}`): what was
+written before it can then still be read.
+"""
 
 import math
 import sys
@@ -62,10 +66,11 @@ def _decode_tuple(kinds: tuple[Any, ...], data: list[object], where: str) -> tup
 def _decode_dataclass(kind: Any, data: dict[str, object], where: str) -> Any:
     hints = get_type_hints(kind)
     names = {field.name for field in fields(kind)}
-    if set(data) != names:
-        wrong = min(set(data) ^ names)
-        raise Malformed(f"{where}.{wrong} is {'missing' if wrong in names else 'unknown'}")
-    return kind(**{name: _decode(hints[name], data[name], f"{where}.{name}") for name in names})
+    needed = {one.name for one in fields(kind) if "since" not in one.metadata}
+    if wrong := (set(data) - names) | (needed - set(data)):
+        first = min(wrong)
+        raise Malformed(f"{where}.{first} is {'missing' if first in names else 'unknown'}")
+    return kind(**{name: _decode(hints[name], data[name], f"{where}.{name}") for name in names & set(data)})
 
 
 def _decode_union(kinds: tuple[Any, ...], data: object, where: str) -> Any:

@@ -1,6 +1,6 @@
 """The plan: which comparisons are made, in which blocks and order; data that can be replayed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.core.cell import Cell, Comparison
 from harness.core.optimization import Timing
@@ -38,6 +38,8 @@ class Plan:
     holes: tuple[Hole, ...]
     names: dict[str, str]  # of cells that have one, by their text: `plain`, `as_found`
     promises: dict[str, Promise]  # of every optimization that a cell switches on
+    # What the real data of a workload are; those that are not named have the suite's own.
+    data: dict[str, str] = field(default_factory=dict, metadata={"since": "0.2.0"})
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

@@ -64,6 +64,21 @@ def no_device_stage(_folder: Path, _size: Size, _recipe: Recipe, _device: "torch
     """Batches are complete when they reach the device."""
 
 
+def nothing_to_prepare(_folder: Path, _size: Size) -> Iterator[float]:
+    """The data lie ready elsewhere."""
+    yield 1.0
+
+
+def nothing_to_tell(_built: Built) -> Mapping[str, Value]:
+    """The recipe changes nothing in how the parts work."""
+    return {}
+
+
+def no_evaluation(*_: object) -> Evaluation:
+    """Only for workloads without the trait `evaluation`, whose evaluation nobody asks for."""
+    raise Mistake("This workload has no evaluation; give its Parts an `evaluate` and the trait `evaluation`.")
+
+
 def no_yardsticks(_folder: Path, _size: Size) -> Iterable[Yardstick]:
     """Nothing is known of the real files."""
     return ()
@@ -82,13 +97,13 @@ class Parts:
     what it sees and never from the recipe.
     """
 
-    prepare: Callable[[Path, Size], Iterator[float]]
     model: Callable[[Size, Recipe], "nn.Module"]
     loss: Callable[[Size, Recipe], "nn.Module"]
     optimizer: Callable[[list["nn.Parameter"], Mapping[str, Any]], "torch.optim.Optimizer"]
     dataset: Callable[[Path, Size, Recipe], "Dataset[Any]"]
-    evaluate: Callable[["nn.Module", Path, Size, Recipe, "torch.device"], Evaluation]
-    effective: Callable[[Built], Mapping[str, Value]]
+    prepare: Callable[[Path, Size], Iterator[float]] = nothing_to_prepare
+    evaluate: Callable[["nn.Module", Path, Size, Recipe, "torch.device"], Evaluation] = no_evaluation
+    effective: Callable[[Built], Mapping[str, Value]] = nothing_to_tell
     device_stage: Callable[[Path, Size, Recipe, "torch.device"], "DeviceStage | None"] = no_device_stage
     clip_norm: float | None = None  # of the whole gradient, before the optimizer's step
     average_decay: float | None = None  # of an exponential moving average of the weights
@@ -108,6 +123,7 @@ class Workload:
     parts: Callable[[], Parts]
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
     as_found: tuple[str, ...] = ()
+    first_look: tuple[str, ...] = ()  # what is tried first where time is short: its cause, and what was promised most
     score: str = ""
     lesson: Lesson | None = None
     variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name

@@ -12,7 +12,10 @@ import psutil
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 
-PACKAGES = ("torch", "torchvision", "torchaudio", "numpy", "h5py", "soundfile", "triton")
+PACKAGES = (
+    *("torch", "torchvision", "torchaudio", "triton", "numpy", "scipy"),
+    *("h5py", "soundfile", "tifffile", "pillow", "simplejpeg", "boto3"),  # what reads the data
+)
 
 
 def read_environment(device: str = "auto") -> Environment:

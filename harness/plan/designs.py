@@ -149,14 +149,21 @@ def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...
 
 
 def ordered(scope: Scope) -> list[Optimization]:
-    """A workload's own optimizations first, then one of each stage in turn, so that a short look sees them all."""
+    """What the workload wants seen first, its other own ones, then one of each stage in turn."""
     turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
     later = {one.name: bool(_hindrance(scope, one) or one.requires or not one.sought) for one in scope.optimizations}
     by_name = sorted(scope.optimizations, key=lambda one: (later[one.name], one.name))
     turn = {one.name: next(turns[one.workload is None, one.stage]) for one in by_name}
+    first = {name: place for place, name in enumerate(scope.workload.first_look)}
     return sorted(
         by_name,
-        key=lambda one: (one.workload is None, later[one.name], turn[one.name], STAGE_ORDER.index(one.stage)),
+        key=lambda one: (
+            first.get(one.name, len(first)),
+            one.workload is None,
+            later[one.name],
+            turn[one.name],
+            STAGE_ORDER.index(one.stage),
+        ),
     )
 
 

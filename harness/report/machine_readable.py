@@ -24,6 +24,7 @@ def to_json(matrix: Matrix) -> str:
         "protocol": matrix.protocol,
         "design": matrix.design,
         "seed": matrix.seed,
+        "real_data": dict(matrix.data),
         "noise": matrix.noise,
         "cells_with_a_ratio": matrix.looked_at,
         "tables": tables,

@@ -33,6 +33,7 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
         "protocol": f"{protocol.restarts} restarts of {bursts}",
         "plan": f"{matrix.design}, seed {matrix.seed}",
         "cells": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own cell alone",
+        "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
         "noise": matrix.noise,
     }
     return tuple((name, one_line(text)) for name, text in found.items())

@@ -101,4 +101,11 @@ class Campaign:
         guess_s = GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds
         unseen_s = max([guess_s, *self.arm_s.values()]) * UNSEEN  # a slow machine is slow for all
         arm_s = self.arm_s.get(block.reference.workload, unseen_s)
-        return max(0, int((self.deadline_s - self.clock()) / (lives * arm_s)) - 1)
+        # Workloads that nothing is known of yet get an equal share of what is left.
+        waiting = {one.reference.workload for one in self.plan.blocks} - self._begun() - {block.reference.workload}
+        share_s = (self.deadline_s - self.clock()) / (1 + len(waiting))
+        return max(0, int(share_s / (lives * arm_s)) - 1)
+
+    def _begun(self) -> set[str]:
+        workloads = {block.identity: block.reference.workload for block in self.plan.blocks}
+        return {workloads[record.arm.block] for record in self.records}

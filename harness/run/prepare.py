@@ -16,8 +16,8 @@ from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.plain import encode
 from harness.core.workload import Workload
-
-MANIFEST = "complete.json"
+from harness.run.manifest import check_manifest, write_manifest
+from harness.run.sentinel import Sentinel
 
 
 def data_root(chosen: Path | None) -> Path:
@@ -38,28 +38,39 @@ def ensure_data(root: Path, workload: Workload, size: str, show: Callable[[float
     """The folder with complete data, written now if need be; raises Mistake when it cannot be had."""
     folder = folder_of(root, workload, size)
     if folder.exists():
-        _check_complete(folder)
+        check_manifest(folder)
         return folder
     _check_room(root, workload, size)
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     command = [sys.executable, "-m", "harness.run.prepare", workload.name, size, str(partial)]
+    try:
+        complaint = _follow(command + ([workload.path] if workload.path else []), show)
+        if complaint is not None:
+            raise Mistake(f"The data of {workload.name} could not be written to {root}: {complaint}.")
+        write_manifest(partial)
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _follow(command: list[str], show: Callable[[float], None]) -> str | None:
+    """Runs the writing process with its helpers to the end; gives its last words if it failed."""
+    sentinel = Sentinel()
     with subprocess.Popen(
-        command + ([workload.path] if workload.path else []), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
+        sentinel.add(process.pid)
         try:
             for line in process.stdout or ():
                 show(float(line))
             complaint = (process.stderr.read() if process.stderr else "").strip().splitlines()
-        except BaseException:
-            process.kill()
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
-    if process.returncode:
-        shutil.rmtree(partial, ignore_errors=True)
-        last = complaint[-1] if complaint else f"status {process.returncode}"
-        raise Mistake(f"The data of {workload.name} could not be written to {root}: {last}.")
-    _finish(partial, folder)
-    return folder
+            process.wait()
+        finally:
+            sentinel.close()  # ends the whole group, which by now is empty or must not go on
+    if not process.returncode:
+        return None
+    return complaint[-1] if complaint else f"status {process.returncode}"
 
 
 def _check_room(root: Path, workload: Workload, size: str) -> None:
@@ -76,29 +87,6 @@ def _check_room(root: Path, workload: Workload, size: str) -> None:
             f"{workload.name} at size {size} needs {needed / 1e9:.1f} GB in {root} and {free / 1e9:.1f} GB are free; "
             "make room or choose another folder with --data."
         )
-
-
-def _check_complete(folder: Path) -> None:
-    """Compares the files with the sizes noted when they were written; raises Mistake with the remedy."""
-    remedy = f"delete {folder} and run again to write it anew."
-    try:
-        expected = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = {name: (folder / name).stat().st_size for name in dict(expected)}
-    except (OSError, ValueError, TypeError) as error:
-        raise Mistake(f"The data in {folder} cannot be read ({error}); {remedy}") from error
-    wrong = [name for name, size in expected.items() if found[name] != size]
-    if wrong:
-        raise Mistake(f"The data file {folder / wrong[0]} has changed since it was written; {remedy}")
-    unreadable = [name for name in expected if not os.access(folder / name, os.R_OK)]
-    if unreadable:
-        raise Mistake(f"The data file {folder / unreadable[0]} is not readable; {remedy}")
-
-
-def _finish(partial: Path, folder: Path) -> None:
-    files = sorted(path for path in partial.rglob("*") if path.is_file())
-    sizes = {str(path.relative_to(partial)): path.stat().st_size for path in files}
-    (partial / MANIFEST).write_text(json.dumps(sizes), encoding="utf-8")
-    partial.rename(folder)
 
 
 def _write(workload_name: str, size: str, folder: Path, path: Path | None) -> None:

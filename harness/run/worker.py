@@ -31,7 +31,7 @@ def serve(channel: socket.socket) -> None:
 def _serve(channel: socket.socket) -> None:
     messages = _messages(channel)
     job = read_job(next(messages))
-    task = _task(job)  # arms import side by side; the launcher waits for all before the first is built
+    task = task_of(job)  # arms import side by side; the launcher waits for all before the first is built
     send(channel, {"say": "arrived", "fields": {}})
     next(messages)
     from harness.measure.trial import begin
@@ -42,7 +42,8 @@ def _serve(channel: socket.socket) -> None:
         send(channel, {"say": "burst", "fields": trial.burst(message["seconds"])})
 
 
-def _task(job: Job) -> "Task":
+def task_of(job: Job) -> "Task":
+    """All that decides how the arm's session is built; imports torch."""
     import torch
     import torch._dynamo  # the first optimizer imports it anyway, and it takes as long as torch itself
 

@@ -187,8 +187,9 @@ def test_a_report_in_every_form_and_into_a_file(
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ('{"segments.h5": 10}', "segments.h5 has changed since it was written; delete"),
-        ('{"gone.h5": 10}', "cannot be read"),
+        ('{"segments.h5": [10, 0]}', "segments.h5 has changed since it was written; delete"),
+        ('{"segments.h5": [3, 891568579]}', "segments.h5 has changed since it was written; delete"),  # abc has ...578
+        ('{"gone.h5": [10, 0]}', "cannot be read"),
         ("{", "cannot be read"),
         (None, "cannot be read"),
     ],

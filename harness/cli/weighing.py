@@ -1,0 +1,121 @@
+"""`data check`: are the files whole, and do they weigh and cost what the real system's files do?"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.catalogue import read_catalogue
+from harness.cli.progress import preparing
+from harness.core.mistake import Mistake
+from harness.core.workload import Workload
+from harness.core.yardstick import Yardstick
+from harness.run.lock import measuring_alone
+from harness.run.prepare import data_root, ensure_data
+
+TOLERANCE = 0.2  # of bytes and of costs, either way
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # as in loader workers
+TURNS, LONG_ENOUGH_S = 5, 1.0  # work and its like take turns so often at least, and for so long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A yardstick held against our files."""
+
+    yardstick: Yardstick
+    work_s: float  # for the whole real unit
+    like_s: float | None
+
+    @property
+    def bytes_ratio(self) -> float:
+        """Ours over the real system's."""
+        return self.yardstick.mean_bytes / self.yardstick.target_bytes
+
+    @property
+    def cost_ratio(self) -> float | None:
+        """Ours over a neutral file's of the real type and size."""
+        return self.work_s / self.like_s if self.like_s else None
+
+    @property
+    def fits(self) -> bool:
+        """Whether bytes and cost lie within the tolerance."""
+        return all(abs(one - 1) <= TOLERANCE for one in (self.bytes_ratio, self.cost_ratio) if one is not None)
+
+
+def check(names: tuple[str, ...], size: str, data: Path | None) -> int:
+    """Writes what is missing, verifies the rest, weighs all; gives 1 when something does not fit, else 0."""
+    os.environ |= ONE_THREAD
+    catalogue, console = read_catalogue(), Console(highlight=False)
+    chosen = [catalogue.workload(name) for name in names or sorted(catalogue.workloads)]
+    for workload in chosen:
+        if size not in workload.sizes:
+            raise Mistake(f"{workload.name} has no size '{size}'; choose one of {', '.join(workload.sizes)}.")
+    found = []
+    with measuring_alone():
+        for workload in chosen:
+            with preparing(f"{workload.name}: writing its files", console) as show:
+                folder = ensure_data(data_root(data), workload, size, show)
+            weighed = list(weigh(workload, folder, size))
+            found += weighed
+            _print(workload, size, weighed, console)
+    if not all(one.fits for one in found):
+        console.print(f"Not everything lies within {TOLERANCE:.0%}; on a busy machine, try again.")
+        return 1
+    return 0
+
+
+def weigh(workload: Workload, folder: Path, size: str) -> Iterator[Weighed]:
+    """Every yardstick of a workload, its work and its like in turns so that both see the same machine."""
+    for yardstick in workload.parts().yardsticks(folder, workload.sizes[size]):
+        work: list[float] = []
+        like: list[float] = []
+        _seconds(yardstick.work)  # brings code and files into memory
+        began = perf_counter()
+        while len(work) < TURNS or perf_counter() - began < LONG_ENOUGH_S:
+            work.append(_seconds(yardstick.work))
+            if yardstick.like:
+                like.append(_seconds(yardstick.like))
+        yield Weighed(yardstick=yardstick, work_s=median(work) / yardstick.scale, like_s=median(like) if like else None)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = perf_counter()
+    call()
+    return perf_counter() - began
+
+
+def _print(workload: Workload, size: str, weighed: list[Weighed], console: Console) -> None:
+    if not weighed:
+        console.print(f"{workload.name}@{size}: whole; no real files are known to hold it against.")
+        return
+    table = Table(
+        *("what", "bytes", "real", "ratio", "ms", "neutral file, ms", "ratio", "published, ms", "fits"),
+        title=f"{workload.name}@{size} against the real system's files",
+        title_justify="left",
+    )
+    for one in weighed:
+        cost = (_ms(one.work_s), _ms(one.like_s), _times(one.cost_ratio))
+        published = one.yardstick.published_ms
+        table.add_row(
+            one.yardstick.what,
+            f"{one.yardstick.mean_bytes:,.0f}",
+            f"{one.yardstick.target_bytes:,.0f}",
+            _times(one.bytes_ratio),
+            *cost,
+            "—" if published is None else f"{published:,.4g}",
+            "yes" if one.fits else "[red]no[/red]",
+        )
+    console.print(table)
+
+
+def _ms(seconds: float | None) -> str:
+    return "—" if seconds is None else f"{1000 * seconds:,.3g}"
+
+
+def _times(ratio: float | None) -> str:
+    return "—" if ratio is None else f"{ratio:.2f}"

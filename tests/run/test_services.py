@@ -1,0 +1,86 @@
+"""Servers are up while they are needed and gone afterwards, and say why when they cannot start."""
+
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.mistake import Mistake
+from harness.core.service import Service
+from harness.run.sentinel import Sentinel
+from harness.run.services import serving
+
+
+def files(folder: Path, port: int) -> tuple[str, ...]:
+    return sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)
+
+
+ROOT = Path(__file__).parents[2]
+FILES = Service(title="A file server", missing=lambda: None, command=files, wanted=lambda _: True)
+
+
+@pytest.fixture
+def sentinel() -> Iterator[Sentinel]:
+    one = Sentinel()
+    yield one
+    one.close()
+
+
+def read(address: str) -> bytes:
+    with urllib.request.urlopen(f"{address}/hello.txt", timeout=5) as answer:  # noqa: S310  on loopback
+        content: bytes = answer.read()
+        return content
+
+
+def test_a_service_answers_for_as_long_as_it_is_needed(tmp_path: Path, sentinel: Sentinel) -> None:
+    (tmp_path / "hello.txt").write_text("hello")
+    with serving(FILES, tmp_path, sentinel) as address:
+        assert read(address) == b"hello"
+    with pytest.raises(OSError, match="refused"):
+        read(address)
+
+
+def _read_until(address: str, until: float) -> None:
+    while time.monotonic() < until:
+        read(address)
+        time.sleep(0.02)
+
+
+LAUNCHER = """
+import sys, time
+from pathlib import Path
+from harness.run.sentinel import Sentinel
+from harness.run.services import serving
+from tests.run.test_services import FILES
+with serving(FILES, Path(sys.argv[1]), Sentinel()) as address:
+    print(address, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_service_ends_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "hello.txt").write_text("hello")
+    command = [sys.executable, "-c", LAUNCHER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as launcher:
+        address = launcher.stdout.readline().strip() if launcher.stdout else ""
+        assert read(address) == b"hello"
+        launcher.kill()
+    with pytest.raises(OSError, match=r"refused|reset"):
+        _read_until(address, time.monotonic() + 5)
+
+
+@pytest.mark.parametrize(
+    ("service", "words"),
+    [
+        (replace(FILES, missing=lambda: "the package is not installed"), "A file server cannot start: the package"),
+        (replace(FILES, command=lambda *_: (sys.executable, "-c", "raise SystemExit('no luck')")), "no luck"),
+    ],
+)
+def test_a_service_that_cannot_start_says_why(service: Service, words: str, tmp_path: Path, sentinel: Sentinel) -> None:
+    with pytest.raises(Mistake, match=words), serving(service, tmp_path, sentinel):
+        pass

@@ -1,0 +1,58 @@
+"""Mistakes that real systems made while they were tuned are planted, and each is caught and named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def speedmatrix(words: str, trap: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
+    given = {"TRAP": trap, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    own = ["--workload", str(ROOT / "tests/run/trapped.py"), "--data", str(tmp_path / "data")]
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *words.split(), *own],
+        cwd=tmp_path,
+        env=os.environ | given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_honest_workload_learns(tmp_path: Path) -> None:
+    done = speedmatrix("learn trapped:batched_evaluation", "none", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Learned: clearly better than chance" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("trap", "words"),
+    [
+        ("mixed_up", "mixed up: "),
+        ("wrong_labels", "although the loss fell from"),
+        ("random_crop", "random: two evaluations of one model"),
+        ("collapse", "collapse: the model says 0 of all 64 items"),
+    ],
+)
+def test_a_planted_mistake_is_named(trap: str, words: str, tmp_path: Path) -> None:
+    done = speedmatrix("learn trapped:batched_evaluation", trap, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert words in done.stdout
+
+
+@pytest.mark.slow
+def test_a_learning_rate_that_hangs_on_something_else_shows_in_the_losses(tmp_path: Path) -> None:
+    """Nothing but speed is promised of the optimizer's kernel; a schedule that changes with it is another training."""
+    results = tmp_path / "results"
+    run = f"run --only foreach_optimizer --rounds 2 --restarts 2 --budget none --results {results}"
+    assert "Continuing" not in speedmatrix(run, "interval", tmp_path).stdout
+    report = [sys.executable, "-m", "harness", "report", "--results", str(results), "--format", "json"]
+    shown = subprocess.run(report, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (row,) = json.loads(shown)["tables"][0]["rows"]
+    assert row["quality"]["status"] == "differs"
+    assert "losses differ by" in row["quality"]["sentence"]
