@@ -149,7 +149,10 @@ def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...
 
 
 def ordered(scope: Scope) -> list[Optimization]:
-    """What the workload wants seen first, its other own ones, then one of each stage in turn."""
+    """What the workload wants seen first, its other own ones, then one of each stage in turn.
+
+    Last come those that cannot run here, need others, or are no gain that anybody seeks.
+    """
     turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
     later = {one.name: bool(_hindrance(scope, one) or one.requires or not one.sought) for one in scope.optimizations}
     by_name = sorted(scope.optimizations, key=lambda one: (later[one.name], one.name))
@@ -159,8 +162,8 @@ def ordered(scope: Scope) -> list[Optimization]:
         by_name,
         key=lambda one: (
             first.get(one.name, len(first)),
-            one.workload is None,
             later[one.name],
+            one.workload is None,
             turn[one.name],
             STAGE_ORDER.index(one.stage),
         ),

@@ -69,9 +69,21 @@ EXACT = [
     ("leak", ("in_memory_data",)),
     ("leak", ("batched_fetch", "in_memory_data", "workers=2", "persistent_workers")),
     ("leak", ("hdf5_chunk_cache=32", "set_to_none", "deferred_metrics")),
+    ("leak", ("data_on_device", "workers=1", "set_to_none")),
+    ("leak", ("memory_map", "workers=2", "prefetch_factor=4")),
+    ("leak", ("hdf5_layout=compressed", "hdf5_chunk_cache=64", "file_index_cache", "swmr_off")),
     ("speaker", ("seek_read", "set_to_none")),
     ("speaker", ("split_noise", "workers=2", "prefetch_factor=4")),
     ("speaker", ("seek_read", "split_noise", "workers=1", "deferred_metrics")),
+    ("speaker", ("mapped_noise", "fftconvolve", "utterance_cache")),
+    ("speaker", ("mapped_noise", "seek_read", "workers=2", "persistent_workers")),
+    ("patches3d", ("precomputed_preparation", "deferred_loss_components", "loader_distance_transform")),
+    ("patches3d", ("uint8_median", "larger_volume_cache=all", "workers=1", "start_method=spawn")),
+    ("imagenet", ("local_copy", "workers=2", "persistent_workers")),
+    ("imagenet", ("ram_cache", "workers=1", "start_method=spawn")),
+    ("imagenet", ("cold_storage", "concurrent_reads=8", "set_to_none")),
+    ("spoof", ("set_to_none", "deferred_metrics")),
+    ("spoof", ("workers=2", "prefetch_factor=4", "single_pass_scoring")),
 ]
 
 
@@ -83,7 +95,9 @@ def test_exact_optimizations_keep_every_bit(name: str, stack: tuple[str, ...], s
 @pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
 @pytest.mark.parametrize("one", ["amp_bfloat16", "channels_last", "fused_optimizer", "foreach_optimizer"])
 def test_close_optimizations_stay_near(name: str, one: str, smoke_data: dict[str, Path]) -> None:
+    if one == "channels_last" and "convolutions" not in CATALOGUE.workloads[name].traits:
+        pytest.skip("needs 2-D convolutions")
     ours, plain = harness_losses(name, smoke_data[name], one), harness_losses(name, smoke_data[name])
     other = harness_losses(name, smoke_data[name], seed=1004)
     assert distance(ours, plain) < distance(other, plain)
-    assert ours[0] == pytest.approx(plain[0], rel=0.01)
+    assert ours[0] == pytest.approx(plain[0], rel=0.03)

@@ -178,5 +178,6 @@ def test_everything_takes_what_supersedes_and_leaves_what_it_supersedes() -> Non
         environment=ENVIRONMENT, protocol=BRIEF,
     )  # fmt: skip
     names = {switch.name for switch in everything(whole)}
-    assert {"fused_optimizer", "batched_fetch", "in_memory_data"} <= names
-    assert not names & {"foreach_optimizer", "hdf5_chunk_cache", "inference_mode", "gradient_accumulation"}
+    assert {"fused_optimizer", "data_on_device", "conv1d_rewrite"} <= names
+    superseded = {"foreach_optimizer", "batched_fetch", "in_memory_data"}
+    assert not names & (superseded | {"hdf5_chunk_cache", "inference_mode", "gradient_accumulation", "hdf5_layout"})

@@ -12,26 +12,40 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from harness.core.recipe import Recipe
+from harness.core.mistake import Mistake
+from harness.core.recipe import Recipe, Value
+from harness.core.workload import Built
 from workloads.leak import WORKLOAD
-from workloads.leak.data import TRAINING, prepare
-from workloads.leak.datasets import dataset, effective
+from workloads.leak.data import prepare
+from workloads.leak.datasets import dataset
+from workloads.leak.device import device_stage
+from workloads.leak.evidence import effective
+from workloads.leak.layouts import TRAINING
 from workloads.leak.loss import build_loss
 from workloads.leak.model import build_model
-from workloads.leak.readers import BlockReader, map_memory
+from workloads.leak.readers import Access, BlockReader, load, map_memory
 
 torch.set_num_threads(1)
 SMOKE = WORKLOAD.sizes["smoke"]
-WAYS: dict[str, dict[str, bool]] = {
+CPU = torch.device("cpu")
+WAYS: dict[str, dict[str, Value]] = {
     "blocks": {},
     "memory": {"in_memory_data": True},
+    "mapped": {"segment_read": "memory_map"},
     "mapped batches": {"batched_fetch": True},
     "memory batches": {"batched_fetch": True, "in_memory_data": True},
+    "chunked": {"hdf5_layout": "chunked"},
+    "compressed": {"hdf5_layout": "compressed", "chunk_cache_mib": 32},
+    "compressed in memory": {"hdf5_layout": "compressed", "in_memory_data": True},
+    "plain handle": {"swmr": False, "file_index_cache": True},
+    "device": {"data_on_device": True},
 }
+WORDS = {"blocks": "hdf5", "memory": "memory", "mapped": "memory_map", "mapped batches": "memory_map", "device": "none"}
 
 
-def recipe(chunk_cache_mib: int | None = None, **choices: bool) -> Recipe:
-    return Recipe(own=(("chunk_cache_mib", chunk_cache_mib),), **choices)  # type: ignore[arg-type]
+def recipe(**choices: Any) -> Recipe:
+    own = {name: choices.pop(name, value) for name, value in WORKLOAD.own.items()}
+    return Recipe(own=tuple(sorted(own.items())), **choices)
 
 
 def finished(batch: Any) -> Any:
@@ -46,9 +60,24 @@ def loader(data: Dataset[Any], method: str | None = None, count: int = 64) -> Da
     return DataLoader(data, batch_sampler=batches, **keywords)
 
 
-def gathered(data: Dataset[Any], method: str | None = None) -> tuple[Tensor, Tensor]:
-    inputs, targets = zip(*loader(data, method), strict=True)
+def gathered(data: Dataset[Any], stage: Any = None, method: str | None = None) -> tuple[Tensor, Tensor]:
+    """All batches as they reach the model."""
+    batches = [stage(tuple(batch)) if stage else batch for batch in loader(data, method)]
+    inputs, targets = zip(*batches, strict=True)
     return torch.cat(inputs), torch.cat(targets)
+
+
+def opened(folder: Path, way: str) -> tuple[Any, Any]:
+    """The data set of a way and what it leaves to the device."""
+    chosen = recipe(**WAYS[way])
+    return dataset(folder, SMOKE, chosen), device_stage(folder, SMOKE, chosen, CPU)
+
+
+def shown(data: Dataset[Any], stage: Any = None) -> dict[str, Value]:
+    """The effective settings with the plain model and loss."""
+    model, loss = build_model(SMOKE, recipe()), build_loss(SMOKE, recipe())
+    batch = next(iter(loader(data)))
+    return dict(effective(Built(dataset=data, model=model, loss=loss, device_stage=stage, batch=batch)))
 
 
 @pytest.fixture(scope="module")
@@ -70,45 +99,48 @@ def expected(folder: Path) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_gives_the_same_bits(folder: Path, expected: tuple[Tensor, Tensor], way: str) -> None:
-    data = dataset(folder, SMOKE, recipe(**WAYS[way]))
-    inputs, targets = gathered(data)
+    data, stage = opened(folder, way)
+    inputs, targets = gathered(data, stage)
     assert (inputs.dtype, targets.dtype) == (torch.float32, torch.int64)
     assert inputs.shape == (128, 1, 64, 1)
     assert inputs.equal(expected[0])
     assert targets.equal(expected[1])
-    one, label = data[5]
-    assert one.equal(expected[0][5])
-    assert label.equal(expected[1][5])
+    alone = torch.utils.data.default_collate([data[5]])
+    one, label = stage(tuple(alone)) if stage else alone
+    assert one[0].equal(expected[0][5])
+    assert label[0].equal(expected[1][5])
 
 
 def test_losses_are_bitwise_equal(folder: Path) -> None:
     torch.manual_seed(0)
-    model, loss = build_model(SMOKE).eval(), build_loss(SMOKE)
+    model, loss = build_model(SMOKE, recipe()).eval(), build_loss(SMOKE, recipe())
     losses = set()
-    for choices in WAYS.values():
-        inputs, targets = gathered(dataset(folder, SMOKE, recipe(**choices)))
+    for way in WAYS:
+        inputs, targets = gathered(*opened(folder, way))
         losses.add(loss(model(inputs), targets).item())
     assert len(losses) == 1
 
 
 @pytest.mark.parametrize(("way", "method"), [*((way, "fork") for way in WAYS), ("blocks", "spawn")])
 def test_workers_read_the_same(folder: Path, expected: tuple[Tensor, Tensor], way: str, method: str) -> None:
-    data = dataset(folder, SMOKE, recipe(**WAYS[way]))
+    data, stage = opened(folder, way)
     data[0]  # a handle is open here before the worker starts
-    inputs, targets = gathered(data, method)
+    inputs, targets = gathered(data, stage, method)
     assert inputs.equal(expected[0])
     assert targets.equal(expected[1])
-    assert data[7][0].equal(expected[0][7])  # and the worker's end closed nothing of ours
+    again = gathered(data, stage)  # and the worker's end closed nothing of ours
+    assert again[0].equal(expected[0])
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_pickled_dataset_carries_its_order_and_no_data(folder: Path, way: str) -> None:
-    data = dataset(folder, SMOKE, recipe(**WAYS[way]))
+def test_a_pickled_data_set_carries_neither_data_nor_order(folder: Path, way: str) -> None:
+    data, stage = opened(folder, way)
+    data[0]
     pickled = pickle.dumps(data)
-    assert len(pickled) < data.order.nbytes + 2_000
+    assert len(pickled) < 800
     again = pickle.loads(pickled)  # noqa: S301  our own bytes
-    assert again[3][0].equal(data[3][0])
-    assert effective(again)["in_memory_data"] == effective(data)["in_memory_data"]
+    assert gathered(again, stage)[0].equal(gathered(data, stage)[0])
+    assert shown(again, stage)["in_memory_data"] == shown(data, stage)["in_memory_data"]
 
 
 class Owners(Dataset[tuple[int, int, int]]):
@@ -126,7 +158,7 @@ class Owners(Dataset[tuple[int, int, int]]):
 
 
 def test_a_forked_worker_opens_its_own_handle(folder: Path) -> None:
-    reader = BlockReader(folder / TRAINING, kept_blocks=1, chunk_cache_mib=None)
+    reader = BlockReader(folder / TRAINING, kept_blocks=1, access=Access())
     reader.segment(0)
     owners = DataLoader(Owners(reader), batch_size=None, num_workers=1, multiprocessing_context="fork")
     for opened_in, served_by, reads in owners:
@@ -137,33 +169,39 @@ def test_a_forked_worker_opens_its_own_handle(folder: Path) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_effective_tells_the_truth(folder: Path, way: str) -> None:
-    data = dataset(folder, SMOKE, recipe(**WAYS[way]))
-    facts = effective(data)
-    assert facts["layout"] == "contiguous"
-    assert facts["batched_fetch"] is WAYS[way].get("batched_fetch", False)
-    assert facts["in_memory_data"] is WAYS[way].get("in_memory_data", False)
-    assert (facts["chunk_cache_mib"] is None) is (way != "blocks")
+    choices, facts = WAYS[way], shown(*opened(folder, way))
+    on_device = choices.get("data_on_device", False)
+    assert facts["data_on_device"] is on_device
+    assert facts["layout"] == (None if on_device else choices.get("hdf5_layout", "contiguous"))
+    assert facts["batched_fetch"] is (choices.get("batched_fetch", False) or on_device)
+    assert facts["in_memory_data"] is (choices.get("in_memory_data", False) or on_device)
+    assert facts["segment_read"] == WORDS.get(way, facts["segment_read"])
+    handle = way in {"blocks", "chunked", "compressed", "plain handle"}
+    assert (facts["chunk_cache_mib"] is not None) is handle
+    assert facts["swmr"] is ((way != "plain handle") if handle else None)
+    assert facts["file_index_cache"] is ((way == "plain handle") if handle else None)
 
 
 @pytest.mark.parametrize("chunk_cache_mib", [32, 64])
 def test_the_chunk_cache_reaches_hdf5(folder: Path, chunk_cache_mib: int) -> None:
-    assert effective(dataset(folder, SMOKE, recipe(chunk_cache_mib)))["chunk_cache_mib"] == chunk_cache_mib
+    data = dataset(folder, SMOKE, recipe(chunk_cache_mib=chunk_cache_mib))
+    assert shown(data)["chunk_cache_mib"] == chunk_cache_mib
 
 
 def test_without_a_choice_hdf5_keeps_its_default(folder: Path) -> None:
     default = h5py.h5p.create(h5py.h5p.FILE_ACCESS).get_cache()[2] // 2**20
-    assert effective(dataset(folder, SMOKE, recipe()))["chunk_cache_mib"] == default
+    assert shown(dataset(folder, SMOKE, recipe()))["chunk_cache_mib"] == default
 
 
 def test_a_cache_that_another_handle_already_fixed_is_seen(folder: Path) -> None:
-    first = BlockReader(folder / TRAINING, kept_blocks=1, chunk_cache_mib=None)
+    first = BlockReader(folder / TRAINING, kept_blocks=1, access=Access())
     first.opened()
-    late = effective(dataset(folder, SMOKE, recipe(64)))
+    late = shown(dataset(folder, SMOKE, recipe(chunk_cache_mib=64)))
     assert late["chunk_cache_mib"] != 64
 
 
 def test_the_block_cache_keeps_the_blocks_used_last(folder: Path) -> None:
-    reader = BlockReader(folder / TRAINING, kept_blocks=2, chunk_cache_mib=None)
+    reader = BlockReader(folder / TRAINING, kept_blocks=2, access=Access())
     for file in (0, 1, 0, 2, 0, 1):  # 0 misses, 1 misses, 0 hits, 2 misses and drives out 1, 0 hits, 1 misses
         reader.segment(80 * file)
     assert (reader.hits, reader.reads) == (2, 6)
@@ -172,21 +210,36 @@ def test_the_block_cache_keeps_the_blocks_used_last(folder: Path) -> None:
 
 def test_the_kept_share_is_that_of_the_real_system(folder: Path) -> None:
     kept = {
-        name: dataset(folder, size, recipe()).reader.kept_blocks  # type: ignore[union-attr]
+        name: dataset(folder, size, recipe()).reader.kept_blocks  # type: ignore[attr-defined]
         for name, size in WORKLOAD.sizes.items()
     }
     assert kept == {"smoke": 1, "quick": 10, "standard": 256}
 
 
-def test_a_chunked_file_cannot_be_mapped(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "chunked", "w") as file:
-        file.create_dataset("segments_mel", data=np.zeros((4, 40, 2, 64, 1), np.float16), chunks=(1, 40, 2, 64, 1))
-        file.create_dataset("labels", data=np.zeros(4, np.int16))
-    with pytest.raises(ValueError, match="chunked"):
-        map_memory(tmp_path / "chunked")
+@pytest.mark.parametrize("layout", ["chunked", "compressed"])
+def test_chunks_cannot_be_mapped(folder: Path, layout: str) -> None:
+    with pytest.raises(Mistake, match=f"is {layout} and cannot be mapped into memory; store it with h5repack"):
+        dataset(folder, SMOKE, recipe(hdf5_layout=layout, batched_fetch=True))
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 3, 64, 4), (3, 5, 3, 1, 32, 8)])
+def test_other_shapes_and_a_channel_axis_are_read_alike(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    mel = np.random.default_rng(0).standard_normal(shape).astype(np.float16)
+    with h5py.File(tmp_path / TRAINING, "w") as file:
+        file["segments_mel"], file["labels"] = mel, np.arange(3, dtype=np.int16)
+    blocks = BlockReader(tmp_path / TRAINING, kept_blocks=0, access=Access(swmr=False))
+    expected = mel.reshape(-1, 1, *shape[-2:])
+    for source in (load, map_memory):
+        arrays = source(tmp_path / TRAINING)
+        for number in range(3 * 5 * 3):
+            for reader in (blocks, arrays):
+                found, label = reader.segment(number)
+                np.testing.assert_array_equal(found, expected[number])
+                assert label == number // 15
+        np.testing.assert_array_equal(arrays.segments(np.array([44, 0, 16]))[1], [2, 0, 1])
 
 
 def test_the_order_samples_all_files(folder: Path) -> None:
-    order = dataset(folder, SMOKE, recipe()).order
+    order = dataset(folder, SMOKE, recipe()).order.numbers  # type: ignore[attr-defined]
     assert sorted(order) == list(range(24 * 80))
     assert len({number // 80 for number in order[:240]}) == 24

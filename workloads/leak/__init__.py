@@ -1,39 +1,68 @@
 """The HDF5 mel leak classifier: tiny samples, so that the work around each sample costs more than the sample."""
 
-from harness.core.workload import Parts, Size, Workload
+from pathlib import Path
 
-SEGMENT_BYTES = 64 * 2 + 512 * 4  # one mel frame in float16 and its waveform in float32
-FILE_BYTES = 40 * 2 * SEGMENT_BYTES + 2  # 40 long segments of two short ones, and the label
-HEADER_BYTES = 64 * 1024
+from harness.core.workload import Lesson, Parts, Size, Workload
+from workloads.leak.classes import CLASSES, LEAK, counts, named
+
+MEL_BYTES = 40 * 2 * 64 * 2  # of one file: 40 long segments of two short ones, each 64 mels in float16
+WAVEFORM_BYTES = 40 * 2 * 512 * 4
+COPIES = 3  # of the training split's mel segments: contiguous, chunked, compressed
+HEADER_BYTES = 128 * 1024
 
 
-def _size(*, batch: int, epoch_steps: int, files: int, validation_files: int) -> Size:
+def _size(*, batch: int, epoch_steps: int, files: int, validation_files: int, waveforms: bool = True) -> Size:
+    split_bytes = (COPIES * files + validation_files) * (MEL_BYTES + 2)
+    waveform_files = (files if waveforms else 0) + validation_files
     return Size(
         batch=batch,
         epoch_steps=epoch_steps,
         evaluation_items=validation_files,
-        data_bytes=(files + validation_files) * FILE_BYTES + HEADER_BYTES,
-        shape={"files": files, "validation_files": validation_files, "classes": 5},
+        data_bytes=split_bytes + waveform_files * WAVEFORM_BYTES + HEADER_BYTES,
+        shape={
+            "files": files,
+            "validation_files": validation_files,
+            "training_waveforms": files if waveforms else 0,
+            "longs": 40,
+            "shorts": 2,
+            "mels": 64,
+            "frames": 1,
+            "classes": len(CLASSES),
+            "leak": LEAK,
+            **named(counts(files)),
+        },
         original_epoch_steps=562,
     )
 
 
 def _parts() -> Parts:
     from workloads.leak.data import prepare
-    from workloads.leak.datasets import dataset, effective
+    from workloads.leak.datasets import dataset
+    from workloads.leak.device import device_stage
     from workloads.leak.evaluation import evaluate
+    from workloads.leak.evidence import effective
     from workloads.leak.loss import build_loss
     from workloads.leak.model import build_model, build_optimizer
+    from workloads.leak.yardsticks import yardsticks
 
     return Parts(
         prepare=prepare,
-        model=lambda size, _recipe: build_model(size),
-        loss=lambda size, _recipe: build_loss(size),
+        model=build_model,
+        loss=build_loss,
         optimizer=build_optimizer,
         dataset=dataset,
         evaluate=evaluate,
-        effective=lambda built: effective(built.dataset),
+        effective=effective,
+        device_stage=device_stage,
+        clip_norm=1.0,
+        yardsticks=yardsticks,
     )
+
+
+def _adopt(folder: Path, size: Size) -> Size:
+    from workloads.leak.adoption import adopt
+
+    return adopt(folder, size)
 
 
 WORKLOAD = Workload(
@@ -41,15 +70,29 @@ WORKLOAD = Workload(
     title="HDF5 mel leak classifier",
     origin="eviltwinkie/AILH_MASTER, AI_DEV/dataset_trainer.py at f3718d4",
     parameters=618_758,
-    traits=frozenset({"convolutions", "batched_fetch", "in_memory_data", "evaluation", "batched_evaluation"}),
+    traits=frozenset(
+        {"convolutions", "batched_fetch", "in_memory_data", "clipping", "evaluation", "batched_evaluation"}
+    ),
     sizes={
         "smoke": _size(batch=64, epoch_steps=8, files=24, validation_files=12),
         "quick": _size(batch=512, epoch_steps=16, files=1_500, validation_files=40),
         # The 3,165,040 segments make 561 whole batches; the short 562nd is left out, so that all steps are alike.
-        "standard": _size(batch=5632, epoch_steps=561, files=39_563, validation_files=7_913),
+        # The training split goes without its 6.5 GB of waveforms, which nobody reads in training.
+        "standard": _size(batch=5632, epoch_steps=561, files=39_563, validation_files=7_913, waveforms=False),
     },
     parts=_parts,
-    own={"chunk_cache_mib": None},  # None leaves HDF5's own default
+    own={
+        "chunk_cache_mib": None,  # None leaves HDF5's own default
+        "class_loss": "cross_entropy",
+        "classes": "all",
+        "convolution": "square",
+        "data_on_device": False,
+        "file_index_cache": False,
+        "hdf5_layout": "contiguous",
+        "segment_read": "hdf5",
+        "spec_augment": None,
+        "swmr": True,
+    },
     as_found=(
         "workers=8",
         "prefetch_factor=4",
@@ -60,5 +103,10 @@ WORKLOAD = Workload(
         "channels_last",
         "amp_float16",
     ),
+    first_look=("batched_fetch", "hdf5_chunk_cache", "data_on_device"),
     score="F1 of LEAK over files, by the vote of their long segments",
+    lesson=Lesson(steps=80, chance=2 * 16 / (40 + 16), clear=0.8, better="more"),
+    variants={"binary": 617_987},
+    adopt=_adopt,
+    data_version=2,
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
@@ -13,57 +14,81 @@ from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Size
-from workloads.leak.data import VALIDATION
-from workloads.leak.signals import LEAK, LONGS
+from workloads.leak.layouts import LABELS, MEL, VALIDATION
+from workloads.leak.score import Verdicts, f1
 
 THRESHOLD = 0.5  # probability from which a long segment votes for a leak
-MAJORITY = ceil(LONGS / 2)
 CHUNK_FILES = {"cpu": 16, "cuda": 256}  # of 80 segments: what stays in a CPU's cache, and what fills a GPU
 
-Votes = npt.NDArray[np.bool_]
+Files = npt.NDArray[np.int64]  # numbers of files, rising
+Probabilities = npt.NDArray[np.float32]  # (files, longs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """A model that tells how likely each long segment is a leak."""
+
+    model: nn.Module
+    leak: int  # number of LEAK among the model's classes
+    device: torch.device
+
+    def __call__(self, mel: Tensor) -> Tensor:
+        """Probabilities (files, longs) of mel (files, longs, shorts, …): the mean over both heads and the shorts."""
+        logits, leak_logit = self.model(mel.reshape(-1, 1, *mel.shape[-2:]))
+        shorts: Tensor = 0.5 * (logits.softmax(1)[:, self.leak] + leak_logit.sigmoid())
+        return shorts.reshape(mel.shape[:3]).mean(2)
 
 
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """Read, judge and score the validation files once, in the way that the recipe says."""
-    judge = judge_at_once if recipe.batched_evaluation else judge_one_by_one
+    judge = Judge(model=model, leak=1 if recipe.choice("classes") == "binary" else size.shape["leak"], device=device)
+    judged = judged_at_once if recipe.batched_evaluation else judged_one_by_one
     gradients_off = torch.inference_mode() if recipe.inference_mode else torch.no_grad()
     with h5py.File(folder / VALIDATION, "r", libver="latest") as split, evaluating(model), gradients_off:
-        leaks = judge(model, split, size.evaluation_items, device)
-        truth = split["labels"][: size.evaluation_items] == LEAK
-    return Evaluation(items=len(leaks), score=f1(leaks, truth))
+        files = evenly_chosen(size.evaluation_items, len(split[LABELS]))
+        longs = judged(judge, split[MEL], files)
+        truth = split[LABELS][:][files] == size.shape["leak"]
+    answers = tuple(longs.mean(1, dtype=np.float64).tolist())
+    return Evaluation(items=len(files), score=f1(verdicts(longs), truth), answers=answers)
 
 
-def judge_one_by_one(model: nn.Module, split: h5py.File, files: int, device: torch.device) -> Votes:
-    """As found: a read, a forward pass and forty waits for the device for each file."""
-    leaks = np.zeros(files, dtype=np.bool_)
-    for file in range(files):
-        mel = torch.tensor(split["segments_mel"][file], dtype=torch.float32, device=device)
-        longs = leak_probability(model, mel[None])[0]
-        leaks[file] = sum(long.item() >= THRESHOLD for long in longs) >= MAJORITY
-    return leaks
+def evenly_chosen(wanted: int, present: int) -> Files:
+    """So many file numbers out of those present, evenly spaced, since real files may be sorted by class."""
+    return np.arange(min(wanted, present)) * present // min(wanted, present)
 
 
-def judge_at_once(model: nn.Module, split: h5py.File, files: int, device: torch.device) -> Votes:
-    """The same verdicts as one tensor program: many files in a pass, and one wait at the end."""
-    leaks = []
-    step = CHUNK_FILES[device.type]
-    for start in range(0, files, step):
-        mel = torch.from_numpy(split["segments_mel"][start : min(start + step, files)]).to(device).float()
-        leaks.append((leak_probability(model, mel) >= THRESHOLD).sum(1) >= MAJORITY)
-    return torch.cat(leaks).cpu().numpy()
+def judged_one_by_one(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilities:
+    """As found: a read, a forward pass and a wait for the device for each long segment of each file."""
+    found = np.zeros((len(files), mel.shape[1]), np.float32)
+    for row, file in enumerate(files):
+        block = torch.tensor(mel[file], dtype=torch.float32, device=judge.device)
+        for column, probability in enumerate(judge(block[None])[0]):
+            found[row, column] = probability.item()
+    return found
 
 
-def leak_probability(model: nn.Module, mel: Tensor) -> Tensor:
-    """Probabilities (files, 40) of long segments: the mean over both heads and the short segments (files, 40, 2, …)."""
-    logits, leak_logit = model(mel.reshape(-1, 1, *mel.shape[-2:]))
-    shorts: Tensor = 0.5 * (logits.softmax(1)[:, LEAK] + leak_logit.sigmoid())
-    return shorts.reshape(mel.shape[:3]).mean(2)
+def judged_at_once(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilities:
+    """The same as one tensor program: many files in a pass, and one wait at the end."""
+    found = []
+    step = CHUNK_FILES[judge.device.type]
+    for start in range(0, len(files), step):
+        blocks = torch.from_numpy(_read(mel, files[start : start + step]))
+        found.append(judge(blocks.to(judge.device).float()))
+    longs: Probabilities = torch.cat(found).cpu().numpy()
+    return longs
 
 
-def f1(found: Votes, truth: Votes) -> float:
-    """Harmonic mean of precision and recall; 0 where nothing is found or nothing was there."""
-    agreed = int((found & truth).sum())
-    return 2 * agreed / max(1, int(found.sum() + truth.sum()))
+def verdicts(longs: Probabilities, threshold: float = THRESHOLD) -> Verdicts:
+    """Whether each file leaks: at least half of its long segments reach the threshold."""
+    votes: Verdicts = (longs >= threshold).sum(1) >= ceil(longs.shape[1] / 2)
+    return votes
+
+
+def _read(mel: h5py.Dataset, files: Files) -> npt.NDArray[np.float16]:
+    """Blocks of files; neighbours in one piece, because HDF5 takes a list of numbers one by one."""
+    neighbours = files[-1] - files[0] == len(files) - 1
+    blocks: npt.NDArray[np.float16] = mel[files[0] : files[-1] + 1] if neighbours else mel[files]
+    return blocks
 
 
 @contextmanager

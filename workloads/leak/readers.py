@@ -10,13 +10,22 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from workloads.leak.signals import LONGS, SHORTS, LabelArray
+from workloads.leak.layouts import LABELS, MEL, offset_of
+from workloads.leak.signals import LabelArray
 
 MEBIBYTE = 1024**2
-SEGMENTS = LONGS * SHORTS  # in one file
 
 MelArray = npt.NDArray[np.float16]
-Segment = tuple[MelArray, int]  # mel (1, 64, 1) and class number
+Segment = tuple[MelArray, int]  # mel (1, mels, frames) and class number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a file is opened."""
+
+    chunk_cache_mib: int | None = None  # None leaves HDF5's own default
+    swmr: bool = True  # single writer, multiple readers: as found, though nobody writes
+    file_index_cache: bool = False  # the number of files and their numbers are kept in a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +36,36 @@ class OpenFile:
     handle: h5py.File
     mel: h5py.Dataset
     labels: h5py.Dataset
+    shorts: int  # short segments in a long one
+    segments: int  # in a file
+    file_indices: list[int] | None
 
 
 class BlockReader:
-    """Reads the whole block of a file, 80 segments, for the one asked for, and keeps the blocks used last.
+    """Reads the whole block of a file, all its segments, for the one asked for, and keeps the blocks used last.
 
     A handle that crosses into a forked process can read garbage, so each process opens its own on first use.
     """
 
-    def __init__(self, path: Path, kept_blocks: int, chunk_cache_mib: int | None) -> None:
+    def __init__(self, path: Path, kept_blocks: int, access: Access) -> None:
         self.path = path
         self.kept_blocks = kept_blocks
-        self.chunk_cache_mib = chunk_cache_mib
+        self.access = access
         self.reads = self.hits = 0
         self._blocks: OrderedDict[int, MelArray] = OrderedDict()
         self._opened: OpenFile | None = None
 
-    def __reduce__(self) -> tuple[type["BlockReader"], tuple[Path, int, int | None]]:
+    def __reduce__(self) -> tuple[type["BlockReader"], tuple[Path, int, Access]]:
         """Pickles as what it was made of: never a handle."""
-        return BlockReader, (self.path, self.kept_blocks, self.chunk_cache_mib)
+        return BlockReader, (self.path, self.kept_blocks, self.access)
 
     def segment(self, number: int) -> Segment:
         """One segment for a block read, unless the block is kept, and a scalar read of the label."""
-        file, within = divmod(number, SEGMENTS)
-        long, short = divmod(within, SHORTS)
         opened = self.opened()
-        return self._block(opened.mel, file)[long, short][np.newaxis], int(opened.labels[file])
+        file, within = divmod(number, opened.segments)
+        long, short = divmod(within, opened.shorts)
+        mel = self._block(opened.mel, file)[long, short]
+        return mel.reshape(1, *mel.shape[-2:]), int(opened.labels[file])
 
     def opened(self) -> OpenFile:
         """The open file of this process."""
@@ -70,9 +83,13 @@ class BlockReader:
             self._opened.handle.close()  # else HDF5 would find the file open and share the parent's descriptor
         self._blocks.clear()
         self.reads = self.hits = 0
-        cache = {} if self.chunk_cache_mib is None else {"rdcc_nbytes": self.chunk_cache_mib * MEBIBYTE}
-        handle = h5py.File(self.path, "r", swmr=True, libver="latest", **cache)
-        return OpenFile(os.getpid(), handle, handle["segments_mel"], handle["labels"])
+        access = self.access
+        cache = {} if access.chunk_cache_mib is None else {"rdcc_nbytes": access.chunk_cache_mib * MEBIBYTE}
+        handle = h5py.File(self.path, "r", swmr=access.swmr, libver="latest", **cache)
+        mel, labels = handle[MEL], handle[LABELS]
+        longs, shorts = mel.shape[1:3]
+        indices = list(range(len(labels))) if access.file_index_cache else None
+        return OpenFile(os.getpid(), handle, mel, labels, shorts, longs * shorts, indices)
 
     def _block(self, mel: h5py.Dataset, file: int) -> MelArray:
         self.reads += 1
@@ -89,7 +106,7 @@ class BlockReader:
 
 @dataclass(frozen=True, slots=True)
 class ArrayReader:
-    """All segments (segments, 1, 64, 1) and labels (files,) as arrays, which `source` makes from the path."""
+    """All segments (segments, 1, mels, frames) and labels (files,) as arrays, which `source` makes from the path."""
 
     path: Path
     mel: MelArray
@@ -100,39 +117,36 @@ class ArrayReader:
         """Pickles as its file alone, else a memory map would travel as a copy of all its bytes."""
         return self.source, (self.path,)
 
+    @property
+    def file_segments(self) -> int:
+        """Segments in one file."""
+        return len(self.mel) // len(self.labels)
+
     def segment(self, number: int) -> Segment:
         """One segment, without a copy."""
-        return self.mel[number], int(self.labels[number // SEGMENTS])
+        return self.mel[number], int(self.labels[number // self.file_segments])
 
     def segments(self, numbers: npt.NDArray[np.int64]) -> tuple[MelArray, LabelArray]:
         """Many segments and their labels, gathered at once."""
-        return self.mel[numbers], self.labels[numbers // SEGMENTS]
+        return self.mel[numbers], self.labels[numbers // self.file_segments]
 
 
 def load(path: Path) -> ArrayReader:
     """Everything read into memory."""
     with h5py.File(path, "r", libver="latest") as file:
-        mel, labels = file["segments_mel"][:], file["labels"][:]
+        mel, labels = file[MEL][:], file[LABELS][:]
     return ArrayReader(path, _by_segment(mel), labels, load)
 
 
 def map_memory(path: Path) -> ArrayReader:
-    """The file's own bytes as arrays; raises ValueError where HDF5 does not store them contiguously."""
+    """The file's own bytes as arrays; raises Mistake where HDF5 does not store them contiguously."""
     with h5py.File(path, "r", libver="latest") as file:
-        mel, labels = _mapped(file["segments_mel"]), _mapped(file["labels"])
+        mel, labels = _mapped(file[MEL]), file[LABELS][:]
     return ArrayReader(path, _by_segment(mel), labels, map_memory)
 
 
-def layout(mel: h5py.Dataset) -> str:
-    """How HDF5 stores a dataset."""
-    return "contiguous" if mel.chunks is None else "chunked"
-
-
 def _mapped(stored: h5py.Dataset) -> np.memmap:
-    offset = stored.id.get_offset()
-    if offset is None:
-        raise ValueError(f"{stored.name} in {stored.file.filename} is {layout(stored)} and cannot be mapped")
-    return np.memmap(stored.file.filename, stored.dtype, "r", offset, stored.shape)
+    return np.memmap(stored.file.filename, stored.dtype, "r", offset_of(stored), stored.shape)
 
 
 def _by_segment(mel: MelArray) -> MelArray:

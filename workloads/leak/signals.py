@@ -6,14 +6,13 @@ A recording lasts 10 s at 4096 Hz and is cut into 40 long segments of two short 
 import numpy as np
 import numpy.typing as npt
 
+from workloads.leak.classes import CLASSES, counts
+
 SAMPLE_RATE = 4096  # Hz
 LONGS, SHORTS, SHORT_SAMPLES = 40, 2, 512
 LONG_SAMPLES = SHORTS * SHORT_SAMPLES
 FILE_SAMPLES = LONGS * LONG_SAMPLES
 
-CLASSES = ("BACKGROUND", "CRACK", "LEAK", "NORMAL", "UNCLASSIFIED")
-LEAK = CLASSES.index("LEAK")
-SHARES = (0.12, 0.13, 0.39, 0.26, 0.10)
 HUM = np.array((0.04, 0.08, 0.08, 0.25, 0.15), dtype=np.float32)  # amplitude
 TRANSIENTS = np.array((0.05, 0.80, 0.15, 0.20, 0.45))  # share of long segments that hold one
 FLOOR_NOISE = np.float32(0.05)  # amplitude at 0 Hz
@@ -24,9 +23,8 @@ LabelArray = npt.NDArray[np.int16]
 
 
 def draw_labels(files: int, generator: np.random.Generator) -> LabelArray:
-    """Class numbers (files,) in random order, as near to SHARES as whole files allow."""
-    quantiles = (np.arange(files) + 0.5) / files
-    return generator.permutation(np.searchsorted(np.cumsum(SHARES), quantiles)).astype(np.int16)
+    """Class numbers (files,) in random order, as near to the shares of the classes as whole files allow."""
+    return generator.permutation(np.repeat(np.arange(len(CLASSES)), counts(files))).astype(np.int16)
 
 
 def record(labels: LabelArray, generator: np.random.Generator) -> FloatArray:

@@ -1,5 +1,7 @@
 """Speaker verification: ResNetSE34L on VoxCeleb, as in a fork of clovaai/voxceleb_trainer."""
 
+from pathlib import Path
+
 from harness.core.workload import Parts, Size, Workload
 
 SMOKE = Size(
@@ -19,24 +21,24 @@ QUICK = Size(
     batch=5,
     epoch_steps=4,  # four items of each augmentation
     evaluation_items=12,
-    data_bytes=440_000_000,
+    data_bytes=400_000_000,
     shape={
         "speakers": 10, "utterances": 2, "utterance_ms": 7_800, "test_speakers": 3, "rooms": 4,
         "stacked_utterances": 2,
-        "noise_files": 4, "noise_s": 23, "music_files": 3, "music_s": 232, "speech_files": 8, "speech_s": 507,
+        "noise_files": 4, "noise_s": 23, "music_files": 2, "music_s": 232, "speech_files": 7, "speech_s": 507,
     },
     original_epoch_steps=1_092_009 // 100,
 )  # fmt: skip
 
 STANDARD = Size(
     batch=100,
-    epoch_steps=200,
+    epoch_steps=80,
     evaluation_items=400,
-    data_bytes=10_500_000_000,
+    data_bytes=4_200_000_000,
     shape={
-        "speakers": 1_000, "utterances": 20, "utterance_ms": 7_800, "test_speakers": 40, "rooms": 200,
+        "speakers": 1_000, "utterances": 8, "utterance_ms": 7_800, "test_speakers": 40, "rooms": 200,
         "stacked_utterances": 16,
-        "noise_files": 90, "noise_s": 23, "music_files": 60, "music_s": 232, "speech_files": 60, "speech_s": 507,
+        "noise_files": 60, "noise_s": 23, "music_files": 20, "music_s": 232, "speech_files": 30, "speech_s": 507,
     },
     original_epoch_steps=1_092_009 // 100,
 )  # fmt: skip
@@ -47,18 +49,30 @@ def parts() -> Parts:
     import torch
 
     from workloads.speaker import corpus, data, evaluation
-    from workloads.speaker.loss import AngularMarginLoss
-    from workloads.speaker.model import EMBEDDING, ResNetSE34L
+    from workloads.speaker.device_stage import device_stage
+    from workloads.speaker.effective import effective
+    from workloads.speaker.loss import build_loss
+    from workloads.speaker.model import build_model
+    from workloads.speaker.yardsticks import yardsticks
 
     return Parts(
         prepare=corpus.prepare,
-        model=lambda _size, _recipe: ResNetSE34L(),
-        loss=lambda size, _recipe: AngularMarginLoss(size.shape["speakers"], EMBEDDING),
+        model=build_model,
+        loss=build_loss,
         optimizer=lambda parameters, kernel: torch.optim.Adam(parameters, lr=1e-3, **kernel),
         dataset=data.dataset,
         evaluate=evaluation.evaluate,
-        effective=lambda built: data.effective(built.dataset),
+        effective=effective,
+        device_stage=device_stage,
+        yardsticks=yardsticks,
     )
+
+
+def adopt(folder: Path, size: Size) -> Size:
+    """The facts of a real tree of VoxCeleb2, VoxCeleb1, MUSAN and simulated rooms; raises Mistake."""
+    from workloads.speaker import adoption
+
+    return adoption.adopt(folder, size)
 
 
 WORKLOAD = Workload(
@@ -66,10 +80,23 @@ WORKLOAD = Workload(
     title="Speaker verification: ResNetSE34L on VoxCeleb",
     origin="dimuthuanuraj/voxceleb_trainer, a fork of clovaai/voxceleb_trainer",
     parameters=1_437_078,
-    traits=frozenset({"convolutions", "evaluation", "batched_evaluation"}),
+    traits=frozenset({"convolutions", "checkpointing", "evaluation", "batched_evaluation"}),
     sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
     parts=parts,
-    own={"audio_read": "whole_file", "noise_files": "unsplit"},
+    own={
+        "architecture": "resnetse34l",
+        "audio_read": "whole_file",
+        "augmentation": "host",
+        "convolution": "convolve",
+        "noise_files": "unsplit",
+        "objective": "aam_softmax",
+        "sample_type": "float64",
+        "transfer_type": "float32",
+        "utterance_cache": "none",
+    },
     as_found=("workers=5",),
     score="equal error rate in percent, less is better",
+    variants={"ResNetSE34V2": 8_028_492, "ResNetSE152": 76_595_232},
+    adopt=adopt,
+    data_version=2,
 )

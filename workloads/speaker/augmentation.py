@@ -1,15 +1,17 @@
-"""Augmentation of speech by foreign sounds and rooms, in float64 as the original does it."""
+"""Augmentation of speech by foreign sounds and rooms, in the type of the samples; the original's is float64."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import convolve
 
-from workloads.speaker.synthesis import Sound
+from workloads.speaker.reading import Sound
 
 AUGMENTATIONS = ("none", "reverb", "music", "speech", "noise")
 TALKERS = (3, 7, 4, 6, 5)
+POWER_FLOOR = 1e-4  # so that silence has a level in dB
+
+Convolve = Callable[[Sound, Sound], Sound]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,10 @@ def mixed(speech: Sound, added: Iterable[tuple[Sound, float]]) -> Sound:
     return speech + sum(10 ** ((_power_db(speech) - _power_db(sound) - snr_db) / 20) * sound for sound, snr_db in added)
 
 
-def reverberated(speech: Sound, response: Sound) -> Sound:
+def reverberated(speech: Sound, response: Sound, convolve: Convolve) -> Sound:
     """Speech in a room whose response is brought to energy one, cut to the length of the speech."""
     return np.asarray(convolve(speech, response / np.sqrt(np.square(response).sum()))[: len(speech)])
 
 
 def _power_db(sound: Sound) -> float:
-    return 10 * float(np.log10(np.square(sound).mean() + 1e-4))
+    return 10 * float(np.log10(np.square(sound).mean() + POWER_FLOOR))

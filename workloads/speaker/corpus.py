@@ -7,14 +7,18 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import soundfile
 
+from harness.core.parallel import spread
 from harness.core.workload import Size
 from workloads.speaker import layout, synthesis
 
 SEED = 1211
 FIRST_TEST_SPEAKER = 10_000  # so that nobody who is trained on is tested
 SHORTEST_S = 4.0
+LARGEST = 32_767  # of int16
+CHUNK = 4  # recordings that a process writes in one go; the longest come first, so that none is waited for
 NOISE_SOUNDS = {"noise": synthesis.noise, "music": synthesis.music, "speech": synthesis.talk}
 
 
@@ -29,7 +33,7 @@ class Recording:
 
     def write(self, folder: Path) -> None:
         """Writes 16 kHz mono PCM-16, and the five-second pieces beside it if it is a noise."""
-        sound = self.sound(self.samples, np.random.default_rng((SEED, *self.stream)))
+        sound = _pcm(self.sound(self.samples, np.random.default_rng((SEED, *self.stream))))
         _write(folder / self.path, sound)
         if self.path.startswith(f"{layout.NOISES}/"):
             for number in range(layout.pieces(self.samples)):
@@ -38,18 +42,18 @@ class Recording:
 
 
 def prepare(folder: Path, size: Size) -> Iterator[float]:
-    """Writes the lists, then the files; yields the share of the sound that is done."""
+    """Writes the lists, then the files in as many processes as there are cores; yields the share of files done."""
     train, test = _train(size), _test(size)
     layout.write_utterances(
         folder, [layout.Utterance(_speaker(path), path) for path in _below(layout.TRAIN_WAVS, train)]
     )
     layout.write_trials(folder, _trials(_below(layout.TEST_WAVS, test)))
-    recordings = [*train, *test, *_noises(size), *_rooms(size)]
-    total, done = sum(one.samples for one in recordings), 0
-    for recording in recordings:
-        recording.write(folder)
-        done += recording.samples
-        yield done / total
+    recordings = sorted([*train, *test, *_noises(size), *_rooms(size)], key=lambda one: -one.samples)
+    yield from spread(partial(_write_recording, folder), recordings, CHUNK)
+
+
+def _write_recording(folder: Path, recording: Recording) -> None:
+    recording.write(folder)
 
 
 def _train(size: Size) -> list[Recording]:
@@ -65,7 +69,7 @@ def _test(size: Size) -> list[Recording]:
 def _utterances(root: str, speakers: range, each: int, size: Size) -> Iterator[Recording]:
     for speaker in speakers:
         rng = np.random.default_rng((SEED, 0, speaker))
-        sound = partial(synthesis.utterance, synthesis.voice(rng))
+        sound = partial(synthesis.utterance, synthesis.voice(speaker))
         for number in range(each):
             yield Recording(
                 path=f"{root}/id{speaker:05d}/video{number:06d}/00001.wav",
@@ -119,6 +123,10 @@ def _below(root: str, recordings: list[Recording]) -> list[str]:
     return [one.path.removeprefix(f"{root}/") for one in recordings]
 
 
-def _write(path: Path, sound: synthesis.Sound) -> None:
+def _pcm(sound: synthesis.Sound) -> npt.NDArray[np.int16]:
+    return np.rint(sound * LARGEST).astype(np.int16)
+
+
+def _write(path: Path, sound: npt.NDArray[np.int16]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     soundfile.write(path, sound, layout.SAMPLE_RATE, subtype="PCM_16")

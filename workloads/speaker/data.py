@@ -1,122 +1,160 @@
-"""Training items: a random crop of an utterance, augmented by one of five means.
+"""Training items: crops that are augmented here on the host, or the raw ingredients for a device that augments them."""
 
-Where an item is cut and what is mixed in are drawn alike for every way of reading, and a drawn window of noise always
-lies inside one five-second piece, so that whole-file and seeking reads, split and unsplit noise files give the same
-bits and differ in cost alone.
-"""
-
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
-import soundfile
 import torch
+from scipy import signal
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from harness.core.recipe import Recipe, Value
+from harness.core.recipe import Recipe
 from harness.core.workload import Size
-from workloads.speaker import layout
-from workloads.speaker.augmentation import AUGMENTATIONS, MIXTURES, mixed, reverberated
-from workloads.speaker.reading import SAMPLE_BYTES, Read, Reader
-from workloads.speaker.synthesis import Sound
+from workloads.speaker.augmentation import Convolve, mixed, reverberated
+from workloads.speaker.reading import Files, Kept, Maps, Read, SampleType, Sound, Windows
+from workloads.speaker.source import CROP, Draws, Ingredients, draws
 
-SEED = 2018
-CROP = layout.crop_samples(200)
+CONVOLUTIONS: dict[str, Convolve] = {"convolve": signal.convolve, "fftconvolve": signal.fftconvolve}
+CACHED_SHARE = 1000 / 1_092_009  # a cache of a thousand utterances, of those of VoxCeleb2; smaller sets keep the share
+LARGEST = 32_767  # of int16
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
-    """A recording of noise, music or talk, and its length in samples."""
+class Sources:
+    """Where the sound of an item comes from."""
 
-    path: Path
-    samples: int
+    speech: Windows
+    noise: Windows
+    rooms: Files
+
+    def crop(self, ingredients: Ingredients) -> Sound:
+        """The crop of the utterance."""
+        return self.speech.window(ingredients.speech, ingredients.begin, CROP)
+
+    def added(self, ingredients: Ingredients) -> list[Sound]:
+        """The noises of the item, each as long as the crop."""
+        return [self.noise.window(one.path, one.at, CROP) for one in ingredients.noises]
 
 
 @dataclass(frozen=True)
-class Crops(Dataset[tuple[Tensor, int]]):
-    """Pairs of a waveform (32240,) float32 and a speaker's number; item i belongs to deck i // 5 of augmentations."""
+class Crops(Dataset[tuple[Tensor | int, ...]]):
+    """Augmented waveforms (32240,) float32 and a speaker's number; with pairs (2, 32240).
 
-    items: int
-    folder: Path
-    utterances: tuple[layout.Utterance, ...]  # in training order
-    labels: Mapping[str, int]
-    noises: Mapping[str, tuple[Noise, ...]]  # by kind
-    rooms: tuple[Path, ...]
-    split_noise: bool
-    reader: Reader
+    As int16 a waveform is scaled to its own peak, which comes second: (32240,) int16, (1,) float32, number.
+    """
+
+    draws: Draws
+    sources: Sources
+    convolve: Convolve
+    as_int16: bool
 
     def __len__(self) -> int:
-        return self.items
+        return self.draws.items
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        """The item, a function of its index alone."""
-        if not 0 <= index < self.items:
-            raise IndexError(index)
-        rng = np.random.default_rng((SEED, index))
-        utterance = self.utterances[index % len(self.utterances)]
-        share = rng.random()
-        path = self.folder / layout.TRAIN_WAVS / utterance.path
-        speech = self.reader.window(path, lambda samples: int(share * (samples - CROP + 1)), CROP)
-        sound = self._augmented(speech, index, rng)
-        return torch.from_numpy(sound.astype(np.float32)), self.labels[utterance.speaker]
+    def __getitem__(self, item: int) -> tuple[Tensor | int, ...]:
+        """The item, a function of its number alone."""
+        sounds = [self._augmented(one) for one in self.draws.of(item)]
+        sound = np.stack(sounds) if len(sounds) > 1 else sounds[0]
+        label = self.draws.label(item)
+        if not self.as_int16:
+            return torch.from_numpy(sound.astype(np.float32)), label
+        peak = np.maximum(np.abs(sound).max(axis=-1, keepdims=True), 1 / LARGEST)
+        stored = np.rint(sound * (LARGEST / peak)).astype(np.int16)
+        return torch.from_numpy(stored), torch.from_numpy(peak.astype(np.float32)), label
 
-    def _augmented(self, speech: Sound, index: int, rng: np.random.Generator) -> Sound:
-        deck, card = divmod(index, len(AUGMENTATIONS))
-        kind = AUGMENTATIONS[card]
-        if kind == "none":
+    def _augmented(self, ingredients: Ingredients) -> Sound:
+        speech = self.sources.crop(ingredients)
+        if ingredients.room:
+            return reverberated(speech, self.sources.rooms.whole(ingredients.room), self.convolve)
+        if not ingredients.noises:
             return speech
-        if kind == "reverb":
-            return reverberated(speech, self.reader.whole(self.rooms[rng.integers(len(self.rooms))]))
-        return mixed(speech, self._added(kind, MIXTURES[kind].count(deck), rng))
-
-    def _added(self, kind: str, count: int, rng: np.random.Generator) -> Iterator[tuple[Sound, float]]:
-        for number in rng.choice(len(self.noises[kind]), count, replace=False):
-            noise = self.noises[kind][number]
-            piece = int(rng.integers(layout.pieces(noise.samples)))
-            offset = int(rng.integers(layout.PIECE_SAMPLES - CROP + 1))
-            yield self._noise(noise, piece, offset), rng.uniform(*MIXTURES[kind].snr_db)
-
-    def _noise(self, noise: Noise, piece: int, offset: int) -> Sound:
-        if self.split_noise:
-            return self.reader.window(layout.piece_path(noise.path, piece), lambda _: offset, CROP)
-        return self.reader.window(noise.path, lambda _: piece * layout.PIECE_STEP + offset, CROP)
+        ratios = (one.snr_db for one in ingredients.noises)
+        return mixed(speech, zip(self.sources.added(ingredients), ratios, strict=True))
 
 
-def dataset(folder: Path, size: Size, recipe: Recipe) -> Crops:
-    """The training items of one timed epoch, read as the recipe says."""
-    listed = layout.read_utterances(folder)
-    speakers = sorted({one.speaker for one in listed})
-    return Crops(
-        items=size.batch * size.epoch_steps,
-        folder=folder,
-        utterances=tuple(listed[number] for number in np.random.default_rng(SEED).permutation(len(listed))),
-        labels={speaker: number for number, speaker in enumerate(speakers)},
-        noises={kind: _noises(folder / layout.NOISES / kind) for kind in MIXTURES},
-        rooms=tuple(sorted((folder / layout.ROOMS).glob("*/*/*.wav"))),
+@dataclass(frozen=True)
+class RawCrops(Dataset[tuple[Tensor, ...]]):
+    """Batches of unmixed int16 sound, for a device that mixes them.
+
+    The crops (rows, 32240), the speakers' numbers (batch,), the noises of all rows (n, 32240) with the row (n,) and
+    the ratio in dB (n,) of each, the room responses (m, longest) padded with zeros, and the row (m,) of each. With
+    pairs, rows is twice the batch and the two crops of a speaker lie next to each other.
+    """
+
+    draws: Draws
+    sources: Sources
+    collated = True
+
+    def __len__(self) -> int:
+        return self.draws.items
+
+    def __getitem__(self, item: int) -> tuple[Tensor, ...]:
+        """A batch of one."""
+        return self.__getitems__([item])
+
+    def __getitems__(self, items: Sequence[int]) -> tuple[Tensor, ...]:
+        """The batch of these items."""
+        rows = [one for item in items for one in self.draws.of(item)]
+        noised = [(row, one.snr_db) for row, ingredients in enumerate(rows) for one in ingredients.noises]
+        noises = [sound for ingredients in rows for sound in self.sources.added(ingredients)]
+        rooms = [(row, self.sources.rooms.whole(one.room)) for row, one in enumerate(rows) if one.room]
+        return (
+            torch.from_numpy(np.stack([self.sources.crop(one) for one in rows])),
+            torch.tensor([self.draws.label(item) for item in items]),
+            torch.from_numpy(_padded(noises)),
+            torch.tensor([row for row, _ in noised], dtype=torch.int64),
+            torch.tensor([snr_db for _, snr_db in noised], dtype=torch.float32),
+            torch.from_numpy(_padded([response for _, response in rooms])),
+            torch.tensor([row for row, _ in rooms], dtype=torch.int64),
+        )
+
+
+def dataset(folder: Path, size: Size, recipe: Recipe) -> Crops | RawCrops:
+    """The training items of one timed epoch, read and augmented as the recipe says."""
+    on_device = recipe.choice("augmentation") == "device"
+    drawn = draws(
+        folder,
+        size.batch * size.epoch_steps,
+        pairs=recipe.choice("objective") != "aam_softmax",
         split_noise=recipe.choice("noise_files") == "split",
-        reader=Reader(seek=recipe.choice("audio_read") == "seek"),
+    )
+    sample_type = "int16" if on_device else cast("SampleType", recipe.choice("sample_type"))
+    found = sources(recipe, sample_type, len(drawn.paths))
+    if on_device:
+        return RawCrops(drawn, found)
+    convolve = CONVOLUTIONS[str(recipe.choice("convolution"))]
+    return Crops(drawn, found, convolve, as_int16=recipe.choice("transfer_type") == "int16")
+
+
+def sources(recipe: Recipe, sample_type: SampleType, utterances: int) -> Sources:
+    """The ways of reading that the recipe names, for so many utterances."""
+    files = Files(recipe.choice("audio_read") == "seek", sample_type)
+    cached = recipe.choice("utterance_cache") == "lru"
+    return Sources(
+        speech=Kept(files, max(1, round(CACHED_SHARE * utterances))) if cached else files,
+        noise=Maps(sample_type) if recipe.choice("noise_files") == "mapped" else files,
+        rooms=files,
     )
 
 
-def effective(crops: Dataset[tuple[Tensor, int]]) -> Mapping[str, Value]:
-    """How the items of one deck are really read, seen from the reads themselves."""
-    crops = cast("Crops", crops)
-    log: list[Read] = []
-    deck = len(AUGMENTATIONS)
-    watched = replace(crops, items=deck, reader=replace(crops.reader, log=log))
-    for index in range(deck):
-        watched[index]
-    tops = {read.path.relative_to(crops.folder).parts[0] for read in log}
-    windows = [read for read in log if crops.folder / layout.ROOMS not in read.path.parents]
-    return {
-        "audio_read": "seek" if all(read.decoded == read.wanted for read in windows) else "whole_file",
-        "noise_files": "split" if layout.NOISE_PIECES in tops and layout.NOISES not in tops else "unsplit",
-        "read_bytes_per_sample": round(sum(read.decoded for read in log) * SAMPLE_BYTES / deck),
-    }
+def logging(found: Sources, log: list[Read]) -> Sources:
+    """The same sources, fresh and with a log of every read."""
+    files = Files(found.rooms.seek, found.rooms.sample_type, log)
+    return Sources(
+        speech=Kept(Files(files.seek, files.sample_type), found.speech.capacity, log)
+        if isinstance(found.speech, Kept)
+        else files,
+        noise=Maps(files.sample_type, log) if isinstance(found.noise, Maps) else files,
+        rooms=files,
+    )
 
 
-def _noises(folder: Path) -> tuple[Noise, ...]:
-    return tuple(Noise(path, soundfile.info(path).frames) for path in sorted(folder.glob("*/*.wav")))
+def _padded(sounds: Sequence[Sound]) -> Any:
+    longest = max((len(sound) for sound in sounds), default=1)
+    padded = np.zeros((len(sounds), longest), np.int16)
+    for row, sound in zip(padded, sounds, strict=True):
+        row[: len(sound)] = sound
+    return padded

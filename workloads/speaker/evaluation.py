@@ -13,7 +13,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Size
 from workloads.speaker.layout import TEST_WAVS, Trial, crop_samples, read_trials, trial_paths
-from workloads.speaker.score import equal_error_rate
+from workloads.speaker.score import Measure, measured, measured_by_loops
 
 CROPS = 10
 CROP = crop_samples(300)
@@ -23,22 +23,25 @@ STACKED_TRIALS = 4096
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """One pass over all utterances and trials; the score is the equal error rate in percent, less is better.
 
-    The trainer reads the utterances itself: so few files would not repay the start of loader workers.
+    The trainer reads the utterances itself: so few files would not repay the start of loader workers. The detection
+    cost is worked out beside it, as in the real system, and is not reported.
     """
     trials = read_trials(folder)
     paths = trial_paths(trials)
     if len(paths) != size.evaluation_items:
         raise Mistake(f"{folder} holds {len(paths)} test files, not {size.evaluation_items}; delete it and try again.")
+    root, stacked = folder / TEST_WAVS, size.shape["stacked_utterances"]
     was_training = model.training
     model.eval()
+    measure: Measure = measured if recipe.batched_evaluation else measured_by_loops
     with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
         if recipe.batched_evaluation:
-            stacked = size.shape["stacked_utterances"]
-            scores = scores_batched(model, folder / TEST_WAVS, trials, device, stacked)
+            scores = scores_batched(model, root, trials, device, stacked)
         else:
-            scores = scores_one_by_one(model, folder / TEST_WAVS, trials, device)
+            scores = scores_one_by_one(model, root, trials, device)
     model.train(was_training)
-    return Evaluation(items=len(paths), score=100 * equal_error_rate(scores, np.array([one.same for one in trials])))
+    verification = measure(scores, np.array([one.same for one in trials]))
+    return Evaluation(items=len(paths), score=100 * verification.equal_error_rate, answers=tuple(scores))
 
 
 def scores_one_by_one(model: nn.Module, root: Path, trials: Sequence[Trial], device: torch.device) -> list[float]:

@@ -1,111 +1,101 @@
-"""ResNetSE34L, the "Fast ResNet-34" of clovaai/voxceleb_trainer: a thin residual network over mel spectrograms."""
+"""The ResNetSE models of clovaai/voxceleb_trainer and its kin: residual networks over mel spectrograms."""
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torchaudio.transforms import MelSpectrogram
+from torch.utils.checkpoint import checkpoint
 
-from workloads.speaker.layout import SAMPLE_RATE
+from harness.core.recipe import Recipe
+from harness.core.workload import Size
+from workloads.speaker.front_end import MELS, FrontEnd
+from workloads.speaker.layers import Block, Bottleneck, Stride, initialise
+from workloads.speaker.pooling import FramePooling, SpectrumPooling, Statistics
 
-MELS = 64
 EMBEDDING = 512
-STAGES = ((3, 16, (1, 1)), (4, 32, (2, 2)), (6, 64, (2, 2)), (3, 128, (1, 1)))  # blocks, width, stride
-REDUCTION = 8  # of squeeze-and-excitation
+STRIDES_34L: tuple[Stride, ...] = ((1, 1), (2, 2), (2, 2), (1, 1))
+STRIDES_34V2: tuple[Stride, ...] = ((1, 1), (2, 2), (2, 2), (2, 2))
 
 
-class SqueezeExcitation(nn.Module):
-    """Weighs the channels of (batch, width, mels, frames) by what all of the picture holds (arXiv 1709.01507)."""
+class ResNetSE(nn.Module):
+    """Waveform (batch, samples) at 16 kHz to embedding (batch, size): front end, stem, four stages, pooling, head."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(
+        self,
+        front_end: FrontEnd,
+        stem: nn.Sequential,
+        stages: nn.ModuleList,
+        pooling: FramePooling | SpectrumPooling,
+        embedding: int,
+    ) -> None:
         super().__init__()
-        self.gate = nn.Sequential(
-            nn.Linear(width, width // REDUCTION), nn.ReLU(), nn.Linear(width // REDUCTION, width), nn.Sigmoid()
-        )
-
-    def forward(self, features: Tensor) -> Tensor:
-        """The features, each channel scaled."""
-        gates: Tensor = self.gate(features.mean(dim=(2, 3)))
-        return features * gates[:, :, None, None]
-
-
-class Block(nn.Module):
-    """Residual block in this system's own order: conv, ReLU, BN, conv, BN, SE, add, ReLU."""
-
-    def __init__(self, entering: int, width: int, stride: tuple[int, int]) -> None:
-        super().__init__()
-        self.residual = nn.Sequential(
-            nn.Conv2d(entering, width, 3, stride, padding=1, bias=False),
-            nn.ReLU(),
-            nn.BatchNorm2d(width),
-            nn.Conv2d(width, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            SqueezeExcitation(width),
-        )
-        unchanged = entering == width and stride == (1, 1)
-        self.shortcut = nn.Identity() if unchanged else _projection(entering, width, stride)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """(batch, entering, mels, frames) to (batch, width, mels / stride, frames / stride)."""
-        return functional.relu(self.residual(features) + self.shortcut(features))
-
-
-class AttentivePooling(nn.Module):
-    """Self-attentive pooling over time: (batch, frames, width) to (batch, width)."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.project = nn.Linear(width, width)
-        self.attention = nn.Parameter(torch.empty(width, 1))
-        nn.init.xavier_normal_(self.attention)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """The mean over time, each frame weighed by its own attention."""
-        weights = torch.softmax(torch.tanh(self.project(features)) @ self.attention, dim=1)
-        return (features * weights).sum(dim=1)
-
-
-class FrontEnd(nn.Module):
-    """Waveform (batch, samples) to normalised mel power (batch, mels, frames); 32,240 samples give 202 frames."""
-
-    def __init__(self, *, log_input: bool) -> None:
-        super().__init__()
-        self.log_input = log_input
-        self.mel = MelSpectrogram(
-            SAMPLE_RATE, n_fft=512, win_length=400, hop_length=160, window_fn=torch.hamming_window, n_mels=MELS
-        )
-        self.norm = nn.InstanceNorm1d(MELS)
-
-    # torchaudio's spectrogram cannot be traced: one clean break here leaves the whole trunk to the compiler.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def forward(self, waveform: Tensor) -> Tensor:
-        """Mel power without gradient and in full precision, whatever autocast says outside."""
-        with torch.no_grad(), torch.autocast(waveform.device.type, enabled=False):
-            power = self.mel(waveform) + 1e-6
-            normalised: Tensor = self.norm(power.log() if self.log_input else power)
-            return normalised
-
-
-class ResNetSE34L(nn.Module):
-    """Waveform (batch, samples) at 16 kHz to embedding (batch, 512); 1,437,078 parameters."""
-
-    def __init__(self, embedding: int = EMBEDDING, *, log_input: bool = False) -> None:
-        super().__init__()
-        self.front_end = FrontEnd(log_input=log_input)
-        width = STAGES[0][1]
-        self.stem = nn.Sequential(
-            nn.Conv2d(1, width, 7, stride=(2, 1), padding=3, bias=False), nn.BatchNorm2d(width), nn.ReLU()
-        )
-        self.stages = _stages()
-        self.pooling = AttentivePooling(STAGES[-1][1])
-        self.head = nn.Linear(STAGES[-1][1], embedding)
-        self.apply(_initialise)
+        self.front_end = front_end
+        self.stem = stem
+        self.stages = stages
+        self.pooling = pooling
+        self.head = nn.Linear(pooling.leaving, embedding)
+        self.checkpointing = False
+        self.apply(initialise)
 
     def forward(self, waveform: Tensor) -> Tensor:
         """Embeddings, not yet normalised."""
-        picture = _picture(self.front_end(waveform), self.stem[0].get_parameter("weight"))
-        features: Tensor = self.stages(self.stem(picture))
-        embeddings: Tensor = self.head(self.pooling(features.mean(dim=2).transpose(1, 2)))
+        features: Tensor = self.stem(_picture(self.front_end(waveform), self.stem[0].get_parameter("weight")))
+        for stage in self.stages:
+            # A stage that runs again in the backward pass also moves its norms' running averages again, by the same
+            # batch: nothing in training reads them, and in evaluation they follow the batches twice as fast.
+            features = (
+                checkpoint(stage, features, use_reentrant=False, preserve_rng_state=False)
+                if self.checkpointing and self.training
+                else stage(features)
+            )
+        embeddings: Tensor = self.head(self.pooling(features))
         return embeddings
+
+
+def resnetse34l(embedding: int = EMBEDDING, *, statistics: Statistics = "sap", log_input: bool = False) -> ResNetSE:
+    """ResNetSE34L, the "Fast ResNet-34": thin and with a coarse stem; 1,437,078 parameters."""
+    stages = _stages(Block, (3, 4, 6, 3), 16, STRIDES_34L)
+    front_end = FrontEnd(log_input=log_input)
+    return ResNetSE(front_end, _coarse_stem(16), stages, FramePooling(128, statistics), embedding)
+
+
+def resnetse34v2(embedding: int = EMBEDDING, *, statistics: Statistics = "asp", log_input: bool = True) -> ResNetSE:
+    """ResNetSE34V2, "H / ASP": twice the width, full resolution, attention over whole spectra; 8,028,492 parameters."""
+    stem = nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(32))
+    stages = _stages(Block, (3, 4, 6, 3), 32, STRIDES_34V2)
+    front_end = FrontEnd(log_input=log_input, pre_emphasis=True)
+    return ResNetSE(front_end, stem, stages, SpectrumPooling(256, MELS // 8, statistics), embedding)
+
+
+def resnetse152(embedding: int = EMBEDDING) -> ResNetSE:
+    """ResNetSE152, bottlenecks of full width on the plan of ResNetSE34L; 76,595,232 parameters."""
+    stages = _stages(Bottleneck, (3, 8, 36, 3), 64, STRIDES_34L)
+    return ResNetSE(FrontEnd(log_input=False), _coarse_stem(64), stages, FramePooling(2048, "sap"), embedding)
+
+
+MODELS = {"resnetse34l": resnetse34l, "resnetse34v2": resnetse34v2, "resnetse152": resnetse152}
+
+
+def build_model(_size: Size, recipe: Recipe) -> ResNetSE:
+    """The model that the recipe names."""
+    model = MODELS[str(recipe.choice("architecture"))]()
+    model.checkpointing = recipe.checkpointing
+    return model
+
+
+def _coarse_stem(width: int) -> nn.Sequential:
+    convolution = nn.Conv2d(1, width, 7, stride=(2, 1), padding=3, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(width), nn.ReLU())
+
+
+def _stages(
+    kind: type[Block | Bottleneck], counts: tuple[int, ...], first_width: int, strides: tuple[Stride, ...]
+) -> nn.ModuleList:
+    stages, entering = nn.ModuleList(), first_width
+    for number, (count, stride) in enumerate(zip(counts, strides, strict=True)):
+        width = first_width * 2**number
+        blocks = [kind(entering, width, stride)]
+        entering = width * kind.expansion
+        blocks += [kind(entering, width, (1, 1)) for _ in range(count - 1)]
+        stages.append(nn.Sequential(*blocks))
+    return stages
 
 
 def _picture(mels: Tensor, weight: Tensor) -> Tensor:
@@ -114,22 +104,3 @@ def _picture(mels: Tensor, weight: Tensor) -> Tensor:
     # `model.to(memory_format=torch.channels_last)` the weights have channel stride 1: moving a new last axis to the
     # channel's place gives the picture that stride too, without a copy, and all later layers keep the format.
     return mels.unsqueeze(-1).permute(0, 3, 1, 2) if weight.stride(1) == 1 else mels.unsqueeze(1)
-
-
-def _stages() -> nn.Sequential:
-    blocks = []
-    entering = STAGES[0][1]
-    for count, width, stride in STAGES:
-        for number in range(count):
-            blocks.append(Block(entering, width, stride if number == 0 else (1, 1)))
-            entering = width
-    return nn.Sequential(*blocks)
-
-
-def _projection(entering: int, width: int, stride: tuple[int, int]) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(entering, width, 1, stride, bias=False), nn.BatchNorm2d(width))
-
-
-def _initialise(module: nn.Module) -> None:
-    if isinstance(module, nn.Conv2d):
-        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

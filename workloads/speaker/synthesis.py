@@ -11,44 +11,42 @@ from workloads.speaker.layout import SAMPLE_RATE
 
 Sound = npt.NDArray[np.float64]  # (samples,)
 
+# Multiples of these, less their whole parts, fill a square evenly: inverse powers of the root of x^3 = x + 1
+# (M. Roberts, "The unreasonable effectiveness of quasirandom sequences").
+SPREAD = 1.324717957244746 ** -np.arange(1, 3)
+
+VOWELS = 3  # in a stretch
 STRETCH = 20 * SAMPLE_RATE  # long sounds are made in stretches that fit a cache
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What is a speaker's own: pitch, tempo, breathiness and three vowels.
+    """What is a speaker's own: how he moves and how he sounds, each from 0 to 1.
 
-    A vowel is the denominator of an all-pole filter with four resonances. There are several because the model
-    normalises every mel band over time: one fixed spectrum would be erased, a speaker's changes between his own few
-    are not.
+    The model normalises every mel band over time, which erases a fixed spectrum; what is left to tell a speaker by is
+    how his sound moves, and where.
     """
 
-    pitch_hz: float
-    syllables_hz: float
-    breath: float
-    vowels: tuple[Sound, ...]
+    pace: float  # from slow and flowing to fast and cut short
+    colour: float  # from dark and sung to bright and breathed
 
 
-def voice(rng: np.random.Generator) -> Voice:
-    """A new speaker."""
-    return Voice(
-        pitch_hz=rng.uniform(80, 260),
-        syllables_hz=rng.uniform(3, 5),
-        breath=rng.uniform(0.02, 0.2),
-        vowels=tuple(_vowel(rng) for _ in range(3)),
-    )
+def voice(number: int) -> Voice:
+    """The speaker of that number; neighbours in number are far from each other, so that a few are unlike already."""
+    pace, colour = np.modf(0.5 + number * SPREAD)[0]
+    return Voice(float(pace), float(colour))
 
 
 def utterance(speaker: Voice, samples: int, rng: np.random.Generator) -> Sound:
     """Something said over a channel with its own tilt and noise."""
-    tilted = lfilter([1, -rng.uniform(-0.5, 0.8)], [1], _stretch(speaker, samples, rng))
+    tilted = lfilter([1, -rng.uniform(-0.4, 0.6)], [1], _stretch(speaker, samples, rng))
     noise = rng.standard_normal(samples) * np.std(tilted) * 10 ** (-rng.uniform(15, 30) / 20)
     return _levelled(tilted + noise, rng)
 
 
 def talk(samples: int, rng: np.random.Generator) -> Sound:
     """One unknown speaker for a long time."""
-    speaker = voice(rng)
+    speaker = voice(int(rng.integers(1000)))
     return _levelled(_stretched(samples, lambda count: _stretch(speaker, count, rng)), rng)
 
 
@@ -72,16 +70,25 @@ def room(samples: int, rng: np.random.Generator) -> Sound:
 
 
 def _stretch(speaker: Voice, samples: int, rng: np.random.Generator) -> Sound:
-    beat = np.arange(samples) * (speaker.syllables_hz / SAMPLE_RATE)
+    # Pitch and three vowels are drawn anew: they are what is said, and tell nothing of who says it.
+    beat = np.arange(samples) * (2 * 4**speaker.pace / SAMPLE_RATE)  # two to eight syllables a second
     syllable = beat.astype(np.intp)
     count = int(syllable[-1]) + 1
-    pitch_hz = (speaker.pitch_hz * rng.uniform(0.85, 1.15, count))[syllable]
-    pulses = np.diff(np.floor(np.cumsum(pitch_hz / SAMPLE_RATE)), prepend=0)
-    loudness = (rng.uniform(0.2, 1, count) * rng.binomial(1, 0.9, count))[syllable] * np.sin(np.pi * (beat % 1))
-    excitation = (pulses + speaker.breath * rng.standard_normal(samples)) * loudness
-    chosen = rng.integers(len(speaker.vowels), size=count)[syllable]
-    spoken = [lfilter([1], vowel, excitation * (chosen == number)) for number, vowel in enumerate(speaker.vowels)]
-    return np.asarray(sum(spoken))
+    pitch_hz = rng.uniform(80, 260) * rng.uniform(0.85, 1.15, count)
+    pulses = np.diff(np.floor(np.cumsum((pitch_hz / SAMPLE_RATE)[syllable])), prepend=0)
+    hiss = rng.standard_normal(samples) * np.sqrt(pitch_hz.mean() / SAMPLE_RATE)  # as loud as the pulses are
+    sounding = np.minimum(beat % 1 / (1 - 0.75 * speaker.pace), 1)  # the rest of a syllable's time is silent
+    loudness = (rng.uniform(0.5, 1, count) * rng.binomial(1, 0.95, count))[syllable] * np.sin(np.pi * sounding)
+    excitation = ((1 - speaker.colour) * pulses + speaker.colour * hiss) * loudness
+    said = rng.integers(VOWELS, size=count)[syllable]
+    spoken = sum(lfilter([1], _vowel(rng), excitation * (said == vowel)) for vowel in range(VOWELS))
+    return _darkened(np.asarray(spoken), above_hz=500 * 16**speaker.colour)
+
+
+def _darkened(sound: Sound, above_hz: float) -> Sound:
+    # Two poles in the same place: 12 dB an octave.
+    pole = float(np.exp(-2 * np.pi * above_hz / SAMPLE_RATE))
+    return np.asarray(lfilter([(1 - pole) ** 2], [1, -2 * pole, pole**2], sound))
 
 
 def _vowel(rng: np.random.Generator) -> Sound:

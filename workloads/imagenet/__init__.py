@@ -1,0 +1,80 @@
+"""Image classification: ResNet-50 on 100 classes of ImageNet, its JPEGs in an object store."""
+
+from harness.core.workload import Lesson, Parts, Size, Workload
+from workloads.imagenet.adoption import adopt
+from workloads.imagenet.service import SERVICE
+
+FILE_BYTES = 112_000  # of a JPEG, on average
+
+
+def _size(*, batch: int, image_px: int, classes: int, train_files: int, validation_files: int) -> Size:
+    return Size(
+        batch=batch,
+        epoch_steps=train_files // batch,
+        evaluation_items=validation_files,
+        data_bytes=(train_files + validation_files) * FILE_BYTES,
+        shape={"image_px": image_px, "classes": classes, "train_files": train_files},
+        original_epoch_steps=50_000 // 256,
+    )
+
+
+def _parts() -> Parts:
+    from workloads.imagenet.corpus import prepare
+    from workloads.imagenet.data import dataset
+    from workloads.imagenet.device import device_stage
+    from workloads.imagenet.evaluation import evaluate
+    from workloads.imagenet.evidence import effective
+    from workloads.imagenet.model import build_loss, build_model, build_optimizer
+    from workloads.imagenet.yardsticks import yardsticks
+
+    return Parts(
+        prepare=prepare,
+        model=lambda size, _recipe: build_model(size),
+        loss=lambda _size, _recipe: build_loss(),
+        optimizer=build_optimizer,
+        dataset=dataset,
+        device_stage=device_stage,
+        evaluate=evaluate,
+        effective=effective,
+        yardsticks=yardsticks,
+    )
+
+
+WORKLOAD = Workload(
+    name="imagenet",
+    title="Image classification: ResNet-50 on JPEGs in an object store",
+    origin="cydal/ImageNet-Full-training",
+    parameters=23_712_932,
+    traits=frozenset({"convolutions", "evaluation", "batched_evaluation"}),
+    sizes={
+        "smoke": _size(batch=8, image_px=42, classes=4, train_files=32, validation_files=16),
+        "quick": _size(batch=16, image_px=42, classes=10, train_files=240, validation_files=100),
+        "standard": _size(batch=256, image_px=224, classes=100, train_files=30_000, validation_files=1_000),
+    },
+    parts=_parts,
+    own={
+        "storage": "s3",
+        "s3_state": "warm",
+        "encoded_cache": "none",
+        "concurrent_reads": 1,
+        "decoder": "pillow",
+        "draft_decode": False,
+        "batch_dtype": "float32",
+        "image_size": 224,
+    },
+    as_found=(
+        "workers=8",
+        "persistent_workers",
+        "pin_memory",
+        "amp_float16",
+        "channels_last",
+        "tf32",
+        "cudnn_benchmark",
+        "batched_evaluation",
+    ),
+    first_look=("ram_cache", "local_copy", "decoder"),
+    score="top-1 accuracy in percent",
+    lesson=Lesson(steps=100, chance=10.0, clear=25.0, better="more"),
+    service=SERVICE,
+    adopt=adopt,
+)

@@ -1,0 +1,1 @@
+"""Optimizations that only the image classifier can use."""

@@ -1,0 +1,82 @@
+"""Surface detection in CT volumes: a residual 3-D U-Net on patches, whose data cost far more than its steps."""
+
+from harness.core.workload import Lesson, Parts, Size, Workload
+from workloads.patches3d.adoption import adopt
+
+PREPARED_SHARE = 4  # bytes on disk for a voxel: image, labels, and both once more as prepared
+
+
+def _size(*, volumes: int, side: int, patch: tuple[int, int, int], steps: int, evaluation_items: int) -> Size:
+    depth, height, width = patch
+    return Size(
+        batch=1,
+        epoch_steps=steps,
+        evaluation_items=evaluation_items,
+        data_bytes=volumes * side * (PREPARED_SHARE * side**2 + 512),
+        shape={
+            "volumes": volumes,
+            "side": side,
+            "patch_depth": depth,
+            "patch_height": height,
+            "patch_width": width,
+            "stacked_patches": 4,
+        },
+        original_epoch_steps=4000,
+    )
+
+
+def parts() -> Parts:
+    """The parts that need torch."""
+    import torch
+
+    from workloads.patches3d import corpus, data, device, evaluation, observation
+    from workloads.patches3d.loss import SurfaceLoss
+    from workloads.patches3d.model import ResidualUNet3D
+    from workloads.patches3d.yardsticks import yardsticks
+
+    return Parts(
+        prepare=corpus.prepare,
+        model=lambda _size, recipe: ResidualUNet3D(checkpointing=recipe.checkpointing),
+        loss=lambda _size, recipe: SurfaceLoss(
+            heavy_everywhere=recipe.choice("heavy_scales") == "all",
+            read_back=recipe.choice("loss_readback") == "each_component",
+        ),
+        optimizer=lambda parameters, kernel: torch.optim.AdamW(parameters, lr=3e-4, **kernel),
+        dataset=data.dataset,
+        evaluate=evaluation.evaluate,
+        effective=observation.effective,
+        device_stage=device.device_stage,
+        clip_norm=0.8,
+        average_decay=0.998,
+        yardsticks=yardsticks,
+    )
+
+
+WORKLOAD = Workload(
+    name="patches3d",
+    title="Surface detection in CT volumes: residual 3-D U-Net on patches",
+    origin="TomBombadyl/vesuvius_challenge at 577d531",
+    parameters=33_671_604,
+    traits=frozenset({"clipping", "weight_average", "checkpointing", "evaluation", "batched_evaluation"}),
+    sizes={
+        "smoke": _size(volumes=6, side=48, patch=(48, 16, 16), steps=6, evaluation_items=6),
+        # A quarter of the real side; a patch is the same share of its volume, but longest in depth, see augmentation.
+        "quick": _size(volumes=26, side=80, patch=(48, 24, 18), steps=20, evaluation_items=12),
+        "standard": _size(volumes=44, side=320, patch=(72, 136, 136), steps=200, evaluation_items=64),
+    },
+    parts=parts,
+    own={
+        "preparation": "whole_volume",
+        "volume_cache": "50 of 806",
+        "resampling": "four",
+        "patch_shape": "varying",
+        "heavy_scales": "all",
+        "loss_readback": "each_component",
+        "target_distance": "loss",
+    },
+    as_found=("workers=1", "prefetch_factor=1", "start_method=spawn", "gradient_scaling", "activation_checkpointing"),
+    first_look=("precomputed_preparation", "workers", "fixed_patch_shape"),
+    score="Dice of the surface, mean over patches of held-out volumes, more is better",
+    lesson=Lesson(steps=12, chance=0.21, clear=0.4, better="more"),
+    adopt=adopt,
+)

@@ -1,0 +1,91 @@
+"""Validation: fixed patches of the volumes that are held out, and how well their surface was found."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from harness.core.recipe import Recipe
+from harness.core.workload import Evaluation, Size
+from workloads.patches3d import layout
+from workloads.patches3d.cache import VolumeCache
+from workloads.patches3d.data import fitted, patch_shape, volumes
+from workloads.patches3d.preparation import Box, Shape
+from workloads.patches3d.score import dice, dice_of_each
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The patches of one pass: evenly spread over all that tile the held-out volumes, volume by volume."""
+
+    identifiers: tuple[str, ...]
+    volumes: VolumeCache
+    shape: Shape
+    items: int
+
+    def patches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Normalised grey levels and the true surface, (1, depth, height, width) each, in an order without chance."""
+        return islice(self._all(), self.items)
+
+    def _all(self) -> Iterator[tuple[Tensor, Tensor]]:
+        each = -(-self.items // len(self.identifiers))
+        for identifier in self.identifiers:
+            volume = self.volumes[identifier]
+            boxes = list(tiles(volume.label.shape, self.shape))
+            for number in range(min(each, len(boxes))):
+                box = boxes[(2 * number + 1) * len(boxes) // (2 * each)] if each < len(boxes) else boxes[number]
+                image, label = fitted(volume.patch(box), self.shape), fitted(volume.label[box], self.shape)
+                yield torch.from_numpy(np.ascontiguousarray(image))[None], torch.from_numpy(label > 0)[None]
+
+
+def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
+    """One pass; an answer is a patch's Dice at probability one half, the score is their mean, more is better."""
+    course = course_of(folder, size, recipe)
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
+        if recipe.batched_evaluation:
+            answers = answers_in_stacks(model, course, device, size.shape["stacked_patches"])
+        else:
+            answers = answers_one_by_one(model, course, device)
+    model.train(was_training)
+    return Evaluation(items=len(answers), score=sum(answers) / len(answers), answers=tuple(answers))
+
+
+def course_of(folder: Path, size: Size, recipe: Recipe) -> Course:
+    """The pass over the volumes of a folder that are held out."""
+    held_out = layout.split(layout.read_identifiers(folder)).validation
+    return Course(held_out, volumes(folder, len(held_out), recipe), patch_shape(size), size.evaluation_items)
+
+
+def answers_one_by_one(model: nn.Module, course: Course, device: torch.device) -> list[float]:
+    """As found: a forward pass, a copy back and the metric in numpy for each patch."""
+    answers = []
+    for image, true in course.patches():
+        logits = model(image[None].to(device)).logits.cpu().numpy()
+        answers.append(dice(logits[0] > 0, true.numpy()))
+    return answers
+
+
+def answers_in_stacks(model: nn.Module, course: Course, device: torch.device, stacked: int) -> list[float]:
+    """Several patches a forward pass, the metric where they lie, and one copy back at the end."""
+    answers, patches = [], course.patches()
+    while stack := list(islice(patches, stacked)):
+        images, true = map(torch.stack, zip(*stack, strict=True))
+        answers.append(dice_of_each(model(images.to(device)).logits > 0, true.to(device)))
+    return torch.cat(answers).tolist()
+
+
+def tiles(whole: Sequence[int], shape: Shape) -> Iterator[Box]:
+    """Boxes of the shape that cover the whole, the last of each row moved back so that it does not stick out."""
+    for begins in product(*(_begins(have, want) for have, want in zip(whole, shape, strict=True))):
+        depth, height, width = (slice(begin, begin + want) for begin, want in zip(begins, shape, strict=True))
+        yield depth, height, width
+
+
+def _begins(have: int, want: int) -> list[int]:
+    return [min(begin, max(0, have - want)) for begin in range(0, max(1, have), want)]

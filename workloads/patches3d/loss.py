@@ -1,0 +1,98 @@
+"""The composite loss at four scales, with the waits, the checks and the miscounted interval of the real system."""
+
+import gc
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workloads.patches3d import terms
+from workloads.patches3d.model import Prediction
+
+POSITIVE_WEIGHT = 2.8
+AUX_WEIGHT = 0.5
+WEIGHTS = {"bce": 0.35, "dice": 0.35, "centre_dice": 0.10, "skeleton": 0.08, "distance": 0.07, "topology": 0.05}
+# "Every sixteenth step", the real system says; but its counter counts calls, one a scale, so that it is every fourth.
+DISTANCE_EVERY = 16
+
+Components: TypeAlias = dict[str, Tensor]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a loss has done so far."""
+
+    steps: int = 0
+    scales: int = 0  # composites worked out
+    heavy: int = 0  # of these, with the terms that need skeletons or distances
+    measured: int = 0  # composites with distances
+    transforms: int = 0  # distance transforms in the loss itself
+
+
+class SurfaceLoss(nn.Module):
+    """A Prediction and targets (batch, 1 or 2, depth, height, width) to a scalar.
+
+    The first channel of the targets is the surface, the second, where a loader has measured it, the distance to it.
+    """
+
+    positive_weight: Tensor
+
+    def __init__(self, *, heavy_everywhere: bool, read_back: bool) -> None:
+        """`heavy_everywhere`: all terms at all scales; `read_back`: every component is waited for, as found."""
+        super().__init__()
+        self.heavy_everywhere = heavy_everywhere
+        self.read_back = read_back
+        self.register_buffer("positive_weight", torch.tensor(POSITIVE_WEIGHT))
+        self.counts = Counts()
+        self.components: dict[str, float | Tensor] = {}  # of the last composite
+
+    def forward(self, prediction: Prediction, targets: Tensor) -> Tensor:
+        """The composite at full scale, and half of it at each coarser one; raises FloatingPointError on NaN."""
+        self.counts.steps += 1
+        value = self._composite(prediction.logits.float(), targets, heavy=True)
+        for logits in prediction.aux_logits:
+            coarse = functional.interpolate(targets[:, :1], logits.shape[2:], mode="nearest")
+            value = value + AUX_WEIGHT * self._composite(logits.float(), coarse, heavy=self.heavy_everywhere)
+        if self.read_back:
+            if bool(torch.isnan(value)):
+                raise FloatingPointError("the loss is not a number")
+            gc.collect()
+        return value
+
+    def _composite(self, logits: Tensor, targets: Tensor, *, heavy: bool) -> Tensor:
+        measuring = self.counts.scales % DISTANCE_EVERY == 0
+        self.counts.scales += 1
+        surface = targets[:, :1]
+        probabilities = torch.sigmoid(logits)
+        components = {
+            "bce": functional.binary_cross_entropy_with_logits(logits, surface, pos_weight=self.positive_weight),
+            "dice": terms.dice(probabilities, surface),
+        }
+        if heavy:
+            self.counts.heavy += 1
+            components |= self._heavy(probabilities, targets, measuring=measuring)
+        # As found, each component is fetched to the host for a log as soon as it is there.
+        note = Tensor.item if self.read_back else Tensor.detach
+        self.components = {name: note(one) for name, one in components.items()}
+        return torch.stack([WEIGHTS[name] * one for name, one in components.items()]).sum()
+
+    def _heavy(self, probabilities: Tensor, targets: Tensor, *, measuring: bool) -> Components:
+        surface = targets[:, :1]
+        thin, true_thin = terms.skeleton(probabilities), terms.skeleton(surface)
+        components = {
+            "centre_dice": terms.centre_dice(probabilities, surface, thin, true_thin),
+            "skeleton": functional.l1_loss(thin, true_thin),
+            "topology": terms.topology(probabilities, surface),
+        }
+        if measuring:
+            self.counts.measured += 1
+            to_target = targets[:, 1:] if targets.shape[1] == 2 else self._measured(surface)
+            to_prediction = self._measured(probabilities)
+            components["distance"] = terms.surface_distance(probabilities, surface, to_target, to_prediction)
+        return components
+
+    def _measured(self, mask: Tensor) -> Tensor:
+        self.counts.transforms += len(mask)
+        return terms.distance(mask)

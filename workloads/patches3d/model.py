@@ -1,0 +1,102 @@
+"""The residual 3-D U-Net of this system, in the manner of nnU-Net (arXiv 1809.10486), with deep supervision.
+
+Five encoder stages of 40, 80, 80, 160 and 160 channels with max-pooling between them, a bottleneck of 320 channels at
+the last stage's resolution, four decoder stages of 160, 80, 80 and 40. Each stage is three residual blocks. The 3x3x3
+convolutions have no bias, because a norm follows; projections and transposed convolutions have one. 33,671,604
+parameters.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+ENCODER = (40, 80, 80, 160, 160)
+BOTTLENECK = 320
+DECODER = (160, 80, 80, 40)
+BLOCKS = 3  # a stage
+DROPOUT = 0.15
+
+
+class Prediction(NamedTuple):
+    """Logits (batch, 1, depth, height, width), and those of the first three decoder stages, coarsest first."""
+
+    logits: Tensor
+    aux_logits: tuple[Tensor, ...]
+
+
+class Block(nn.Module):
+    """Conv, norm, Mish, conv, norm, dropout of whole channels; the input is added before the last Mish."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(
+            nn.Conv3d(inputs, outputs, 3, padding=1, bias=False),
+            nn.InstanceNorm3d(outputs, affine=True),
+            nn.Mish(),
+            nn.Conv3d(outputs, outputs, 3, padding=1, bias=False),
+            nn.InstanceNorm3d(outputs, affine=True),
+            nn.Dropout3d(DROPOUT),
+        )
+        self.shortcut = nn.Identity() if inputs == outputs else nn.Conv3d(inputs, outputs, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(batch, inputs, ...) to (batch, outputs, ...)."""
+        return functional.mish(self.residual(features) + self.shortcut(features))
+
+
+class Up(nn.Module):
+    """Twice the resolution, brought to the skip's shape where that was odd, joined with the skip, three blocks."""
+
+    def __init__(self, inputs: int, skip: int, outputs: int) -> None:
+        super().__init__()
+        self.enlarge = nn.ConvTranspose3d(inputs, outputs, 2, stride=2)
+        self.blocks = stage(outputs + skip, outputs)
+
+    def forward(self, features: Tensor, skip: Tensor) -> Tensor:
+        """(batch, inputs, d, h, w) and the skip (batch, skip, D, H, W) to (batch, outputs, D, H, W)."""
+        larger = self.enlarge(features)
+        if larger.shape[2:] != skip.shape[2:]:
+            larger = functional.interpolate(larger, skip.shape[2:], mode="trilinear", align_corners=False)
+        joined: Tensor = self.blocks(torch.cat((larger, skip), 1))
+        return joined
+
+
+class ResidualUNet3D(nn.Module):
+    """Patches (batch, 1, depth, height, width) to a Prediction; pooled four times, so no side may be below 16."""
+
+    def __init__(self, *, checkpointing: bool = False) -> None:
+        super().__init__()
+        self.checkpointing = checkpointing
+        self.encoder = nn.ModuleList(map(stage, (1, *ENCODER[:-1]), ENCODER))
+        self.pool = nn.MaxPool3d(2)
+        self.bottleneck = stage(ENCODER[-1], BOTTLENECK)
+        self.decoder = nn.ModuleList(map(Up, (BOTTLENECK, *DECODER[:-1]), ENCODER[-2::-1], DECODER))
+        self.head = nn.Conv3d(DECODER[-1], 1, 1)
+        self.aux_heads = nn.ModuleList(nn.Conv3d(channels, 1, 1) for channels in DECODER[:-1])
+
+    def forward(self, patches: Tensor) -> Prediction:
+        """The logits of the surface at four resolutions."""
+        features, skips = patches, []
+        for number, encoder in enumerate(self.encoder):
+            features = encoder(self.pool(features) if number else features)
+            skips.append(features)
+        if self.checkpointing and torch.is_grad_enabled():
+            deepest = checkpoint(self.bottleneck, features, use_reentrant=False)
+            return Prediction(*checkpoint(self._decoded, deepest, *skips[:-1], use_reentrant=False))
+        return Prediction(*self._decoded(self.bottleneck(features), *skips[:-1]))
+
+    def _decoded(self, features: Tensor, *skips: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        stages = []
+        for up, skip in zip(self.decoder, reversed(skips), strict=True):
+            features = up(features, skip)
+            stages.append(features)
+        aux_logits = tuple(head(coarse) for head, coarse in zip(self.aux_heads, stages, strict=False))
+        return self.head(features), aux_logits
+
+
+def stage(inputs: int, outputs: int) -> nn.Sequential:
+    """Three residual blocks; the first changes the channels."""
+    return nn.Sequential(*(Block(outputs if number else inputs, outputs) for number in range(BLOCKS)))

@@ -1,0 +1,1 @@
+"""Optimizations that only the patches3d workload has, a file each."""

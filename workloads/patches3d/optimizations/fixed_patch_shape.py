@@ -1,0 +1,35 @@
+"""Cut or pad every augmented patch back to one shape.
+
+As found, zoom and stretch leave each patch with a shape of its own, from a third of the nominal volume to four times as
+much. Then no two patches can be collated: the advice to raise the batch to 2 or 4, promised to be worth twice and four
+times the speed, ended in an error. A compiler compiles anew, cuDNN searches anew, and the caching allocator keeps a
+block for every size it has met.
+
+It pays by what it makes possible: batches, `compile`, `cudnn_benchmark`. By itself it only makes a step's work even;
+a patch has 1.3 times the nominal volume on average, so a step gets cheaper by that much. Zoomed-in patches lose their
+rim and zoomed-out ones get an empty one: it changes what is learned.
+
+    patch = np.pad(patch, missing)[middle]
+"""
+
+from harness.core.optimization import Claim, Numerics, Optimization, Stage
+
+REPORT = "TRAINING_OPTIMIZATION_ANALYSIS of a surface detector (TomBombadyl/vesuvius_challenge)"
+
+OPTIMIZATION = Optimization(
+    name="fixed_patch_shape",
+    title="All patches of one shape",
+    stage=Stage.INPUT,
+    numerics=Numerics.DIFFERENT,
+    sets={"patch_shape": "fixed"},
+    proof={"patch_shape": "fixed"},
+    claims=(
+        Claim(
+            name="patches3d batch of two or four",
+            metric="throughput",
+            gain=(2.0, 4.0),
+            where="patches3d, promised for batch 2 and batch 4, which could not run on patches of varying shape",
+            source=REPORT,
+        ),
+    ),
+)

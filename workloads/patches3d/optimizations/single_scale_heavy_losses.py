@@ -1,0 +1,24 @@
+"""Work out the expensive terms of the loss at full resolution only.
+
+As found, deep supervision applies the whole composite at four scales: skeletons, distances and topology too. At an
+eighth of the resolution a sheet of three voxels has no skeleton worth the name. Here the coarse scales keep
+cross-entropy and Dice.
+
+It pays by the small share of the coarse scales: together they have a seventh of the voxels, but as many kernels and as
+many waits as the full one. The real system counts calls of the loss and not steps for "distances every 16th step", so
+that with four calls a step they came every fourth; with one it is the sixteenth call of the full scale that counts.
+It changes what is learned.
+
+    loss = composite(full, target) + sum(0.5 * (bce(aux, small) + dice(aux, small)) for aux, small in coarse)
+"""
+
+from harness.core.optimization import Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="single_scale_heavy_losses",
+    title="Expensive loss terms at full resolution only",
+    stage=Stage.DEVICE,
+    numerics=Numerics.DIFFERENT,
+    sets={"heavy_scales": "full"},
+    proof={"heavy_scales": "full"},
+)

@@ -1,0 +1,96 @@
+"""What an arm of this workload really does, seen from its dataset's reads, its first batch, its model and its loss."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from scipy.signal import choose_conv_method
+
+from harness.core.recipe import Value
+from harness.core.workload import Built
+from workloads.speaker.augmentation import AUGMENTATIONS
+from workloads.speaker.data import Crops, RawCrops, logging
+from workloads.speaker.layout import NOISE_PIECES, NOISES, SAMPLE_BYTES
+from workloads.speaker.reading import Kept, Read
+
+DECK = len(AUGMENTATIONS)
+CACHE_READS = 200  # at most, over which the hits of a cache are counted
+ARCHITECTURES = {1_437_078: "resnetse34l", 8_028_492: "resnetse34v2", 76_595_232: "resnetse152"}  # by parameters
+OBJECTIVES = {
+    "AngularMarginLoss": "aam_softmax",
+    "AngularPrototypicalLoss": "angular_prototypical",
+    "SoftmaxPrototypicalLoss": "softmax_prototypical",
+}
+
+
+def effective(built: Built) -> Mapping[str, Value]:
+    """The effective settings."""
+    crops = built.dataset
+    if not isinstance(crops, (Crops, RawCrops)):
+        raise TypeError(type(crops))
+    batch = built.batch
+    on_device = built.device_stage is not None and len(batch) > 3
+    speakers = batch[1] if on_device else batch[-1]
+    return {
+        "architecture": ARCHITECTURES.get(sum(one.numel() for one in built.model.parameters()), "unknown"),
+        "objective": OBJECTIVES.get(type(built.loss).__name__, "unknown"),
+        "augmentation": "device" if on_device else "host",
+        "transfer_type": str(batch[0].dtype).removeprefix("torch."),
+        "transfer_bytes_per_sample": round(sum(one.nbytes for one in batch) / len(speakers)),
+        **of_reads(crops),
+        **_of_convolution(crops),
+        **_of_cache(crops),
+    }
+
+
+def of_reads(crops: Crops | RawCrops) -> Mapping[str, Value]:
+    """How the items of one deck are really read, once whatever is read only once has been read."""
+    log: list[Read] = []
+    watched = replace(crops, sources=logging(crops.sources, log))
+    for _ in range(2):
+        log.clear()
+        for item in range(DECK):
+            watched[item]
+    windows = [read for read in log if crops.draws.rooms[0].parents[2] not in read.path.parents]
+    opened = [read for read in windows if read.opened]
+    return {
+        "audio_read": "seek" if all(read.decoded == read.wanted for read in opened) else "whole_file",
+        "noise_files": _noise_files(log),
+        "sample_type": ", ".join(sorted({read.sample_type for read in log})),
+        "read_bytes_per_sample": round(sum(read.decoded for read in log) * SAMPLE_BYTES / DECK),
+        "opened_files_per_sample": sum(read.opened for read in log) / DECK,
+    }
+
+
+def _noise_files(log: Sequence[Read]) -> str:
+    noises = [read for read in log if {NOISES, NOISE_PIECES} & set(read.path.parts)]
+    if not any(read.opened for read in noises):
+        return "mapped"
+    return "split" if all(NOISE_PIECES in read.path.parts for read in noises) else "unsplit"
+
+
+def _of_convolution(crops: Crops | RawCrops) -> Mapping[str, Value]:
+    """The function that reverberates, and the method that scipy would choose for these lengths by itself."""
+    if isinstance(crops, RawCrops):
+        return {"convolution": "on the device"}
+    response = crops.sources.rooms.whole(crops.draws.rooms[0])
+    speech = crops.sources.crop(crops.draws.of(0)[0])
+    return {
+        "convolution": crops.convolve.__name__,
+        "chosen_convolution": str(choose_conv_method(speech, response)),
+    }
+
+
+def _of_cache(crops: Crops | RawCrops) -> Mapping[str, Value]:
+    """Whether utterances are kept, and how many of the reads of one pass find what they want there."""
+    log: list[Read] = []
+    found = logging(crops.sources, log)
+    if not isinstance(found.speech, Kept):
+        return {"utterance_cache": "none"}
+    for ingredients in chain.from_iterable(crops.draws.of(item) for item in range(min(len(crops), CACHE_READS))):
+        found.crop(ingredients)
+    hits = sum(not read.opened for read in log)
+    return {
+        "utterance_cache": "lru" if found.speech.sounds else "none",
+        "utterance_cache_hit_percent": round(100 * hits / len(log)),
+    }

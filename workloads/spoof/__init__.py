@@ -1,0 +1,97 @@
+"""Voice anti-spoofing: SE-ResNet on ASVspoof 2019 LA and Fake-or-Real, as in gkibria121/ai-pipeline."""
+
+from pathlib import Path
+
+from harness.core.workload import Lesson, Parts, Size, Workload
+
+ORIGINAL_EPOCH_STEPS = 25_380 // 32
+
+SMOKE = Size(
+    batch=12,
+    epoch_steps=5,
+    evaluation_items=8,
+    data_bytes=5_600_000,
+    shape={
+        "frames": 34, "scored_together": 3, "train_clips": 18, "train_bonafide": 9, "dev_clips": 8, "dev_bonafide": 4,
+        "fake_or_real_train": 6, "fake_or_real_dev": 8,
+    },
+    original_epoch_steps=ORIGINAL_EPOCH_STEPS,
+)  # fmt: skip
+
+QUICK = Size(
+    batch=4,
+    epoch_steps=24,
+    evaluation_items=32,
+    data_bytes=29_000_000,
+    shape={
+        "frames": 404, "scored_together": 16, "train_clips": 96, "train_bonafide": 48, "dev_clips": 32,
+        "dev_bonafide": 16, "fake_or_real_train": 48, "fake_or_real_dev": 32,
+    },
+    original_epoch_steps=ORIGINAL_EPOCH_STEPS,
+)  # fmt: skip
+
+STANDARD = Size(
+    batch=32,
+    epoch_steps=188,
+    evaluation_items=400,
+    data_bytes=1_300_000_000,
+    shape={
+        "frames": 404, "scored_together": 32, "train_clips": 6_016, "train_bonafide": 612, "dev_clips": 400,
+        "dev_bonafide": 41, "fake_or_real_train": 2_000, "fake_or_real_dev": 400,
+    },
+    original_epoch_steps=ORIGINAL_EPOCH_STEPS,
+)  # fmt: skip
+
+
+def parts() -> Parts:
+    """The parts that need torch."""
+    import torch
+
+    from workloads.spoof import corpus, data, evaluation, evidence, yardsticks
+    from workloads.spoof.loss import WeightedCrossEntropy
+    from workloads.spoof.model import DEPTHS, SEResNet
+
+    return Parts(
+        prepare=corpus.prepare,
+        model=lambda _size, recipe: SEResNet(DEPTHS[str(recipe.choice("model"))]),
+        loss=lambda _size, _recipe: WeightedCrossEntropy(),
+        optimizer=lambda parameters, kernel: torch.optim.Adam(parameters, lr=3e-4, weight_decay=1e-4, **kernel),
+        dataset=data.dataset,
+        device_stage=data.device_stage,
+        evaluate=evaluation.evaluate,
+        effective=evidence.effective,
+        yardsticks=yardsticks.yardsticks,
+    )
+
+
+def adopt(folder: Path, size: Size) -> Size:
+    """The facts of a real ASVspoof 2019 tree, with Fake-or-Real beside it or not; raises Mistake about a bad one."""
+    from workloads.spoof.adoption import adopted
+
+    return adopted(folder, size)
+
+
+WORKLOAD = Workload(
+    name="spoof",
+    title="Voice anti-spoofing: SE-ResNet on ASVspoof 2019 LA",
+    origin="gkibria121/ai-pipeline, before d4dcd4c",
+    parameters=11_981_251,
+    traits=frozenset({"convolutions", "evaluation", "batched_evaluation"}),
+    sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
+    parts=parts,
+    own={
+        "augmentation": False,
+        "corpus": "asvspoof",
+        "cut": "features",
+        "features": "float64",
+        "model": "se_resnet18",
+        "scoring_passes": 2,
+        "tiling": True,
+    },
+    as_found=("batched_evaluation", "cudnn_deterministic", "pin_memory"),
+    first_look=("feature_cache", "workers", "device_mel"),
+    score="equal error rate in percent over dev clips, less is better",
+    lesson=Lesson(steps=48, chance=50.0, clear=20.0, better="less"),
+    variants={"se_resnet34": 22_159_555},
+    adopt=adopt,
+)
