@@ -156,6 +156,7 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
                 watcher=progress,
                 clock=monotonic,
                 deadline_s=deadline_s,
+                slow_s=_slow_steps(ready),
             )
             if campaign.run():
                 finish(folder)
@@ -163,6 +164,13 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
         closing.close()
         sentinel.close()
         journal.close()
+
+
+def _slow_steps(ready: Prepared) -> dict[str, float]:
+    """Seconds of a plain step of the workloads whose steps are slow."""
+    cells = {block.reference for block in ready.plan.blocks if block.timing is not Timing.LOADER}
+    steps = {cell.workload: ready.catalogue.workload(cell.workload).sizes[cell.size].step_s for cell in cells}
+    return {name: step_s for name, step_s in steps.items() if ready.plan.protocol.is_slow(step_s)}
 
 
 def _services(

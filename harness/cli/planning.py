@@ -17,7 +17,7 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plain import encode
-from harness.core.plan import Hole, Plan
+from harness.core.plan import Block, Hole, Plan
 from harness.core.promise import promises
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
@@ -80,7 +80,7 @@ def prepared(wish: Wish) -> Prepared:
         design=wish.design,
         seed=wish.seed,
         protocol=protocol,
-        blocks=blocks(comparisons, protocol.treatments),
+        blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
         names={str(scope.reference): wish.reference for scope in scopes},
         promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
@@ -96,6 +96,14 @@ def chosen_workloads(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
 
 def _size(wish: Wish, environment: Environment) -> str:
     return wish.size or ("standard" if environment.device == "cuda" else "quick")
+
+
+def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
+    """The block with as many rounds as its workload's steps allow."""
+    cell = block.reference
+    step_s = catalogue.workload(cell.workload).sizes[cell.size].step_s
+    slow = block.timing in {Timing.STEP, Timing.COMPUTE} and protocol.is_slow(step_s)
+    return replace(block, rounds=protocol.rounds_of(step_s)) if slow else block
 
 
 def _switched_on(comparisons: list[Comparison]) -> set[str]:

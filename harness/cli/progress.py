@@ -101,4 +101,6 @@ class Progress:
         return sum(sum(self._left(block, restart).values()) for block in self._plan.blocks for restart in restarts)
 
     def _bursts_wanted(self) -> int:
-        return len(self._plan.comparisons) * self._plan.protocol.restarts * self._plan.protocol.rounds
+        protocol = self._plan.protocol
+        rounds = (len(block.comparisons) * (block.rounds or protocol.rounds) for block in self._plan.blocks)
+        return protocol.restarts * sum(rounds)

@@ -25,6 +25,7 @@ class Block:
     reference: Cell
     timing: Timing
     comparisons: tuple[Comparison, ...]
+    rounds: int | None = field(default=None, metadata={"since": "0.2.0"})  # where they are not the protocol's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

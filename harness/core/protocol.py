@@ -23,6 +23,14 @@ class Protocol:
     start_limit_s: float = 1200.0  # imports, compilation and warm-up of one arm
     burst_limit_s: float = 300.0
 
+    def is_slow(self, step_s: float) -> bool:
+        """Whether one step outlasts two bursts: such an arm takes fewer steps of every kind, each of them long."""
+        return step_s > 2 * self.burst_s
+
+    def rounds_of(self, step_s: float) -> int:
+        """Rounds for steps that take about so long: fewer when they are slow, but no fewer than four."""
+        return max(4, min(self.rounds, round(8 * self.burst_s / step_s))) if self.is_slow(step_s) else self.rounds
+
 
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
@@ -33,7 +41,7 @@ BRIEF = Protocol(
     floor_s=0.3,
     settle_s=0.0,
     ceiling_s=0.2,
-    loss_steps=4,
+    loss_steps=3,
     discarded_rounds=0,
     treatments=6,
     start_allowance_s=10.0,

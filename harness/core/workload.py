@@ -28,6 +28,7 @@ class Size:
     data_bytes: int  # on disk, for the free-space check
     shape: Mapping[str, int]  # the workload's own numbers: files, speakers, classes
     original_epoch_steps: int  # in the real system, shown beside ours
+    step_s: float = 0.0  # of a plain step on one core, about, where that is slow; for planning only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ class Opening:
     """The first steps of an arm: their losses, and their batches as they lie on the device."""
 
     first_step_s: float
+    step_s: float  # of the last
     losses: tuple[float, ...]
     batches: list[Any]  # before the device stage
     host_batch: Any  # the first, as the loader gave it
@@ -77,7 +78,8 @@ class Trial:
             return max(1, wanted)
         # Workers finish in clumps of one batch each. A loader that nothing slows shows its mean rate over many.
         clumps = 12 if self.timing is Timing.LOADER else 2
-        wanted = max(wanted, self.protocol.burst_steps, clumps * self.session.task.recipe.workers)
+        least = 1 if self.protocol.is_slow(self.step_s) else self.protocol.burst_steps
+        wanted = max(wanted, least, clumps * self.session.task.recipe.workers)
         epoch = self.session.task.size.epoch_steps
         whole = max(1, round(wanted / epoch)) * epoch
         return whole if self.timing is Timing.EPOCH or whole <= 2 * wanted else wanted
@@ -108,7 +110,7 @@ def begin(
     observed, score = _observe(session, opening, timing)
     ceilings = _ceilings(session, opening, protocol) if timing in {Timing.STEP, Timing.EPOCH} else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
-    warm = _warm(trial)
+    warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     effective = (
         observed
@@ -125,7 +127,7 @@ def begin(
         "effective": effective,
         "unengaged": unengaged(proof, effective),
         "losses": opening.losses,
-        "seed_spread": _seed_spread(session, opening) if is_reference else None,
+        "seed_spread": _seed_spread(session, opening, protocol) if is_reference else None,
         "loader_rate": ceilings[0],
         "compute_rate": ceilings[1],
         "score": score,
@@ -144,11 +146,21 @@ def _open(session: Session, steps: int) -> Opening:
     began = perf_counter()
     losses = [float(step())]
     first_step_s = perf_counter() - began
-    losses += [float(step()) for _ in range(steps - 1)]
+    for _ in range(steps - 1):
+        began = perf_counter()
+        losses.append(float(step()))
+    step_s = perf_counter() - began
     pinned = torch.cuda.is_available() and bool(seen[0][0].is_pinned())
     synchronize(device)
     batches = [session.trainee.move(batch) for batch in seen]
-    return Opening(first_step_s=first_step_s, losses=tuple(losses), batches=batches, host_batch=seen[0], pinned=pinned)
+    return Opening(
+        first_step_s=first_step_s,
+        step_s=step_s,
+        losses=tuple(losses),
+        batches=batches,
+        host_batch=seen[0],
+        pinned=pinned,
+    )
 
 
 def _observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[str, Value], float | None]:
@@ -190,10 +202,12 @@ def _ceilings(session: Session, opening: Opening, protocol: Protocol) -> tuple[f
         session.feed.fetch()
     loader_batches = size.epoch_steps * recipe.micro_batches if size.epoch_steps <= 16 else protocol.burst_steps
     compute = session.step_on(cycle(opening.batches).__next__)
-    compute()
+    slow = protocol.is_slow(opening.step_s)
+    if not slow:
+        compute()
     device = session.task.device
     loader_rate = batch * _calls_per_s(session.feed.fetch, loader_batches, protocol.ceiling_s, device)
-    compute_rate = size.batch * _calls_per_s(compute, 2, protocol.ceiling_s, device)
+    compute_rate = size.batch * _calls_per_s(compute, 1 if slow else 2, protocol.ceiling_s, device)
     session.phases.split()
     return loader_rate, compute_rate
 
@@ -219,10 +233,12 @@ def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[
     return session.step()
 
 
-def _warm(trial: Trial) -> WarmUp:
+def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
     recipe, device, protocol = trial.session.task.recipe, trial.session.task.device, trial.protocol
     if trial.timing is Timing.EVALUATION:  # one pass ran already, under observation
         protocol = replace(protocol, floor_steps=1, floor_s=0.0, settle_s=0.0)
+    if protocol.is_slow(opened_step_s):
+        protocol = replace(protocol, floor_steps=1)
     prefetched = 0 if trial.timing in {Timing.EVALUATION, Timing.COMPUTE} else recipe.prefetched_batches
     quiet = evidence.compiler_quiet() if recipe.compile else _always
     warm = warm_up(lambda: timed(trial.step, 1, device), quiet, prefetched, protocol)
@@ -241,10 +257,10 @@ def _finish_epoch(trial: Trial) -> None:
         trial.step()
 
 
-def _seed_spread(session: Session, opening: Opening) -> float:
+def _seed_spread(session: Session, opening: Opening, protocol: Protocol) -> float:
     """Mean absolute difference of the first losses between the arm's seed and others, on the same batches."""
     differences = []
-    for other in OTHER_SEEDS:
+    for other in OTHER_SEEDS[: 1 if protocol.is_slow(opening.step_s) else None]:
         trainee = open_trainee(replace(session.task, seed=session.task.seed + other), session.phases)
         step = step_of(trainee, cycle(opening.batches).__next__)
         differences += [abs(float(step()) - loss) for loss in opening.losses]

@@ -19,7 +19,7 @@ def outstanding(block: Block, restart: int, records: Iterable[Record], protocol:
         return {}
     left = {}
     for position in range(1, len(block.comparisons) + 1):
-        if position not in over and (missing := protocol.rounds - _measured(mine, position)) > 0:
+        if position not in over and (missing := (block.rounds or protocol.rounds) - _measured(mine, position)) > 0:
             left[position] = missing
     return left
 

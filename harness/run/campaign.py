@@ -10,7 +10,7 @@ from harness.run.arm import LiveArm
 from harness.run.life import BudgetSpent, Life, Watcher
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
-GUESS_S = {"fixed": 7.0, "per_round": 0.45}
+GUESS_S = {"fixed": 7.0, "per_round": 0.45, "slow_steps": 12}
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
@@ -27,6 +27,7 @@ class Campaign:
     watcher: Watcher
     clock: Callable[[], float]
     deadline_s: float | None = None  # on that clock
+    slow_s: Mapping[str, float] = field(default_factory=dict)  # workload -> a step's seconds, where that is slow
     arm_s: dict[str, float] = field(default_factory=dict)  # workload -> measured seconds for each arm of a life
 
     def run(self) -> bool:
@@ -98,13 +99,21 @@ class Campaign:
         """How many treatments can get all their missing restarts before the time is up."""
         if self.deadline_s is None:
             return len(block.comparisons)
-        guess_s = GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds
-        unseen_s = max([guess_s, *self.arm_s.values()]) * UNSEEN  # a slow machine is slow for all
-        arm_s = self.arm_s.get(block.reference.workload, unseen_s)
-        # Workloads that nothing is known of yet get an equal share of what is left.
-        waiting = {one.reference.workload for one in self.plan.blocks} - self._begun() - {block.reference.workload}
-        share_s = (self.deadline_s - self.clock()) / (1 + len(waiting))
-        return max(0, int(share_s / (lives * arm_s)) - 1)
+        workload = block.reference.workload
+        # Workloads that nothing is known of yet keep a share of what is left that buys them as many arms.
+        waiting = {one.reference.workload for one in self.plan.blocks} - self._begun() - {workload}
+        arm_s = self._arm_s(workload)
+        share = arm_s / (arm_s + sum(self._arm_s(one) for one in waiting))
+        return max(0, int((self.deadline_s - self.clock()) * share / (lives * arm_s)) - 1)
+
+    def _arm_s(self, workload: str) -> float:
+        """Seconds for each arm of a life: as measured, or a guess that a slow machine makes longer."""
+        if workload in self.arm_s:
+            return self.arm_s[workload]
+        usual_s = GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds
+        seen = [one for name, one in self.arm_s.items() if name not in self.slow_s]
+        slow_s = GUESS_S["slow_steps"] * self.slow_s.get(workload, 0.0)
+        return max([usual_s, *seen]) * UNSEEN + slow_s
 
     def _begun(self) -> set[str]:
         workloads = {block.identity: block.reference.workload for block in self.plan.blocks}

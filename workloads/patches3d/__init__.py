@@ -5,6 +5,8 @@ from workloads.patches3d.adoption import adopt
 
 PREPARED_SHARE = 4  # bytes on disk for a voxel: image, labels, and both once more as prepared
 
+STEP_S_PER_VOXEL = 1.1e-4  # of the whole network on one core, where a small size is likely to run
+
 
 def _size(*, volumes: int, side: int, patch: tuple[int, int, int], steps: int, evaluation_items: int) -> Size:
     depth, height, width = patch
@@ -22,6 +24,7 @@ def _size(*, volumes: int, side: int, patch: tuple[int, int, int], steps: int, e
             "stacked_patches": 4,
         },
         original_epoch_steps=4000,
+        step_s=depth * height * width * STEP_S_PER_VOXEL if side < 320 else 0.0,
     )
 
 

@@ -95,6 +95,7 @@ WORKLOAD = Workload(
         "utterance_cache": "none",
     },
     as_found=("workers=5",),
+    first_look=("seek_read", "workers", "split_noise"),
     score="equal error rate in percent, less is better",
     variants={"ResNetSE34V2": 8_028_492, "ResNetSE152": 76_595_232},
     adopt=adopt,
