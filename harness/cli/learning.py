@@ -19,7 +19,7 @@ from harness.core.lesson import Learned
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
-from harness.core.workload import Lesson, Workload
+from harness.core.workload import Lesson, Size, Workload
 from harness.measure.surroundings import read_environment
 from harness.run.job import Job
 from harness.run.lesson import Assignment, give
@@ -74,7 +74,7 @@ def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Pat
     trained = [one for one in cell.switches if known[one.name].timed_on is not Timing.EVALUATION]
     return Job(
         cell=cell,
-        size=workload.at(cell.size, cell.batch),
+        size=_longer(workload.at(cell.size, cell.batch), workload.lesson),
         recipe=recipe,
         proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
         timing=Timing.STEP,
@@ -86,6 +86,10 @@ def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Pat
         workload_path=workload.path,
         service=None,
     )
+
+
+def _longer(size: Size, lesson: Lesson | None) -> Size:
+    return replace(size, epoch_steps=lesson.epoch_steps) if lesson and lesson.epoch_steps else size
 
 
 def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:

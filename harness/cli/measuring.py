@@ -156,7 +156,7 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
                 watcher=progress,
                 clock=monotonic,
                 deadline_s=deadline_s,
-                slow_s=_slow_steps(ready),
+                step_s=_step_s(ready),
             )
             if campaign.run():
                 finish(folder)
@@ -166,11 +166,10 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
         journal.close()
 
 
-def _slow_steps(ready: Prepared) -> dict[str, float]:
-    """Seconds of a plain step of the workloads whose steps are slow."""
-    cells = {block.reference for block in ready.plan.blocks if block.timing is not Timing.LOADER}
-    steps = {cell.workload: ready.catalogue.workload(cell.workload).sizes[cell.size].step_s for cell in cells}
-    return {name: step_s for name, step_s in steps.items() if ready.plan.protocol.is_slow(step_s)}
+def _step_s(ready: Prepared) -> dict[str, float]:
+    """About the seconds of a plain step, by workload."""
+    cells = {block.reference for block in ready.plan.blocks}
+    return {cell.workload: ready.catalogue.workload(cell.workload).sizes[cell.size].step_s for cell in cells}
 
 
 def _services(

@@ -24,8 +24,8 @@ class Protocol:
     burst_limit_s: float = 300.0
 
     def is_slow(self, step_s: float) -> bool:
-        """Whether one step outlasts two bursts: such an arm takes fewer steps of every kind, each of them long."""
-        return step_s > 2 * self.burst_s
+        """Whether one step outlasts a burst: such an arm takes fewer steps of every kind, each of them long."""
+        return step_s > self.burst_s
 
     def rounds_of(self, step_s: float) -> int:
         """Rounds for steps that take about so long: fewer when they are slow, but no fewer than four."""
@@ -34,7 +34,7 @@ class Protocol:
 
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
-    rounds=7,
+    rounds=5,
     burst_s=0.4,
     burst_steps=2,
     floor_steps=2,

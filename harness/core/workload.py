@@ -28,7 +28,7 @@ class Size:
     data_bytes: int  # on disk, for the free-space check
     shape: Mapping[str, int]  # the workload's own numbers: files, speakers, classes
     original_epoch_steps: int  # in the real system, shown beside ours
-    step_s: float = 0.0  # of a plain step on one core, about, where that is slow; for planning only
+    step_s: float = 0.0  # of a plain step on one core, about; for planning only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class Lesson:
     chance: float  # the best score that can be had without looking at the input
     clear: float  # a score that is clearly better than chance
     better: Literal["less", "more"]
+    epoch_steps: int | None = None  # where the timed epoch is too short to learn from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -200,9 +200,10 @@ def _ceilings(session: Session, opening: Opening, protocol: Protocol) -> tuple[f
     batch = size.batch // recipe.micro_batches
     for _ in range(2 * recipe.prefetched_batches):
         session.feed.fetch()
-    loader_batches = size.epoch_steps * recipe.micro_batches if size.epoch_steps <= 16 else protocol.burst_steps
-    compute = session.step_on(cycle(opening.batches).__next__)
     slow = protocol.is_slow(opening.step_s)
+    whole = size.epoch_steps <= 16 and not slow
+    loader_batches = size.epoch_steps * recipe.micro_batches if whole else protocol.burst_steps
+    compute = session.step_on(cycle(opening.batches).__next__)
     if not slow:
         compute()
     device = session.task.device

@@ -10,7 +10,8 @@ from harness.run.arm import LiveArm
 from harness.run.life import BudgetSpent, Life, Watcher
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
-GUESS_S = {"fixed": 7.0, "per_round": 0.45, "slow_steps": 12}
+GUESS_S = {"fixed": 6.0, "per_round": 0.45}
+GUESS_STEPS = 12  # in the life of an arm whose steps are slow
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
@@ -27,7 +28,7 @@ class Campaign:
     watcher: Watcher
     clock: Callable[[], float]
     deadline_s: float | None = None  # on that clock
-    slow_s: Mapping[str, float] = field(default_factory=dict)  # workload -> a step's seconds, where that is slow
+    step_s: Mapping[str, float] = field(default_factory=dict)  # workload -> about a step's seconds, where it is known
     arm_s: dict[str, float] = field(default_factory=dict)  # workload -> measured seconds for each arm of a life
 
     def run(self) -> bool:
@@ -102,18 +103,22 @@ class Campaign:
         workload = block.reference.workload
         # Workloads that nothing is known of yet keep a share of what is left that buys them as many arms.
         waiting = {one.reference.workload for one in self.plan.blocks} - self._begun() - {workload}
-        arm_s = self._arm_s(workload)
+        arm_s, left_s = self._arm_s(workload), self.deadline_s - self.clock()
         share = arm_s / (arm_s + sum(self._arm_s(one) for one in waiting))
-        return max(0, int((self.deadline_s - self.clock()) * share / (lives * arm_s)) - 1)
+        fair = int(left_s * share / (lives * arm_s)) - 1
+        possible = int(left_s / (lives * arm_s)) - 1
+        return max(0, fair, min(1, possible))
 
     def _arm_s(self, workload: str) -> float:
-        """Seconds for each arm of a life: as measured, or a guess that a slow machine makes longer."""
+        """Seconds for each arm of a life: as measured, or a guess that is as far off as those before it were."""
         if workload in self.arm_s:
             return self.arm_s[workload]
-        usual_s = GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds
-        seen = [one for name, one in self.arm_s.items() if name not in self.slow_s]
-        slow_s = GUESS_S["slow_steps"] * self.slow_s.get(workload, 0.0)
-        return max([usual_s, *seen]) * UNSEEN + slow_s
+        off = [seconds / self._guess_s(name) for name, seconds in self.arm_s.items()]
+        return self._guess_s(workload) * (sum(off) / len(off) if off else UNSEEN)
+
+    def _guess_s(self, workload: str) -> float:
+        rounds = self.plan.protocol.rounds
+        return GUESS_S["fixed"] + GUESS_S["per_round"] * rounds + GUESS_STEPS * self.step_s.get(workload, 0.0)
 
     def _begun(self) -> set[str]:
         workloads = {block.identity: block.reference.workload for block in self.plan.blocks}

@@ -32,6 +32,7 @@ def _size(*, batch: int, epoch_steps: int, files: int, validation_files: int, wa
             **named(counts(files)),
         },
         original_epoch_steps=562,
+        step_s=0.0005 * batch if batch < 5632 else 0.0,
     )
 
 

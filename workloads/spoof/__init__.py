@@ -28,6 +28,7 @@ QUICK = Size(
         "dev_bonafide": 16, "fake_or_real_train": 48, "fake_or_real_dev": 32,
     },
     original_epoch_steps=ORIGINAL_EPOCH_STEPS,
+    step_s=0.65,
 )  # fmt: skip
 
 STANDARD = Size(
