@@ -27,7 +27,7 @@ from tests.analyze.synthetic import ENVIRONMENT, arm, burst, comparison, plan, r
 
 RUN_FACTS = Run(
     began="2026-01-02T03:04:05+00:00",
-    version="0.1.0",
+    version="0.2.0",
     command="speedmatrix run leak",
     rehearsed=False,
     environment=ENVIRONMENT,
@@ -121,7 +121,7 @@ def test_bytes_that_are_no_text_are_a_mistake_too(tmp_path: Path) -> None:
 
 
 def test_a_later_schema_asks_for_an_update(tmp_path: Path) -> None:
-    assert "line 2 has schema 2, newer than 1; update speedmatrix" in damaged(tmp_path, '{"schema": 2, "new": true}')
+    assert "line 2 has schema 3, newer than 2; update speedmatrix" in damaged(tmp_path, '{"schema": 3, "new": true}')
 
 
 def test_an_endless_line_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_folder_without_a_run_is_a_mistake(tmp_path: Path) -> None:
         ("[" * 100_000, "cannot be read"),
         ("[]", "states no schema"),
         ('{"schema": "1"}', "states no schema"),
-        ('{"schema": 7}', "has schema 7, newer than 1; update speedmatrix"),
+        ('{"schema": 7}', "has schema 7, newer than 2; update speedmatrix"),
         ('{"schema": 1}', "is damaged: run.json.began is missing"),
     ],
     ids=lambda text: text[:16] or "empty",
