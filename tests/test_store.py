@@ -27,7 +27,7 @@ from tests.analyze.synthetic import ENVIRONMENT, arm, burst, comparison, plan, r
 
 RUN_FACTS = Run(
     began="2026-01-02T03:04:05+00:00",
-    version="0.2.0",
+    version="0.1.0",
     command="speedmatrix run leak",
     rehearsed=False,
     environment=ENVIRONMENT,

@@ -48,16 +48,19 @@ def learn(course: Course) -> int:
     request = parse_cell(course.cell)
     real = roots(course.data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)
-    cell = catalogue.cell(request, "standard" if environment.device == "cuda" else "quick", environment)
-    workload = catalogue.workload(cell.workload)
+    workload = catalogue.workload(request.workload)
     lesson = workload.lesson
     if lesson is None:
         raise Mistake(f"{workload.name} states no lesson; give its Workload a `lesson` with steps, chance and clear.")
+    if lesson.batch and request.batch is None:
+        request = replace(request, batch=lesson.batch)
+    cell = catalogue.cell(request, "standard" if environment.device == "cuda" else "quick", environment)
     console = Console(highlight=False)
     with measuring_alone():
         with preparing(f"{cell.workload}: writing its files", console) as show:
             folder = real.get(cell.workload) or ensure_data(data_root(course.data), workload, cell.size, show)
         job = _job(cell, catalogue, environment, folder, course.seed)
+        job = replace(job, size=_for_learning(job.size, lesson))
         learned = _given(job, workload, catalogue, course.steps or lesson.steps, console)
     return _print(cell, learned, lesson, console)
 
@@ -74,7 +77,7 @@ def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Pat
     trained = [one for one in cell.switches if known[one.name].timed_on is not Timing.EVALUATION]
     return Job(
         cell=cell,
-        size=_longer(workload.at(cell.size, cell.batch), workload.lesson),
+        size=workload.at(cell.size, cell.batch),
         recipe=recipe,
         proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
         timing=Timing.STEP,
@@ -88,8 +91,8 @@ def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Pat
     )
 
 
-def _longer(size: Size, lesson: Lesson | None) -> Size:
-    return replace(size, epoch_steps=lesson.epoch_steps) if lesson and lesson.epoch_steps else size
+def _for_learning(size: Size, lesson: Lesson) -> Size:
+    return replace(size, epoch_steps=lesson.epoch_steps or size.epoch_steps)
 
 
 def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:

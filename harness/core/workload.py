@@ -40,6 +40,7 @@ class Lesson:
     clear: float  # a score that is clearly better than chance
     better: Literal["less", "more"]
     epoch_steps: int | None = None  # where the timed epoch is too short to learn from
+    batch: int | None = None  # where the timed batch is too small to learn from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def test_the_honest_workload_learns(tmp_path: Path) -> None:
         ("mixed_up", "mixed up: "),
         ("wrong_labels", "although the loss fell from"),
         ("random_crop", "random: two evaluations of one model"),
-        ("collapse", "collapse: the model says 0 of all 64 items"),
+        ("collapse", "of all 64 items: it has stopped looking at its input"),
     ],
 )
 def test_a_planted_mistake_is_named(trap: str, words: str, tmp_path: Path) -> None:
