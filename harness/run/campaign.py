@@ -10,8 +10,9 @@ from harness.run.arm import LiveArm
 from harness.run.life import BudgetSpent, Life, Watcher
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
-GUESS_S = {"fixed": 6.0, "per_round": 0.45}
-GUESS_STEPS = 12  # in the life of an arm whose steps are slow
+GUESS_S = {"fixed": 3.0, "per_round": 0.4}
+GUESS_STEPS = 11  # in the life of an arm
+USUAL_STEP_S = 0.3
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
@@ -118,7 +119,7 @@ class Campaign:
 
     def _guess_s(self, workload: str) -> float:
         rounds = self.plan.protocol.rounds
-        return GUESS_S["fixed"] + GUESS_S["per_round"] * rounds + GUESS_STEPS * self.step_s.get(workload, 0.0)
+        return GUESS_S["fixed"] + GUESS_S["per_round"] * rounds + GUESS_STEPS * (self.step_s.get(workload) or USUAL_STEP_S)
 
     def _begun(self) -> set[str]:
         workloads = {block.identity: block.reference.workload for block in self.plan.blocks}
