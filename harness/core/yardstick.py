@@ -18,4 +18,4 @@ class Yardstick:
     work: Callable[[], object]  # on one of our files, or on several in turn
     like: Callable[[], object] | None = None  # the same on a neutral file of the real size
     published_ms: float | None = None  # what was measured for the real system on another machine
-    scale: float = 1.0  # the share of the real unit that one call of `work` handles, where a size is scaled down
+    scale: float = 1.0  # the share of the real unit that `mean_bytes` and one call of `work` are, where that is less

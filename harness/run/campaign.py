@@ -118,8 +118,8 @@ class Campaign:
         return self._guess_s(workload) * (sum(off) / len(off) if off else UNSEEN)
 
     def _guess_s(self, workload: str) -> float:
-        rounds = self.plan.protocol.rounds
-        return GUESS_S["fixed"] + GUESS_S["per_round"] * rounds + GUESS_STEPS * (self.step_s.get(workload) or USUAL_STEP_S)
+        step_s = self.step_s.get(workload) or USUAL_STEP_S
+        return GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds + GUESS_STEPS * step_s
 
     def _begun(self) -> set[str]:
         workloads = {block.identity: block.reference.workload for block in self.plan.blocks}

@@ -22,31 +22,30 @@ NEUTRAL = "neutral"
 
 
 def yardsticks(folder: Path, size: Size) -> Iterable[Yardstick]:
-    """A volume read, a volume prepared as found, and a patch copied from a prepared file; the units are the real ones.
+    """A volume read, a volume prepared as found, and a patch copied from a prepared file.
 
-    Bytes of a scaled size are to be held against `scale` times the target.
+    Preparation costs by the voxel, so a smaller volume is held against its share of a real one. To read a small file or
+    patch costs by the call: that is held against a neutral file of the same smaller size.
     """
-    identifiers = layout.read_identifiers(folder)
-    share = size.shape["side"] ** 3 / REAL_SIDE**3
-    yield _reading(folder, identifiers, share)
-    yield _preparing(folder, identifiers, share)
+    identifiers, side = layout.read_identifiers(folder), size.shape["side"]
+    yield _reading(folder, identifiers, side)
+    yield _preparing(folder, identifiers, side**3 / REAL_SIDE**3)
     yield _copying(folder, identifiers, patch_shape(size))
 
 
-def _reading(folder: Path, identifiers: tuple[str, ...], share: float) -> Yardstick:
+def _reading(folder: Path, identifiers: tuple[str, ...], side: int) -> Yardstick:
     return Yardstick(
-        what="a volume and its labels, read from two TIFF files",
+        what=f"a volume of {side}³ and its labels, read from two TIFF files",
         mean_bytes=2 * _image_bytes(folder, identifiers),
-        target_bytes=2.0 * REAL_SIDE**3,
+        target_bytes=2.0 * side**3,
         work=_in_turn(identifiers, lambda one: read(folder, one)),
-        like=lambda: read(_neutral(), NEUTRAL),
-        published_ms=50.0,
-        scale=share,
+        like=lambda: read(_neutral(side), NEUTRAL),
+        published_ms=50.0 if side == REAL_SIDE else None,
     )
 
 
 def _preparing(folder: Path, identifiers: tuple[str, ...], share: float) -> Yardstick:
-    ours, neutral = loader(folder, "whole_volume"), loader(_neutral(), "whole_volume")
+    ours, neutral = loader(folder, "whole_volume"), loader(_neutral(REAL_SIDE), "whole_volume")
     return Yardstick(
         what="a volume prepared as found: read, filtered, cropped, normalised",
         mean_bytes=2 * _image_bytes(folder, identifiers),
@@ -59,15 +58,14 @@ def _preparing(folder: Path, identifiers: tuple[str, ...], share: float) -> Yard
 
 
 def _copying(folder: Path, identifiers: tuple[str, ...], patch: Shape) -> Yardstick:
-    ours, neutral = loader(folder, "precomputed"), loader(_neutral(), "precomputed")
+    ours, neutral = loader(folder, "precomputed"), loader(_neutral(REAL_SIDE), "precomputed")
     return Yardstick(
         what="a patch read from a prepared file",
         mean_bytes=float(math.prod(patch)),
-        target_bytes=float(math.prod(REAL_PATCH)),
+        target_bytes=float(math.prod(patch)),
         work=_in_turn(identifiers, lambda one: ours(one, Work()).patch(_first(patch))),
-        like=lambda: neutral(NEUTRAL, Work()).patch(_first(REAL_PATCH)),
-        published_ms=0.56,
-        scale=math.prod(patch) / math.prod(REAL_PATCH),
+        like=lambda: neutral(NEUTRAL, Work()).patch(_first(patch)),
+        published_ms=0.56 if patch == REAL_PATCH else None,
     )
 
 
@@ -85,15 +83,15 @@ def _first(patch: Shape) -> tuple[slice, slice, slice]:
     return depth, height, width
 
 
-def _neutral() -> Path:
-    """A folder with one volume of the real size: white noise, of which an eighth is called surface."""
-    return Path(_neutral_folder().name)
+def _neutral(side: int) -> Path:
+    """A folder with one volume of that size: white noise, of which an eighth is called surface."""
+    return Path(_neutral_folder(side).name)
 
 
 @cache
-def _neutral_folder() -> TemporaryDirectory[str]:
+def _neutral_folder(side: int) -> TemporaryDirectory[str]:
     folder = TemporaryDirectory(prefix="speedmatrix-")
-    rng, shape = np.random.default_rng(0), (REAL_SIDE,) * 3
+    rng, shape = np.random.default_rng(0), (side,) * 3
     image = rng.integers(0, 256, shape, np.uint8)
     for place, voxels in ((layout.image_path, image), (layout.label_path, (image < 32).astype(np.uint8))):
         path = place(Path(folder.name), NEUTRAL)
