@@ -28,7 +28,7 @@ class Weighed:
     """A yardstick held against our files."""
 
     yardstick: Yardstick
-    work_s: float  # for the whole real unit
+    work_s: float  # for one whole real unit
     like_s: float | None
 
     @property
@@ -80,7 +80,9 @@ def weigh(workload: Workload, folder: Path, size: str) -> Iterator[Weighed]:
             work.append(_seconds(yardstick.work))
             if yardstick.like:
                 like.append(_seconds(yardstick.like))
-        yield Weighed(yardstick=yardstick, work_s=median(work) / yardstick.scale, like_s=median(like) if like else None)
+        units = yardstick.units
+        work_s = median(work) / units / yardstick.scale
+        yield Weighed(yardstick=yardstick, work_s=work_s, like_s=median(like) / units if like else None)
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -18,4 +18,5 @@ class Yardstick:
     work: Callable[[], object]  # on one of our files, or on several in turn
     like: Callable[[], object] | None = None  # the same on a neutral file of the real size
     published_ms: float | None = None  # what was measured for the real system on another machine
+    units: int = 1  # that one call of `work`, and one of `like`, handles in turn
     scale: float = 1.0  # the share of the real unit that `mean_bytes` and one call of `work` are, where that is less

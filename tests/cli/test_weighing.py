@@ -32,7 +32,7 @@ def test_costs_are_measured_in_turns_and_scaled_to_the_real_unit() -> None:
         time.sleep(seconds)
 
     def yardsticks(_folder: Path, _size: Size) -> list[Yardstick]:
-        return [replace(YARDSTICK, work=lambda: take("work", 0.05), like=lambda: take("like", 0.1), scale=0.5)]
+        return [replace(YARDSTICK, work=lambda: take("work", 0.05), like=lambda: take("like", 0.1), scale=0.5, units=2)]
 
     parts = Parts(
         model=lambda *_: None,  # type: ignore[arg-type, return-value]
@@ -44,5 +44,7 @@ def test_costs_are_measured_in_turns_and_scaled_to_the_real_unit() -> None:
     toy = replace(workload(), parts=lambda: parts, sizes={"quick": SIZE})
     (found,) = weigh(toy, Path(), "quick")
     assert turns[:5] == ["work", "work", "like", "work", "like"]
+    assert found.like_s is not None
+    assert 0.04 < found.like_s < 0.08  # one of two units
     assert found.cost_ratio is not None
     assert 0.8 < found.cost_ratio < 1.2

@@ -70,6 +70,7 @@ def _of(kind: Kind) -> Iterator[Yardstick]:
         target_bytes=kind.real_s * layout.SAMPLE_RATE * layout.SAMPLE_BYTES + HEADER_BYTES,
         work=Windows(kind.paths, whole),
         like=Windows(alike, whole),
+        units=len(kind.paths),
         published_ms=kind.published_ms[0],
         scale=kind.scale,
     )
@@ -79,6 +80,7 @@ def _of(kind: Kind) -> Iterator[Yardstick]:
         target_bytes=_decoded_bytes(alike),
         work=Windows(kind.paths, crop),
         like=Windows(alike, crop),
+        units=len(kind.paths),
         published_ms=kind.published_ms[1],
     )
 
