@@ -50,9 +50,6 @@ def _show_page(optimization: Optimization, console: Console) -> None:
     for need in optimization.needs:
         console.print(f"condition: {need.missing} otherwise")
     console.print(f"proof of engagement: {_stated(dict(optimization.proof))}")
-    for claim in optimization.claims:
-        low, high = claim.gain
-        console.print(f"claimed: {low:g} to {high:g} times in {claim.metric} ({claim.where}; {claim.source})")
 
 
 def _show_cell(cell: Cell, below: Cell, context: tuple[Catalogue, Environment], console: Console) -> None:

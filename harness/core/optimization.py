@@ -1,4 +1,4 @@
-"""Optimizations: named differences between two recipes, with what is claimed for them and how they are proved."""
+"""Optimizations: named differences between two recipes, with what they need and how they are proved."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -52,17 +52,6 @@ LEVEL: Final = Level()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What somebody promised for an optimization, before we measured it."""
-
-    name: str
-    metric: str
-    gain: tuple[float, float]  # times faster, low and high
-    where: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
     """A named difference between two recipes."""
 
@@ -81,7 +70,6 @@ class Optimization:
     supersedes: tuple[str, ...] = ()  # others that it stands in for where everything is switched on
     pointless_where: Mapping[str, str] = field(default_factory=dict)  # `setting value` seen -> why it gains nothing
     sought: bool = True  # False for a price, a harm or a condition: measured for its own sake, never part of everything
-    claims: tuple[Claim, ...] = ()
     start_s: float = 0.0  # what it adds to an arm's start, about; for planning only
     workload: str | None = None  # the one workload it belongs to; None is every workload
     page: str = ""  # the module's docstring, filled in by the catalogue

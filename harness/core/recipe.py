@@ -21,11 +21,19 @@ class Recipe:
 
     # launch: settled before the process starts
     threads: int = 1  # the trainer's own; other cores are left to loader workers
+    worker_threads: int = 1  # of each loader worker
+    pinned_cores: bool = False  # the trainer keeps one core to itself, its workers share the others
+    malloc: Literal["fixed", "glibc", "jemalloc", "tcmalloc"] = "fixed"  # fixed is glibc's with thresholds of ours
+    expandable_segments: bool = False  # of CUDA's caching allocator
     start_method: Literal["fork", "spawn", "forkserver"] = "fork"
+    sharing_strategy: Literal["file_descriptor", "file_system"] = "file_descriptor"
     # backend: process-wide switches
-    tf32: bool = False
+    matmul_precision: Literal["highest", "high", "medium"] = "highest"  # of float32 products
+    tf32_convolutions: bool = False
     cudnn_benchmark: bool = False
     cudnn_deterministic: bool = False
+    anomaly_detection: bool = False
+    garbage_collector: Literal["automatic", "off", "every_step"] = "automatic"
     # feed: from storage to the device
     workers: int = 0
     prefetch_factor: int | None = None  # batches in flight for each worker; None is DataLoader's 2
@@ -34,21 +42,39 @@ class Recipe:
     non_blocking: bool = False
     batched_fetch: bool = False
     in_memory_data: bool = False
+    keep_last_batch: bool = False  # an epoch ends in a batch that is smaller than the others
+    collate: Literal["default", "direct"] = "default"
+    batch_transport: Literal["shared_memory", "pickle"] = "shared_memory"  # from a worker to the trainer
+    page_cache: Literal["warm", "cold"] = "warm"
+    device_prefetch: bool = False  # the next batch travels on a stream of its own while the step runs
     # model
     channels_last: bool = False
+    channels_last_3d: bool = False
+    in_place_activations: bool = False
     checkpointing: bool = False  # activations are computed again in the backward pass instead of kept
-    compile: str | None = None  # a mode of torch.compile
+    compile: str | None = None  # a mode of torch.compile, or `fullgraph` or `regional`
+    cuda_graph: bool = False  # the whole step is captured once and replayed
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False
     clip_kernel: Literal["loop", "foreach"] = "loop"
     average_kernel: Literal["loop", "foreach"] = "loop"  # of the moving average of the weights
+    update_in_backward: bool = False  # each weight is updated as soon as its gradient is there
+    learning_rate_rule: Literal["fixed", "linear"] = "fixed"  # linear: times `batch_scale`
     # step
     autocast: Literal["bfloat16", "float16"] | None = None
     gradient_scaling: bool = False  # the loss is scaled up for the backward pass, as float16 needs it
     micro_batches: int = 1  # gradient accumulation: samples per optimizer step stay the same
+    batch_scale: int = 1  # how many of the usual batches this one stands for; the learning rate's rule reads it
     deferred_metrics: bool = False
+    finite_check: bool = False  # the loss is tested for NaN in every step
+    loss_history: Literal["growing", "preallocated"] | None = None  # a tensor of all losses so far
+    monitoring_steps: int | None = None  # memory and utilisation are read every so many steps
+    empty_cache: bool = False  # CUDA's cached memory is given back after every step
+    nvtx: bool = False  # marks for a profiler around the parts of the step
     # evaluation
+    evaluation_epochs: int | None = None  # the evaluation set is gone through after every so many epochs
+    device_results: bool = False  # what the model says of each item is read back once, at the end
     inference_mode: bool = False
     batched_evaluation: bool = False
     # the workload's own choices, sorted by name

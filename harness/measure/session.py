@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,11 @@ from torch.amp.grad_scaler import GradScaler
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
 from harness.measure.feed import Feed, open_feed
+from harness.measure.habits import recording
+from harness.measure.model import called, shaped
 from harness.measure.phases import Phases, phases_for
 from harness.measure.step import Batch, Bound, shape_of_step
+from harness.measure.transfer import arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
@@ -88,10 +91,8 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     """A model from the task's seed, its optimizer and the bound values of its step."""
     recipe, device, parts = task.recipe, task.device, task.parts
     torch.manual_seed(task.seed)
-    model = parts.model(task.size, recipe).to(device)
+    model = shaped(parts.model(task.size, recipe).to(device), recipe)
     loss = parts.loss(task.size, recipe).to(device)
-    if recipe.channels_last:
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = [*model.parameters(), *loss.parameters()]
     optimizer = parts.optimizer(parameters, kernel_keywords(recipe))
     model.train()
@@ -102,13 +103,13 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     bound = Bound(
         fetch=_nothing_to_fetch,
-        transfer=_arriving(phases.copying(move), device_stage),
-        model=torch.compile(model, mode=_compile_mode(recipe)) if recipe.compile else model,
+        transfer=arriving(phases.copying(move), device_stage),
+        model=called(model, recipe),
         loss=loss,
         autocast=autocast_for(device, recipe),
         backward=scaled_backward(scaler) if scaler else plain_backward,
         update=phases.finishing(update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)),
-        record=metrics.record,
+        record=recording(metrics, recipe, device),
         micro_batches=recipe.micro_batches,
     )
     return Trainee(
@@ -128,43 +129,11 @@ def step_of(trainee: Trainee, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
     return shape_of_step(trainee.bound.micro_batches)(replace(trainee.bound, fetch=fetch))
 
 
-def transfer_to(device: torch.device, recipe: Recipe) -> Callable[[Any], tuple[Tensor, ...]]:
-    """Moves the tensors of a batch to the device, images in the memory format of the recipe."""
-    move = partial(Tensor.to, device=device, non_blocking=recipe.non_blocking)
-
-    def transfer(batch: Any) -> tuple[Tensor, ...]:
-        return tuple([move(one) for one in batch])
-
-    def transfer_channels_last(batch: Any) -> tuple[Tensor, ...]:
-        inputs, *others = batch
-        keyword = {"memory_format": torch.channels_last} if inputs.dim() == 4 else {}
-        return move(inputs, **keyword), *[move(one) for one in others]
-
-    return transfer_channels_last if recipe.channels_last else transfer
-
-
-def _arriving(
-    transfer: Callable[[Any], tuple[Tensor, ...]], device_stage: Callable[[Any], Batch] | None
-) -> Callable[[Any], Batch]:
-    """The transfer, then whatever the workload does with a batch on the device."""
-    if device_stage is None:
-        return cast("Callable[[Any], Batch]", transfer)
-
-    def arrived(batch: Any) -> Batch:
-        return device_stage(transfer(batch))
-
-    return arrived
-
-
 def autocast_for(device: torch.device, recipe: Recipe) -> Callable[[], AbstractContextManager[Any]]:
     """Autocast to the recipe's type, or nothing at all."""
     if recipe.autocast is None:
         return nullcontext
     return partial(torch.autocast, device.type, dtype=getattr(torch, recipe.autocast))
-
-
-def _compile_mode(recipe: Recipe) -> str | None:
-    return None if recipe.compile == "default" else recipe.compile
 
 
 def _nothing_to_fetch() -> Any:

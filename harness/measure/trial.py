@@ -7,37 +7,23 @@ from math import ceil, isfinite
 from time import perf_counter
 from typing import Any
 
-import torch
-
 from harness.core.compose import unengaged
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
-from harness.core.workload import Built
 from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
+from harness.measure.ceilings import ceilings_of
 from harness.measure.clock import device_bytes, host_bytes, synchronize, timed
-from harness.measure.session import Session, Task, open_session, open_trainee, step_of
+from harness.measure.opening import Opening, observe, seed_spread, take_first_steps
+from harness.measure.session import Session, Task, open_session
 from harness.measure.warm_up import WarmUp, warm_up
 
-OTHER_SEEDS = (1001, 2002)  # added to an arm's seed, for the spread that a close optimization must stay within
 RESUME_S = 0.1  # what a resumed process may take to find its caches again; steps that begin earlier are not timed
 
 
 class Diverged(RuntimeError):
     """The loss is no longer a finite number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """The first steps of an arm: their losses, and their batches as they lie on the device."""
-
-    first_step_s: float
-    step_s: float  # of the last
-    losses: tuple[float, ...]
-    batches: list[Any]  # before the device stage
-    host_batch: Any  # the first, as the loader gave it
-    pinned: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,9 +92,9 @@ def begin(
     began = perf_counter()
     session = open_session(task)
     build_s = perf_counter() - began
-    opening = _open(session, protocol.loss_steps)
-    observed, score = _observe(session, opening, timing)
-    ceilings = _ceilings(session, opening, protocol) if timing in {Timing.STEP, Timing.EPOCH} else (None, None)
+    opening = take_first_steps(session, protocol.loss_steps)
+    observed, score = observe(session, opening, timing)
+    ceilings = ceilings_of(session, opening, protocol) if timing in {Timing.STEP, Timing.EPOCH} else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
@@ -127,99 +113,11 @@ def begin(
         "effective": effective,
         "unengaged": unengaged(proof, effective),
         "losses": opening.losses,
-        "seed_spread": _seed_spread(session, opening, protocol) if is_reference else None,
+        "seed_spread": seed_spread(session, opening, protocol) if is_reference else None,
         "loader_rate": ceilings[0],
         "compute_rate": ceilings[1],
         "score": score,
     }
-
-
-def _open(session: Session, steps: int) -> Opening:
-    """Takes the first steps, keeping their losses and their batches."""
-    seen: list[Any] = []
-
-    def remembering() -> Any:
-        seen.append(session.feed.fetch())
-        return seen[-1]
-
-    step, device = session.step_on(remembering), session.task.device
-    began = perf_counter()
-    losses = [float(step())]
-    first_step_s = perf_counter() - began
-    for _ in range(steps - 1):
-        began = perf_counter()
-        losses.append(float(step()))
-    step_s = perf_counter() - began
-    pinned = torch.cuda.is_available() and bool(seen[0][0].is_pinned())
-    synchronize(device)
-    batches = [session.trainee.move(batch) for batch in seen]
-    return Opening(
-        first_step_s=first_step_s,
-        step_s=step_s,
-        losses=tuple(losses),
-        batches=batches,
-        host_batch=seen[0],
-        pinned=pinned,
-    )
-
-
-def _observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[str, Value], float | None]:
-    """What the arm shows of its settings, and the score of an evaluation if that is what is timed."""
-    task, trainee = session.task, session.trainee
-    shown = dict(task.parts.effective(_built(session, opening)))
-    shown |= evidence.of_optimizer(trainee.optimizer)
-    shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
-    shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
-    shown["micro_batches"] = len(opening.batches) // len(opening.losses)
-    with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
-        trainee.model(trainee.bound.transfer(opening.batches[0])[0])
-    shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
-    if task.recipe.compile:
-        shown |= evidence.of_compiler()
-    if timing is not Timing.EVALUATION:
-        return shown, None
-    with evidence.watching(trainee.model) as watch:
-        evaluation = session.evaluate()
-    return shown | evidence.of_evaluation(watch, evaluation.items), evaluation.score
-
-
-def _built(session: Session, opening: Opening) -> Built:
-    trainee = session.trainee
-    return Built(
-        dataset=session.feed.loader.dataset,
-        model=trainee.model,
-        loss=trainee.loss,
-        device_stage=trainee.device_stage,
-        batch=opening.host_batch,
-    )
-
-
-def _ceilings(session: Session, opening: Opening, protocol: Protocol) -> tuple[float, float]:
-    """Samples a second of the loader alone and of the step alone."""
-    size, recipe = session.task.size, session.task.recipe
-    batch = size.batch // recipe.micro_batches
-    for _ in range(2 * recipe.prefetched_batches):
-        session.feed.fetch()
-    slow = protocol.is_slow(opening.step_s)
-    whole = size.epoch_steps <= 16 and not slow
-    loader_batches = size.epoch_steps * recipe.micro_batches if whole else protocol.burst_steps
-    compute = session.step_on(cycle(opening.batches).__next__)
-    if not slow:
-        compute()
-    device = session.task.device
-    loader_rate = batch * _calls_per_s(session.feed.fetch, loader_batches, protocol.ceiling_s, device)
-    compute_rate = size.batch * _calls_per_s(compute, 1 if slow else 2, protocol.ceiling_s, device)
-    session.phases.split()
-    return loader_rate, compute_rate
-
-
-def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device: torch.device) -> float:
-    """Calls a second over rounds of `times` calls, until the time is up."""
-    calls, spent_s = 0, 0.0
-    while spent_s < seconds:
-        spent_s += timed(call, times, device)
-        calls += times
-    return calls / spent_s
 
 
 def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[[], object]:
@@ -256,17 +154,6 @@ def _finish_epoch(trial: Trial) -> None:
         trial.step()
     for _ in range(size.epoch_steps):
         trial.step()
-
-
-def _seed_spread(session: Session, opening: Opening, protocol: Protocol) -> float:
-    """Mean absolute difference of the first losses between the arm's seed and others, on the same batches."""
-    differences = []
-    for other in OTHER_SEEDS[: 1 if protocol.is_slow(opening.step_s) else None]:
-        trainee = open_trainee(replace(session.task, seed=session.task.seed + other), session.phases)
-        step = step_of(trainee, cycle(opening.batches).__next__)
-        differences += [abs(float(step()) - loss) for loss in opening.losses]
-    session.phases.split()
-    return sum(differences) / len(differences)
 
 
 def _always() -> bool:

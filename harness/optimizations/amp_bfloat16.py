@@ -7,7 +7,7 @@ the step waits for data. Losses change in the third digit.
         loss = criterion(model(inputs), targets)
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="amp_bfloat16",
@@ -17,20 +17,4 @@ OPTIMIZATION = Optimization(
     sets={"autocast": "bfloat16"},
     proof={"bfloat16_layers": True},
     supersedes=("amp_float16",),
-    claims=(
-        Claim(
-            name="speaker mixed precision",
-            metric="throughput",
-            gain=(1.5, 2.0),
-            where="speaker, float16 with GradScaler",
-            source="OPTIMIZATION_GUIDE of a VoxCeleb trainer (dimuthuanuraj/voxceleb_trainer)",
-        ),
-        Claim(
-            name="spoof mixed precision",
-            metric="throughput",
-            gain=(2.0, 3.0),
-            where="spoof, float16",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -7,7 +7,7 @@ does. The danger is in putting results back in the right rows: a fast evaluation
 """
 
 from harness.core.need import trait
-from harness.core.optimization import Claim, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="batched_evaluation",
@@ -18,20 +18,4 @@ OPTIMIZATION = Optimization(
     proof={"batched_evaluation": True},
     timed_on=Timing.EVALUATION,
     needs=(trait("batched_evaluation", "needs an evaluation that can be batched"),),
-    claims=(
-        Claim(
-            name="leak batched evaluation",
-            metric="evaluation throughput",
-            gain=(2.5, 3.0),
-            where="leak, 16 files at a time, 517 to 1,400 files a second",
-            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
-        ),
-        Claim(
-            name="speaker batched evaluation",
-            metric="evaluation throughput",
-            gain=(5.0, 6.0),
-            where="speaker, validation from 38 to 6.8 minutes",
-            source="OPTIMIZATION_GUIDE of a VoxCeleb trainer (dimuthuanuraj/voxceleb_trainer)",
-        ),
-    ),
 )

@@ -8,7 +8,7 @@ networks, most of all with 16-bit types; hurts where one layer forces the old la
 """
 
 from harness.core.need import CONVOLUTIONS
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="channels_last",
@@ -18,13 +18,4 @@ OPTIMIZATION = Optimization(
     sets={"channels_last": True},
     proof={"memory_format": "channels_last"},
     needs=(CONVOLUTIONS,),
-    claims=(
-        Claim(
-            name="imagenet channels-last",
-            metric="throughput",
-            gain=(1.1, 1.2),
-            where="imagenet, as other pages of the same repository say",
-            source="PERFORMANCE_ANALYSIS of an ImageNet trainer (cydal/ImageNet-Full-training)",
-        ),
-    ),
 )

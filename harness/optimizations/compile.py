@@ -8,7 +8,7 @@ half a minute to several; nothing is gained while the step waits for data. `redu
 """
 
 from harness.core.need import COMPILER
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="compile",
@@ -20,20 +20,4 @@ OPTIMIZATION = Optimization(
     levels=("default", "reduce-overhead", "max-autotune"),
     needs=(COMPILER,),
     start_s=90.0,
-    claims=(
-        Claim(
-            name="leak compile",
-            metric="throughput",
-            gain=(1.3, 1.5),
-            where="leak, max-autotune against reduce-overhead switched off",
-            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
-        ),
-        Claim(
-            name="spoof compile",
-            metric="throughput",
-            gain=(1.2, 1.3),
-            where="spoof, reduce-overhead",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -7,7 +7,7 @@ differ from run to run, and with it the last bits.
 """
 
 from harness.core.need import CONVOLUTIONS, CUDA
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="cudnn_benchmark",
@@ -17,13 +17,4 @@ OPTIMIZATION = Optimization(
     sets={"cudnn_benchmark": True},
     proof={"cudnn_benchmark": True},
     needs=(CUDA, CONVOLUTIONS),
-    claims=(
-        Claim(
-            name="spoof cudnn benchmark",
-            metric="throughput",
-            gain=(1.1, 1.3),
-            where="spoof, with deterministic algorithms switched off",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -8,7 +8,7 @@ together with seeds, and only as far as no other operation is non-deterministic.
 """
 
 from harness.core.need import CUDA
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="cudnn_deterministic",
@@ -19,13 +19,4 @@ OPTIMIZATION = Optimization(
     proof={"cudnn_deterministic": True},
     needs=(CUDA,),
     sought=False,
-    claims=(
-        Claim(
-            name="spoof cudnn deterministic off, benchmark on",
-            metric="throughput without it against with it",
-            gain=(1.1, 1.3),
-            where="spoof",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

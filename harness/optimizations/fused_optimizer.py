@@ -6,7 +6,7 @@ vanishes beside a long backward pass.
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="fused_optimizer",
@@ -16,13 +16,4 @@ OPTIMIZATION = Optimization(
     sets={"optimizer_kernel": "fused"},
     proof={"optimizer_kernel": "fused"},
     supersedes=("foreach_optimizer",),
-    claims=(
-        Claim(
-            name="leak fused optimizer",
-            metric="throughput",
-            gain=(1.1, 1.25),
-            where="leak, 10 to 20 % of the step, in another page of the repository",
-            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
-        ),
-    ),
 )

@@ -9,7 +9,7 @@ and a loss that weighs classes takes its mean within each.
     optimizer.step()
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="gradient_accumulation",
@@ -19,13 +19,4 @@ OPTIMIZATION = Optimization(
     sets={"micro_batches": LEVEL},
     proof={"micro_batches": LEVEL},
     levels=(2, 4, 8),
-    claims=(
-        Claim(
-            name="leak accumulation",
-            metric="throughput",
-            gain=(1.1, 1.15),
-            where="leak, accumulation of 2 with a doubled effective batch",
-            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
-        ),
-    ),
 )

@@ -8,7 +8,7 @@ longer start.
 """
 
 from harness.core.need import trait
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="in_memory_data",
@@ -18,20 +18,4 @@ OPTIMIZATION = Optimization(
     sets={"in_memory_data": True},
     proof={"in_memory_data": True},
     needs=(trait("in_memory_data", "needs a training set that fits in memory"),),
-    claims=(
-        Claim(
-            name="leak in memory",
-            metric="throughput",
-            gain=(1.15, 1.25),
-            where="leak, with a memory map or the whole set in RAM",
-            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
-        ),
-        Claim(
-            name="speaker data caching",
-            metric="throughput",
-            gain=(1.3, 2.0),
-            where="speaker, third phase of the guide",
-            source="OPTIMIZATION_GUIDE of a VoxCeleb trainer (dimuthuanuraj/voxceleb_trainer)",
-        ),
-    ),
 )

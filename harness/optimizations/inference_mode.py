@@ -8,7 +8,7 @@ tiny operations, invisible beside convolutions.
 """
 
 from harness.core.need import EVALUATION
-from harness.core.optimization import Claim, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="inference_mode",
@@ -19,13 +19,4 @@ OPTIMIZATION = Optimization(
     proof={"inference_mode": True},
     timed_on=Timing.EVALUATION,
     needs=(EVALUATION,),
-    claims=(
-        Claim(
-            name="spoof inference mode",
-            metric="throughput",
-            gain=(1.05, 1.1),
-            where="spoof, together with non-blocking copies",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -7,7 +7,7 @@ requires pin_memory.
 """
 
 from harness.core.need import CUDA
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="non_blocking",
@@ -18,13 +18,4 @@ OPTIMIZATION = Optimization(
     proof={"overlapping_copies": True},
     needs=(CUDA,),
     requires=("pin_memory",),
-    claims=(
-        Claim(
-            name="spoof non-blocking",
-            metric="throughput",
-            gain=(1.05, 1.1),
-            where="spoof, together with inference_mode",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -6,7 +6,7 @@ are; nothing inside an epoch changes. Costs the workers' memory during evaluatio
     DataLoader(dataset, batch_size=..., num_workers=4, persistent_workers=True)
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="persistent_workers",
@@ -17,13 +17,4 @@ OPTIMIZATION = Optimization(
     proof={"persistent_workers": True},
     timed_on=Timing.EPOCH,
     requires=("workers",),
-    claims=(
-        Claim(
-            name="spoof persistent workers",
-            metric="throughput",
-            gain=(1.15, 1.2),
-            where="spoof",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -6,7 +6,7 @@ when workers are too slow on average, or always ahead; every batch more costs it
     DataLoader(dataset, batch_size=..., num_workers=4, prefetch_factor=4)
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="prefetch_factor",
@@ -17,20 +17,4 @@ OPTIMIZATION = Optimization(
     proof={"prefetch_factor": LEVEL},
     levels=(4, 1, 8),
     requires=("workers",),
-    claims=(
-        Claim(
-            name="leak prefetch",
-            metric="throughput",
-            gain=(1.3, 1.6),
-            where="leak, prefetch 8 with half the workers",
-            source="PERFORMANCE_ANALYSIS of a leak-detection trainer (eviltwinkie/AILH_MASTER)",
-        ),
-        Claim(
-            name="patches3d prefetch",
-            metric="throughput",
-            gain=(1.1, 1.2),
-            where="patches3d, prefetch 2 with persistent workers",
-            source="TRAINING_OPTIMIZATION_ANALYSIS of a 3-D segmentation trainer (TomBombadyl/vesuvius_challenge)",
-        ),
-    ),
 )

@@ -6,7 +6,7 @@ changes nothing in code that never asked for the opposite; our plain reference f
     optimizer.zero_grad(set_to_none=True)
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="set_to_none",
@@ -15,13 +15,4 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"set_to_none": True},
     proof={"set_to_none": True},
-    claims=(
-        Claim(
-            name="spoof set to none",
-            metric="throughput",
-            gain=(1.0, 1.05),
-            where="spoof, called a small gain",
-            source="PERFORMANCE_OPTIMIZATIONS of a voice anti-spoofing pipeline (gkibria121/ai-pipeline)",
-        ),
-    ),
 )

@@ -8,7 +8,7 @@ are short and workers are not kept. A data set that holds its data in memory is 
     DataLoader(dataset, num_workers=4, multiprocessing_context="spawn")
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="start_method",
@@ -21,13 +21,4 @@ OPTIMIZATION = Optimization(
     timed_on=Timing.EPOCH,
     requires=("workers",),
     sought=False,
-    claims=(
-        Claim(
-            name="leak spawn faster than fork",
-            metric="training time",
-            gain=(1.0, 1.0),
-            where="leak; called faster without a figure",
-            source="eviltwinkie/AILH_MASTER, DOCS/PERFORMANCE_ANALYSIS.md",
-        ),
-    ),
 )

@@ -12,7 +12,7 @@ system shows 224; smaller sizes show the same share of theirs.
     transforms.RandomResizedCrop(160)
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="image_size",
@@ -22,13 +22,4 @@ OPTIMIZATION = Optimization(
     sets={"image_size": LEVEL},
     levels=(160, 192),
     proof={"image_size": LEVEL},
-    claims=(
-        Claim(
-            name="imagenet small images",
-            metric="training and data loading throughput",
-            gain=(1.0, 1.0),
-            where="imagenet at 160 px; called faster to load and to train without a figure",
-            source="PERFORMANCE_ANALYSIS of an ImageNet trainer (cydal/ImageNet-Full-training)",
-        ),
-    ),
 )

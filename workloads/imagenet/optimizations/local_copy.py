@@ -14,7 +14,7 @@ files lie on the local disk already and usually in the kernel's cache, as they d
     data = ImageFolder("/local/imagenet/train", transform)
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="local_copy",
@@ -23,13 +23,4 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"storage": "local"},
     proof={"storage": "local"},
-    claims=(
-        Claim(
-            name="imagenet local copy",
-            metric="data loading throughput",
-            gain=(5.0, 10.0),
-            where="imagenet, batch 256, 8 workers, a local NVMe disk against a mounted bucket",
-            source="PERFORMANCE_ANALYSIS of an ImageNet trainer (cydal/ImageNet-Full-training)",
-        ),
-    ),
 )

@@ -7,7 +7,7 @@ by division, and the shape of an open dataset is known. What it costs is a list 
     self._file_indices_cache = list(range(self._num_files_cached))
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 GONE = "no item is read through HDF5 any more"
 
@@ -20,13 +20,4 @@ OPTIMIZATION = Optimization(
     proof={"file_index_cache": True},
     excludes=dict.fromkeys(("in_memory_data", "batched_fetch", "memory_map", "data_on_device"), GONE),
     pointless_where={"segment_read hdf5": "whose items never ask for the number of files"},
-    claims=(
-        Claim(
-            name="leak file index cache",
-            metric="throughput",
-            gain=(1.0, 1.0),
-            where="leak; called useful without a figure of its own",
-            source="eviltwinkie/AILH_MASTER, DOCS/PERFORMANCE_ANALYSIS.md",
-        ),
-    ),
 )

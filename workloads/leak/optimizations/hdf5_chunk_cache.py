@@ -15,7 +15,7 @@ in 521 slots before HDF5 2.0, and 8 MiB in 8191 since: the report's `rdcc_nslots
     assert file["segments_mel"].chunks is not None, "contiguous: the cache is never used"
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="hdf5_chunk_cache",
@@ -32,13 +32,4 @@ OPTIMIZATION = Optimization(
         "data_on_device": "segments that stay on the device are no longer read through HDF5",
     },
     pointless_where={"layout contiguous": "which has no chunks to cache"},
-    claims=(
-        Claim(
-            name="chunk_cache",
-            metric="training steps per second",
-            gain=(1.3, 1.4),
-            where="leak, second phase; claimed for the cache, batched evaluation and event timing together",
-            source="eviltwinkie/AILH_MASTER, DOCS/PERFORMANCE_ANALYSIS.md",
-        ),
-    ),
 )

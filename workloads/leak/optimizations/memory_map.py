@@ -10,7 +10,7 @@ work for chunks, and hurts where a slow disk answers each first touch of a page.
     mel = numpy.memmap(path, numpy.float16, "r", offset, file["segments_mel"].shape)
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="memory_map",
@@ -23,13 +23,4 @@ OPTIMIZATION = Optimization(
         "in_memory_data": "data in memory are not read again",
         "batched_fetch": "whole batches are gathered from a memory map already",
     },
-    claims=(
-        Claim(
-            name="leak memory map",
-            metric="throughput",
-            gain=(1.15, 1.25),
-            where="leak, third phase; claimed for the group of accumulation, memory and profiling together",
-            source="eviltwinkie/AILH_MASTER, DOCS/PERFORMANCE_ANALYSIS.md",
-        ),
-    ),
 )

@@ -11,7 +11,7 @@ TimeMasking(6) blanked 84 % of segments with a single frame when we tried it, so
     inputs = inputs * keep[:, None, :, None]
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="spec_augment",
@@ -22,13 +22,4 @@ OPTIMIZATION = Optimization(
     levels=("per_item", "on_device"),
     proof={"spec_augment": LEVEL},
     sought=False,
-    claims=(
-        Claim(
-            name="leak SpecAugment in workers",
-            metric="throughput",
-            gain=(1.0, 1.0),
-            where="leak, per_item against on_device; called faster without a figure",
-            source="eviltwinkie/AILH_MASTER, DOCS/PERFORMANCE_ANALYSIS.md",
-        ),
-    ),
 )

@@ -12,7 +12,7 @@ rim and zoomed-out ones get an empty one: it changes what is learned.
     patch = np.pad(patch, missing)[middle]
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 REPORT = "TRAINING_OPTIMIZATION_ANALYSIS of a surface detector (TomBombadyl/vesuvius_challenge)"
 
@@ -23,13 +23,4 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.DIFFERENT,
     sets={"patch_shape": "fixed"},
     proof={"patch_shape": "fixed"},
-    claims=(
-        Claim(
-            name="patches3d batch of two or four",
-            metric="throughput",
-            gain=(2.0, 4.0),
-            where="patches3d, promised for batch 2 and batch 4, which could not run on patches of varying shape",
-            source=REPORT,
-        ),
-    ),
 )

@@ -12,7 +12,7 @@ prototypical loss) and 1.02 % (34V2).
     model: ResNetSE34V2     # encoder_type ASP, n_mels 64, log_input True
 """
 
-from harness.core.optimization import LEVEL, Claim, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="larger_network",
@@ -23,13 +23,4 @@ OPTIMIZATION = Optimization(
     proof={"architecture": LEVEL},
     levels=("resnetse34v2", "resnetse152"),
     sought=False,
-    claims=(
-        Claim(
-            name="speaker smaller model",
-            metric="training throughput",
-            gain=(1.0, 1.0),
-            where="from ResNetSE152 to ResNetSE34L, the other way than this switch; without a figure",
-            source="OPTIMIZATION_GUIDE of a VoxCeleb trainer (dimuthuanuraj/voxceleb_trainer)",
-        ),
-    ),
 )

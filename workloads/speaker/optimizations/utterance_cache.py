@@ -13,7 +13,7 @@ already, and what is saved is the decoding. What is worth keeping is the noise, 
     read.cache_info()       # count the hits before believing in it
 """
 
-from harness.core.optimization import Claim, Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="utterance_cache",
@@ -24,13 +24,4 @@ OPTIMIZATION = Optimization(
     proof={"utterance_cache": "lru"},
     excludes={"seek_read": "whoever seeks to the crop never has a whole utterance to keep"},
     pointless_where={"utterance_cache_hit_percent 0": "no utterance was still there when it was wanted again"},
-    claims=(
-        Claim(
-            name="speaker utterance caching",
-            metric="training throughput",
-            gain=(1.0, 1.67),
-            where="phase 3, from 3-4x to 4-5x, together with vectorised operations and gradient checkpointing",
-            source="OPTIMIZATION_GUIDE of a VoxCeleb trainer (dimuthuanuraj/voxceleb_trainer)",
-        ),
-    ),
 )

@@ -1,0 +1,101 @@
+"""The opening of an arm: its first steps, and what they show of its settings."""
+
+from dataclasses import dataclass, replace
+from itertools import cycle
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
+from harness.core.recipe import Value
+from harness.core.workload import Built
+from harness.measure import evidence
+from harness.measure.clock import synchronize
+from harness.measure.session import Session, open_trainee, step_of
+
+OTHER_SEEDS = (1001, 2002)  # added to an arm's seed, for the spread that a close optimization must stay within
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The first steps of an arm: their losses, and their batches as they lie on the device."""
+
+    first_step_s: float
+    step_s: float  # of the last
+    losses: tuple[float, ...]
+    batches: list[Any]  # before the device stage
+    host_batch: Any  # the first, as the loader gave it
+    pinned: bool
+
+
+def take_first_steps(session: Session, steps: int) -> Opening:
+    """Takes the first steps, keeping their losses and their batches."""
+    seen: list[Any] = []
+
+    def remembering() -> Any:
+        seen.append(session.feed.fetch())
+        return seen[-1]
+
+    step, device = session.step_on(remembering), session.task.device
+    began = perf_counter()
+    losses = [float(step())]
+    first_step_s = perf_counter() - began
+    for _ in range(steps - 1):
+        began = perf_counter()
+        losses.append(float(step()))
+    step_s = perf_counter() - began
+    pinned = torch.cuda.is_available() and bool(seen[0][0].is_pinned())
+    synchronize(device)
+    batches = [session.trainee.move(batch) for batch in seen]
+    return Opening(
+        first_step_s=first_step_s,
+        step_s=step_s,
+        losses=tuple(losses),
+        batches=batches,
+        host_batch=seen[0],
+        pinned=pinned,
+    )
+
+
+def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[str, Value], float | None]:
+    """What the arm shows of its settings, and the score of an evaluation if that is what is timed."""
+    task, trainee = session.task, session.trainee
+    shown = dict(task.parts.effective(_built(session, opening)))
+    shown |= evidence.of_optimizer(trainee.optimizer)
+    shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
+    shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
+    shown["micro_batches"] = len(opening.batches) // len(opening.losses)
+    with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
+        trainee.model(trainee.bound.transfer(opening.batches[0])[0])
+    shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
+    if task.recipe.compile:
+        shown |= evidence.of_compiler()
+    if timing is not Timing.EVALUATION:
+        return shown, None
+    with evidence.watching(trainee.model) as watch:
+        evaluation = session.evaluate()
+    return shown | evidence.of_evaluation(watch, evaluation.items), evaluation.score
+
+
+def _built(session: Session, opening: Opening) -> Built:
+    trainee = session.trainee
+    return Built(
+        dataset=session.feed.loader.dataset,
+        model=trainee.model,
+        loss=trainee.loss,
+        device_stage=trainee.device_stage,
+        batch=opening.host_batch,
+    )
+
+
+def seed_spread(session: Session, opening: Opening, protocol: Protocol) -> float:
+    """Mean absolute difference of the first losses between the arm's seed and others, on the same batches."""
+    differences = []
+    for other in OTHER_SEEDS[: 1 if protocol.is_slow(opening.step_s) else None]:
+        trainee = open_trainee(replace(session.task, seed=session.task.seed + other), session.phases)
+        step = step_of(trainee, cycle(opening.batches).__next__)
+        differences += [abs(float(step()) - loss) for loss in opening.losses]
+    session.phases.split()
+    return sum(differences) / len(differences)

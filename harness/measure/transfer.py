@@ -1,0 +1,39 @@
+"""The way of a batch to the device, in the memory format that the recipe asks for."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from harness.core.recipe import Recipe
+from harness.measure.step import Batch
+
+
+def transfer_to(device: torch.device, recipe: Recipe) -> Callable[[Any], tuple[Tensor, ...]]:
+    """Moves the tensors of a batch to the device, images in the memory format of the recipe."""
+    move = partial(Tensor.to, device=device, non_blocking=recipe.non_blocking)
+
+    def transfer(batch: Any) -> tuple[Tensor, ...]:
+        return tuple([move(one) for one in batch])
+
+    def transfer_channels_last(batch: Any) -> tuple[Tensor, ...]:
+        inputs, *others = batch
+        keyword = {"memory_format": torch.channels_last} if inputs.dim() == 4 else {}
+        return move(inputs, **keyword), *[move(one) for one in others]
+
+    return transfer_channels_last if recipe.channels_last else transfer
+
+
+def arriving(
+    transfer: Callable[[Any], tuple[Tensor, ...]], device_stage: Callable[[Any], Batch] | None
+) -> Callable[[Any], Batch]:
+    """The transfer, then whatever the workload does with a batch on the device."""
+    if device_stage is None:
+        return cast("Callable[[Any], Batch]", transfer)
+
+    def arrived(batch: Any) -> Batch:
+        return device_stage(transfer(batch))
+
+    return arrived
