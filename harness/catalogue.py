@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.metadata
+import importlib.resources
 import importlib.util
 import pkgutil
 import sys
@@ -12,8 +13,10 @@ from types import ModuleType
 from typing import TypeVar
 
 from harness.core.cell import Cell, CellRequest, Switch, parse_switch
-from harness.core.compose import unmet
+from harness.core.claim import Claim
+from harness.core.compose import batch_scale, settled, unmet
 from harness.core.environment import Environment
+from harness.core.ledger import checked, parsed
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload
@@ -25,11 +28,12 @@ Found = TypeVar("Found", Workload, Optimization)
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All workloads and optimizations by name."""
+    """All workloads and optimizations by name, and the claims about them in the ledger's order."""
 
     workloads: Mapping[str, Workload]
     optimizations: Mapping[str, Optimization]
     own: str | None = None  # the name of the workload that came from a user's file
+    claims: tuple[Claim, ...] = ()
 
     def workload(self, name: str) -> Workload:
         """The workload of that name; raises Mistake with the names there are."""
@@ -55,14 +59,14 @@ class Catalogue:
         chosen: dict[str, Switch] = {}
         for name in names:
             for switch in self.as_found(workload, environment) if name == "as_found" else (parse_switch(name),):
-                self.optimization(switch.name)
-                chosen[switch.name] = switch
+                chosen[switch.name] = settled(switch, self.optimization(switch.name), environment)
         return tuple(sorted(chosen.values()))
 
     def as_found(self, workload: Workload, environment: Environment) -> tuple[Switch, ...]:
         """What the real system had switched on, as far as this machine can run it."""
-        found = tuple(parse_switch(name) for name in workload.as_found)
-        return tuple(one for one in found if not unmet(self.optimization(one.name), environment, workload))
+        named = map(parse_switch, workload.as_found)
+        found = tuple(settled(one, self.optimization(one.name), environment) for one in named)
+        return tuple(one for one in found if not unmet(self.optimization(one.name), environment, workload, one.level))
 
     def cell(self, request: CellRequest, size: str, environment: Environment) -> Cell:
         """The cell a user asked for, at the size given where the request names none; raises Mistake."""
@@ -70,24 +74,27 @@ class Catalogue:
         name = request.size or size
         if name not in workload.sizes:
             raise Mistake(f"{workload.name} has no size '{name}'; choose one of {', '.join(workload.sizes)}.")
-        batch = request.batch or workload.sizes[name].batch
+        switches = self.switches(workload, request.names, environment)
+        scale = batch_scale(switches, self.optimizations)
+        batch = request.batch or workload.sizes[name].batch * scale
+        if batch % scale:
+            raise Mistake(f"A batch of {batch} does not stand for {scale} of one size; choose a multiple of {scale}.")
         workload.at(name, batch)  # refuses a batch that the size cannot fill
-        return Cell(
-            workload=workload.name,
-            size=name,
-            batch=batch,
-            switches=self.switches(workload, request.names, environment),
-        )
+        return Cell(workload=workload.name, size=name, batch=batch, switches=switches)
 
 
-def read_catalogue(extra_workload: Path | None = None) -> Catalogue:
-    """Everything there is, with one workload from a file of the user's own if a path is given."""
+def read_catalogue(extra_workload: Path | None = None, *, ledger: bool = True) -> Catalogue:
+    """Everything there is, with one workload from a file of the user's own if a path is given.
+
+    Without the ledger it has no claims: an arm has no use for them and starts sooner.
+    """
     workloads: dict[str, Workload] = {}
     optimizations = dict(_optimizations("harness.optimizations", workload=None))
     for name in _submodules("workloads"):
         workloads[name] = _named(importlib.import_module(f"workloads.{name}"), "WORKLOAD", Workload, name)
         if importlib.util.find_spec(f"workloads.{name}.optimizations"):
             _add(optimizations, _optimizations(f"workloads.{name}.optimizations", workload=name))
+    claims = checked(_ledger(), workloads, optimizations) if ledger else ()  # of the suite's own workloads
     for name, workload in _installed():
         if name in workloads:
             raise Mistake(f"An installed package brings a workload '{name}', which is taken; uninstall or rename it.")
@@ -95,7 +102,14 @@ def read_catalogue(extra_workload: Path | None = None) -> Catalogue:
     mine = read_workload(extra_workload) if extra_workload else None
     if mine:
         workloads[mine.name] = mine
-    return Catalogue(workloads=workloads, optimizations=optimizations, own=mine.name if mine else None)
+    return Catalogue(workloads=workloads, optimizations=optimizations, own=mine.name if mine else None, claims=claims)
+
+
+def _ledger() -> Iterator[Claim]:
+    """The claims of all TOML files of the package, by file and then as they stand there."""
+    files = [one for one in (importlib.resources.files("harness") / "claims").iterdir() if one.name.endswith(".toml")]
+    for file in sorted(files, key=lambda one: one.name):
+        yield from parsed(file.read_text(encoding="utf-8"), f"harness/claims/{file.name}")
 
 
 def _add(optimizations: dict[str, Optimization], found: Iterable[tuple[str, Optimization]]) -> None:

@@ -15,7 +15,7 @@ from harness.catalogue import read_catalogue, read_workload
 from harness.cli.listing import listed
 from harness.core.cell import Switch, parse_cell
 from harness.core.mistake import Mistake
-from harness.core.optimization import Level, Optimization
+from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
 from harness.plan.designs import DESIGNS, STAGE_ORDER
 from tests.analyze.synthetic import ENVIRONMENT
@@ -86,23 +86,10 @@ def test_its_docstring_is_a_page(one: Optimization) -> None:
     assert any(line.startswith("    ") for line in lines), "a line of code"
 
 
-@by_optimization
-def test_its_claims_have_ranges_and_sources(one: Optimization) -> None:
-    for claim in one.claims:
-        assert 0 < claim.gain[0] <= claim.gain[1]
-        assert all(text.strip() for text in (claim.name, claim.metric, claim.where, claim.source))
-
-
-def test_no_two_claims_have_one_name() -> None:
-    names = [claim.name for one in OPTIMIZATIONS for claim in one.claims]
-    assert len(names) == len(set(names))
-    assert names
-
-
 @cache
 def reported() -> frozenset[str]:
     """All words that what measures, and the workloads, write as literals; read without importing torch."""
-    return frozenset(_literals([*(ROOT / "harness").glob("measure/*.py"), *(ROOT / "workloads").glob("*/*.py")]))
+    return frozenset(_literals([*(ROOT / "harness").glob("measure/**/*.py"), *(ROOT / "workloads").glob("*/*.py")]))
 
 
 def _literals(paths: list[Path]) -> Iterator[str]:
@@ -122,17 +109,31 @@ def test_an_unknown_name_is_a_mistake_that_shows_where_to_look() -> None:
 def test_a_later_switch_replaces_an_earlier_one() -> None:
     leak = CATALOGUE.workload("leak")
     found = CATALOGUE.switches(leak, ("as_found", "workers=2"), ENVIRONMENT)
-    assert [str(one) for one in found] == ["channels_last", "persistent_workers", "prefetch_factor=4", "workers=2"]
+    names = ["channels_last", "monitoring=10", "persistent_workers", "prefetch_factor=4", "workers=2"]
+    assert [str(one) for one in found] == names
     assert Switch(name="pin_memory") in CATALOGUE.switches(leak, ("as_found",), GPU)
 
 
 def test_a_cell_takes_the_usual_size_and_batch_where_none_is_named() -> None:
     assert str(CATALOGUE.cell(parse_cell("leak"), "quick", ENVIRONMENT)) == "leak@quick#512"
-    assert str(CATALOGUE.cell(parse_cell("leak@smoke#8:tf32"), "quick", GPU)) == "leak@smoke#8:tf32"
+    assert str(CATALOGUE.cell(parse_cell("leak@smoke#8:tf32_matmul"), "quick", GPU)) == "leak@smoke#8:tf32_matmul"
     with pytest.raises(Mistake, match="leak has no size 'huge'; choose one of smoke, quick, standard"):
         CATALOGUE.cell(parse_cell("leak@huge"), "quick", ENVIRONMENT)
     with pytest.raises(Mistake, match="choose a batch of at most 512"):
         CATALOGUE.cell(parse_cell("leak@smoke#513"), "quick", ENVIRONMENT)
+
+
+def test_a_larger_batch_is_that_of_the_cell_unless_one_is_named() -> None:
+    usual = "leak@quick#1024:batch_scale=2"
+    assert str(CATALOGUE.cell(parse_cell("leak:batch_scale=2"), "quick", ENVIRONMENT)) == usual
+    for text in (usual, "leak@smoke#8:batch_scale=4"):
+        assert str(CATALOGUE.cell(parse_cell(text), "quick", ENVIRONMENT)) == text
+    with pytest.raises(Mistake, match="A batch of 9 does not stand for 2 of one size; choose a multiple of 2"):
+        CATALOGUE.cell(parse_cell("leak#9:batch_scale=2"), "quick", ENVIRONMENT)
+    with pytest.raises(Mistake, match="choose a batch of at most 512"):
+        CATALOGUE.cell(parse_cell("leak@smoke:batch_scale=9"), "quick", ENVIRONMENT)
+    with pytest.raises(Mistake, match="batch_scale needs a level: batch_scale=2, batch_scale=4"):
+        CATALOGUE.cell(parse_cell("leak:batch_scale"), "quick", ENVIRONMENT)
 
 
 def test_a_workload_of_ones_own_joins_the_others(tmp_path: Path) -> None:
@@ -168,8 +169,9 @@ def test_the_list_is_one_object_of_four_lists_of_named_things() -> None:
     assert list(found) == ["workloads", "optimizations", "claims", "designs"]
     for kind, fields in {
         "workloads": {"name", "title", "parameters", "sizes", "as_found", "score"},
-        "optimizations": {"name", "title", "stage", "numerics", "levels", "workload", "timed_on", "needs", "requires"},
-        "claims": {"name", "optimization", "gain", "metric", "where", "source"},
+        "optimizations": {"name", "title", "stage", "numerics", "levels", "workload", "timed_on", "needs", "requires"}
+        | {"excludes", "supersedes", "sought", "sets", "proof", "page"},
+        "claims": {"name", "text", "source", "workload", "metric", "promise", "treatment", "reference", "conditions"},
         "designs": {"name", "what"},
     }.items():
         assert found[kind], kind
@@ -177,7 +179,11 @@ def test_the_list_is_one_object_of_four_lists_of_named_things() -> None:
             assert set(entry) >= fields
             assert entry["name"]
     assert {one["name"] for one in found["optimizations"]} == set(CATALOGUE.optimizations)
-    assert {one["optimization"] for one in found["claims"]} <= set(CATALOGUE.optimizations)
+    stages = [list(Stage).index(Stage(one["stage"])) for one in found["optimizations"]]
+    assert stages == sorted(stages)
+    workers = next(one for one in found["optimizations"] if one["name"] == "workers")
+    assert workers["sets"] == workers["proof"] == {"workers": "LEVEL"}
+    assert [one["name"] for one in found["claims"]] == [one.name for one in CATALOGUE.claims]
     assert [one["name"] for one in found["designs"]] == list(DESIGNS)
 
 

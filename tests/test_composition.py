@@ -1,16 +1,22 @@
 """Every pair of the catalogue's optimizations, on every workload."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Switch
+from harness.core.cell import Cell, Switch
 from harness.core.compose import Conflict, compose, settings
+from harness.core.environment import Environment
+from harness.core.plan import Hole
+from harness.core.protocol import PROTOCOLS
 from harness.core.recipe import Recipe, as_mapping
+from harness.plan.designs import Scope, alone
 from tests.analyze.synthetic import ENVIRONMENT
 
 CATALOGUE = read_catalogue()
+GPU = replace(ENVIRONMENT, device="cuda", accelerator="Example GPU", compiler="g++", cores=16)
 KNOWN = CATALOGUE.optimizations
 
 
@@ -70,3 +76,24 @@ def test_optimizations_of_another_workload_are_conflicts_with_words() -> None:
                 found = outcome(name, (switch(one.name),))
                 assert isinstance(found, frozenset)
                 assert found >= {name, "has", "no", "choice"}
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, GPU], ids=["cpu", "cuda"])
+@pytest.mark.parametrize("workload", CATALOGUE.workloads)
+def test_nothing_is_left_out_without_words(workload: str, environment: Environment) -> None:
+    found = CATALOGUE.workload(workload)
+    reference = Cell(workload=workload, size="quick", batch=found.sizes["quick"].batch)
+    for protocol in PROTOCOLS.values():
+        scope = Scope(
+            workload=found,
+            reference=reference,
+            optimizations=CATALOGUE.of(found),
+            known=KNOWN,
+            as_found=(),
+            environment=environment,
+            protocol=protocol,
+        )
+        subjects = {entry.subject.partition("=")[0]: entry for entry in alone(scope)}
+        assert set(subjects) - {"everything"} == {one.name for one in scope.optimizations}
+        for entry in subjects.values():
+            assert not isinstance(entry, Hole) or len(entry.reason.split()) >= 3, entry

@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "run": {"core", "catalogue", "measure", "store", "plan"},
 }
 EVERYTHING = {"cli", "__main__"}
-INSIDE_FUNCTIONS = {"harness/cli/explaining.py", "harness/run/worker.py"}  # torch, where it is asked for
+INSIDE_FUNCTIONS = {"harness/cli/binding.py", "harness/run/worker.py"}  # torch, where it is asked for
 FILES = [path for folder in ("harness", "workloads") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -91,7 +91,8 @@ import harness.analyze.matrix, harness.report.terminal, harness.report.markdown,
 import harness.report.machine_readable, harness.plan.designs, harness.plan.schedule, harness.plan.outstanding
 import harness.store, harness.cli, harness.run.campaign
 for command in (["list"], ["plan", "--device", "cpu"], ["rehearse", "leak", "--results", "kept"],
-                ["report", "--results", "kept"], ["explain", "workers"]):
+                ["report", "--results", "kept"], ["explain", "workers"],
+                ["document", "--results", "kept"]):
     sys.argv = ["speedmatrix", *command]
     try:
         harness.cli.main()
@@ -111,4 +112,4 @@ def test_planning_and_reporting_need_no_torch(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("DONE") == 5
+    assert done.stdout.count("DONE") == 6

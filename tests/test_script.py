@@ -235,7 +235,7 @@ def seconds_of(project: Path, *command: Path | str) -> float:
 
 
 @pytest.mark.parametrize(("arguments", "statuses", "expected"), [
-    ([], [0] * 6, ["ruff", "ruff", "mypy", "mypy", "coverage", "coverage"]),
+    ([], [0] * 7, ["ruff", "ruff", "mypy", "mypy", "pytest", "coverage", "coverage"]),
     ([], [0, 0, 3], ["ruff", "ruff", "mypy"]),
     (["tests/core", "-x"], [1], ["pytest"]),
 ])  # fmt: skip

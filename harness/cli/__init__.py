@@ -63,13 +63,17 @@ def list_(json: Json = False, workload: Own = None) -> None:
 def explain(
     what: Annotated[str, typer.Argument(help="A cell, WORKLOAD[@SIZE][:NAME+NAME=LEVEL], or an optimization.")],
     reference: Reference = "plain",
+    protocol: Protocol = "brief",
     device: Device = "auto",
     workload: Own = None,
+    all_: Annotated[bool, typer.Option("--all", help="A row for each switch, and nothing shortened.")] = False,
 ) -> None:
     """Shows what a cell changes, the values bound in its step and the step's source; or an optimization's page."""
-    from harness.cli.explaining import show_explanation
+    from harness.cli.explaining import Question, show_explanation
 
-    show_explanation(what, reference, device, workload)
+    show_explanation(
+        Question(what=what, reference=reference, protocol=protocol, device=device, own=workload, fully=all_)
+    )
 
 
 @app.command(epilog=_flag_epilog("doctor"))
@@ -197,6 +201,35 @@ def learn(
     raise typer.Exit(given(course))
 
 
+@app.command(epilog=_flag_epilog("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))
+def verify(
+    workloads: Workloads = None,
+    size: Annotated[str, typer.Option(help="smoke, quick or standard.")] = "smoke",
+    steps: Annotated[int, typer.Option(min=2, help="First steps whose losses are compared.")] = 20,
+    only: Only = None,
+    stack: Stack = None,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Arms that train side by side.")] = 1,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+) -> None:
+    """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
+    from harness.cli.measuring import Place
+    from harness.cli.planning import Wish
+    from harness.cli.verifying import Examination
+    from harness.cli.verifying import verify as verified
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size=size, batch=None, design="alone", only=tuple(only or ()), stack=stack,
+        reference="plain", probe=None, protocol="standard", restarts=2, rounds=None, seed=seed,
+        device=device, own=workload,
+    )  # fmt: skip
+    place = Place(results=results, data=data, budget="none", fresh=True)
+    raise typer.Exit(verified(Examination(wish=wish, place=place, steps=steps, at_once=at_once)))
+
+
 data_commands = typer.Typer(
     no_args_is_help=True, help="The workloads' files: are they whole, and are they like the real ones?"
 )
@@ -228,6 +261,32 @@ def report(
     from harness.cli.reporting import show_report
 
     show_report(run, format, output, results)
+
+
+@app.command(epilog=_flag_epilog("document", "document --check"))
+def document(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 names the first stale page.")] = False,
+    output: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/optimizations"),
+    results: Results = Path("results"),
+) -> None:
+    """Writes a page for each optimization: what it does, what is claimed of it, what was measured; needs no torch."""
+    from harness.cli.documenting import document as written
+
+    raise typer.Exit(written(results, output, check=check))
+
+
+@app.command(epilog=_flag_epilog("claims", "claims --only leak", "claims --format markdown --output results/claims.md"))
+def claims(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; all under --results if none.")] = None,
+    format: Annotated[str, typer.Option(help="terminal, markdown or json.")] = "terminal",  # noqa: A002
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")] = None,
+    only: Annotated[str | None, typer.Option(help="Only claims that this workload can test.")] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Holds what others promised against what was measured, machine by machine; needs no torch."""
+    from harness.cli.claiming import show_claims
+
+    show_claims(tuple(runs or ()), format, (output, results), only)
 
 
 def main() -> None:

@@ -1,42 +1,61 @@
 """`explain`: what a cell changes, what its step is bound to and reads like; or an optimization's page."""
 
 import inspect
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
-from harness.catalogue import Catalogue, read_catalogue
-from harness.core.cell import Cell, CellRequest, parse_cell
-from harness.core.compose import Conflict, compose, expected, unmet
-from harness.core.environment import Environment
+from harness.catalogue import read_catalogue
+from harness.cli.binding import Explained, bound_values, what_is_timed
+from harness.cli.differing import between, compact, proof_in_words
+from harness.cli.naming import Context, protocol_named, reference_request
+from harness.core.cell import CellRequest, parse_cell
+from harness.core.claim import Claim
+from harness.core.compose import Conflict, batch_scale, compose, unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
-from harness.core.recipe import Recipe, difference
-from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
+from harness.plan.designs import equal_samples
+from harness.report.claims import promised
 
 
-def show_explanation(what: str, reference: str, device: str, own: Path | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the user asked for."""
+
+    what: str
+    reference: str
+    protocol: str  # decides what `everything` is: a first look leaves out what starts slowly
+    device: str
+    own: Path | None
+    fully: bool  # a row for each switch, nothing shortened
+
+
+def show_explanation(question: Question) -> None:
     """Prints the page of an optimization, or what a cell is."""
-    catalogue, console = read_catalogue(own), Console(highlight=False)
-    if what in catalogue.optimizations:
-        _show_page(catalogue.optimizations[what], console)
+    catalogue, console = read_catalogue(question.own), Console(highlight=False)
+    if question.what in catalogue.optimizations:
+        _show_page(catalogue.optimizations[question.what], console)
+        _show_claims(question.what, catalogue.claims, console)
         return
-    environment = read_environment(device)
-    request = parse_cell(what)
-    size = "standard" if environment.device == "cuda" else "quick"
-    cell = catalogue.cell(request, size, environment)
-    names = () if reference == "plain" else tuple(reference.split("+"))
-    below = catalogue.cell(
-        CellRequest(workload=request.workload, size=request.size, batch=request.batch, names=names), size, environment
+    context = Context(
+        catalogue=catalogue,
+        environment=read_environment(question.device),
+        protocol=protocol_named(question.protocol),
     )
-    _show_cell(cell, below, (catalogue, environment), console)
+    request = parse_cell(question.what)
+    below = reference_request(question.reference, request.workload, request.size, request.batch)
+    cell, asked = _explained(request, context), _explained(below, context)
+    reference = _at_equal_samples(asked, cell)
+    added = tuple(str(one) for one in reference.cell.switches if one not in asked.cell.switches)
+    console.print(f"[bold]{_called(cell, request.names)}[/bold]  against  {_called(reference, (*below.names, *added))}")
+    _show_difference(cell, reference, fully=question.fully, console=console)
+    _show_step(cell, console)
 
 
 def _show_page(optimization: Optimization, console: Console) -> None:
@@ -49,91 +68,81 @@ def _show_page(optimization: Optimization, console: Console) -> None:
         console.print(f"requires: {', '.join(optimization.requires)}")
     for need in optimization.needs:
         console.print(f"condition: {need.missing} otherwise")
-    console.print(f"proof of engagement: {_stated(dict(optimization.proof))}")
+    console.print(f"proof of engagement: {proof_in_words(optimization.proof)}")
 
 
-def _show_cell(cell: Cell, below: Cell, context: tuple[Catalogue, Environment], console: Console) -> None:
-    catalogue, environment = context
+def _show_claims(name: str, claims: Iterable[Claim], console: Console) -> None:
+    """The ledger's claims about an optimization, or about what is lost where it is on."""
+    about = [claim for claim in claims if name in claim.differing]
+    for claim in about:
+        where = f", {claim.conditions}" if claim.conditions else ""
+        console.print(f"claim {claim.name}: {promised(claim)}{where} ({claim.source})", markup=False)
+    if about:
+        console.print("what was measured of them: ./speedmatrix claims")
+
+
+def _explained(request: CellRequest, context: Context) -> Explained:
+    cell, catalogue = context.cell(request), context.catalogue
     workload = catalogue.workload(cell.workload)
-    recipe, plain = _recipe(workload, cell, catalogue), _recipe(workload, below, catalogue)
-    console.print(f"[bold]{cell}[/bold]  against  {below}\n")
-    table = Table("choice", "reference", "this cell", title="What differs", title_justify="left")
-    for name, (theirs, ours) in difference(recipe, plain).items():
-        table.add_row(name, str(theirs), str(ours))
-    console.print(table if table.rows else "Nothing differs from the reference.")
-    for switch in cell.switches:
-        optimization = catalogue.optimization(switch.name)
-        hindrance = unmet(optimization, environment, workload)
-        proof = f"proved by {_stated(expected(optimization, switch.level))}"
-        console.print(f"{switch}: {optimization.title.lower()}; {hindrance or proof}")
-    if any(unmet(catalogue.optimization(one.name), environment, workload) for one in cell.switches):
-        console.print("\nThis cell cannot run on this machine, so its step cannot be shown.")
-        return
-    _show_step(workload, cell, recipe, (environment, console))
-
-
-def _recipe(workload: Workload, cell: Cell, catalogue: Catalogue) -> Recipe:
     try:
-        return compose(workload, cell.switches, catalogue.optimizations)
+        recipe = compose(workload, cell.switches, catalogue.optimizations)
     except Conflict as conflict:
         raise Mistake(f"The cell {cell} is impossible: {conflict}.") from conflict
+    return Explained(cell=cell, workload=workload, recipe=recipe, context=context)
 
 
-def _show_step(workload: Workload, cell: Cell, recipe: Recipe, context: tuple[Environment, Console]) -> None:
-    import torch
+def _at_equal_samples(reference: Explained, cell: Explained) -> Explained:
+    """The reference as it would be measured: with as many samples for each update as the cell."""
+    workload, context, known = cell.workload, cell.context, cell.context.catalogue.optimizations
+    usual = cell.cell.batch // batch_scale(cell.cell.switches, known)
+    start = replace(reference.cell, batch=usual * batch_scale(reference.cell.switches, known))
+    try:
+        _, found = equal_samples(context.scope(workload, start), cell.cell.switches)
+        return replace(reference, cell=found, recipe=compose(workload, found.switches, known))
+    except Conflict as conflict:
+        raise Mistake(f"{cell.cell} cannot be compared with {reference.cell}: {conflict}.") from conflict
 
-    from harness.measure.phases import CpuPhases
-    from harness.measure.session import Task, open_trainee
-    from harness.measure.step import shape_of_step
 
-    environment, console = context
-    task = Task(
-        parts=workload.parts(),
-        size=workload.at(cell.size, cell.batch),
-        recipe=recipe,
-        data=Path(),
-        device=torch.device(environment.device),
-        seed=0,
-        endless=True,
+def _called(explained: Explained, names: tuple[str, ...]) -> str:
+    """A cell by the names it was asked for, which are shorter than its switches."""
+    cell = explained.cell
+    return escape(f"{cell.workload}@{cell.size}#{cell.batch}" + (f":{'+'.join(names)}" if names else ""))
+
+
+def _show_difference(cell: Explained, reference: Explained, *, fully: bool, console: Console) -> None:
+    catalogue, environment = cell.context.catalogue, cell.context.environment
+    optimizations = ((one, catalogue.optimization(one.name)) for one in cell.cell.switches)
+    found = between(
+        (cell.recipe, reference.recipe),
+        ((switch, one, unmet(one, environment, cell.workload, switch.level)) for switch, one in optimizations),
     )
-    trainee = open_trainee(task, CpuPhases())
-    table = Table("name", "bound to", title="Values bound in the step", title_justify="left")
-    table.add_row("fetch", _feed(recipe))
-    parameters = sum(one.numel() for one in trainee.model.parameters())
-    table.add_row("model", f"{type(trainee.model).__name__}, {parameters:,} parameters{_compiled(recipe)}")
-    table.add_row("loss", type(trainee.bound.loss).__name__)
-    for name in ("transfer", "autocast", "backward", "update", "record"):
-        table.add_row(name, "; ".join(_described(getattr(trainee.bound, name))))
-    table.add_row("optimizer", " ".join(repr(trainee.optimizer).split()))
-    console.print(table)
-    source = inspect.getsource(shape_of_step(recipe.micro_batches))
-    console.print(Syntax(source, "python", background_color="default"))
+    console.print(found.table(fully=fully) or "No switch of it differs from the reference.")
+    if found.only_in_reference:
+        console.print(f"Changed in the reference alone: {found.only_in_reference}.")
+    if found.shared:
+        console.print(f"On in both: {', '.join(map(str, found.shared))}.")
+    for words in found.hindrances:
+        console.print(f"Cannot run on this machine: {words}.")
 
 
-def _feed(recipe: Recipe) -> str:
-    ahead = f", {recipe.prefetched_batches} batches ahead" if recipe.workers else ""
-    kept = ", kept across epochs" if recipe.persistent_workers else ""
-    whole = "whole batches" if recipe.batched_fetch else "item by item"
-    return f"next batch of a DataLoader with {recipe.workers} workers{ahead}{kept}, {whole}"
+def _show_step(cell: Explained, console: Console) -> None:
+    if _can_run(cell):
+        console.print(_table(cell))
+    else:
+        console.print("Its step would read as follows; what is bound in it can be seen where it can run.")
+    source = inspect.getsource(what_is_timed(cell))
+    console.print(Syntax(source.rstrip(), "python", background_color="default"))
 
 
-def _compiled(recipe: Recipe) -> str:
-    return f", compiled ({recipe.compile})" if recipe.compile else ""
+def _can_run(cell: Explained) -> bool:
+    known, environment = cell.context.catalogue.optimizations, cell.context.environment
+    return not any(unmet(known[switch.name], environment, cell.workload, switch.level) for switch in cell.cell.switches)
 
 
-def _described(call: Callable[..., Any]) -> Iterator[str]:
-    """A function's name and what it closes over, calls within calls."""
-    if isinstance(call, partial):
-        given = [*map(str, call.args), *(f"{name}={value}" for name, value in call.keywords.items())]
-        yield f"{call.func.__name__}({', '.join(given)})"
-        return
-    yield getattr(call, "__qualname__", repr(call)).replace(".<locals>", "")
-    for name, value in inspect.getclosurevars(call).nonlocals.items() if inspect.isfunction(call) else ():
-        if callable(value) and not isinstance(value, type):
-            yield from _described(value)
-        elif isinstance(value, (bool, int, str)):
-            yield f"{name}={value}"
-
-
-def _stated(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "nothing to prove"
+def _table(cell: Explained) -> Table:
+    table = compact("Values bound in the step", "name", "bound to", "what it does")
+    table.columns[1].max_width = 44
+    for name, links in bound_values(cell):
+        for place, link in enumerate(links):
+            table.add_row(name if place == 0 else "", escape(link.call), escape(link.words))
+    return table

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from harness.analyze.lesson import fell, findings, is_clear
 from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.naming import Context
 from harness.cli.progress import preparing
 from harness.cli.real_data import adopted, roots
 from harness.core.cell import Cell, parse_cell
@@ -54,7 +55,7 @@ def learn(course: Course) -> int:
         raise Mistake(f"{workload.name} states no lesson; give its Workload a `lesson` with steps, chance and clear.")
     if lesson.batch and request.batch is None:
         request = replace(request, batch=lesson.batch)
-    cell = catalogue.cell(request, "standard" if environment.device == "cuda" else "quick", environment)
+    cell = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).cell(request)
     console = Console(highlight=False)
     with measuring_alone():
         with preparing(f"{cell.workload}: writing its files", console) as show:
@@ -68,7 +69,7 @@ def learn(course: Course) -> int:
 def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
     workload, known = catalogue.workload(cell.workload), catalogue.optimizations
     for switch in cell.switches:
-        if reason := unmet(known[switch.name], environment, workload):
+        if reason := unmet(known[switch.name], environment, workload, switch.level):
             raise Mistake(f"{switch} cannot be tried here: {reason}.")
     try:
         recipe = compose(workload, cell.switches, known)

@@ -1,6 +1,8 @@
 """`list`: the workloads, optimizations, claims and designs there are."""
 
 import json
+from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +11,18 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.catalogue import Catalogue, read_catalogue
-from harness.core.optimization import Optimization
+from harness.core.optimization import Level, Optimization, Stage
 from harness.core.plain import encode
+from harness.core.recipe import Value
 from harness.core.workload import Workload
 from harness.plan.designs import DESIGNS
+from harness.report.claims import promised
 
 # What fits a terminal; --json has it all.
 SHOWN = {
     "workloads": ("name", "parameters", "sizes", "title"),
-    "optimizations": ("name", "stage", "levels", "title"),
-    "claims": ("name", "optimization", "gain", "where"),
+    "optimizations": ("name", "workload", "title", "levels"),
+    "claims": ("name", "workload", "promise", "treatment"),
     "designs": ("name", "what"),
 }
 
@@ -37,11 +41,11 @@ def show_list(own: Path | None, *, as_json: bool) -> None:
 def listed(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
     """Workloads, optimizations, claims and designs, each as plain objects with a `name`."""
     workloads = [catalogue.workloads[name] for name in sorted(catalogue.workloads)]
-    optimizations = [catalogue.optimizations[name] for name in sorted(catalogue.optimizations)]
+    optimizations = sorted(catalogue.optimizations.values(), key=by_stage)
     return {
         "workloads": [_workload(one) for one in workloads],
         "optimizations": [_optimization(one) for one in optimizations],
-        "claims": [claim for one in optimizations for claim in _claims(one)],
+        "claims": [{**encode(one), "promise": promised(one)} for one in catalogue.claims],
         "designs": [{"name": name, "what": (design.__doc__ or "").strip()} for name, design in DESIGNS.items()],
     }
 
@@ -59,6 +63,11 @@ def _workload(workload: Workload) -> dict[str, Any]:
     }
 
 
+def by_stage(optimization: Optimization) -> tuple[int, str]:
+    """Sorts optimizations in the order in which a run goes through the stages, then by name."""
+    return list(Stage).index(optimization.stage), optimization.name
+
+
 def _optimization(optimization: Optimization) -> dict[str, Any]:
     return {
         "name": optimization.name,
@@ -70,29 +79,31 @@ def _optimization(optimization: Optimization) -> dict[str, Any]:
         "timed_on": optimization.timed_on,
         "needs": [need.missing for need in optimization.needs],
         "requires": list(optimization.requires),
+        "excludes": dict(optimization.excludes),
+        "supersedes": list(optimization.supersedes),
+        "sought": optimization.sought,
+        "sets": _settings(optimization.sets),
+        "proof": _settings(optimization.proof),
+        "page": optimization.page,
     }
 
 
-def _claims(optimization: Optimization) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": claim.name,
-            "optimization": optimization.name,
-            "gain": f"{claim.gain[0]:g} to {claim.gain[1]:g} times",
-            "metric": claim.metric,
-            "where": claim.where,
-            "source": claim.source,
-        }
-        for claim in optimization.claims
-    ]
+def _settings(settings: Mapping[str, Value | Level]) -> dict[str, Value]:
+    """Names and values; LEVEL stands for the level that is chosen."""
+    return {name: repr(value) if isinstance(value, Level) else value for name, value in settings.items()}
 
 
 def _table(title: str, entries: list[dict[str, Any]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for name in SHOWN[title]:
-        table.add_column(name, no_wrap=name == "name", overflow="fold")
-    for entry in entries:
-        table.add_row(*(_shown(entry[name]) for name in SHOWN[title]))
+        narrow = 18 if name == "levels" else None
+        table.add_column(name, no_wrap=name == "name", overflow="fold", max_width=narrow)
+    for stage, alike in groupby(entries, key=lambda entry: entry.get("stage")):
+        if stage is not None:
+            table.add_row(f"[bold]{stage}[/bold]")
+        for entry in alike:
+            table.add_row(*(_shown(entry[name]) for name in SHOWN[title]))
+        table.add_section()
     return table
 
 

@@ -64,7 +64,7 @@ def _measure(wish: Wish, place: Place) -> int:
     ready = prepared(wish)
     console = Console()
     with measuring_alone(), _stopping_on_terminate():
-        data = _prepare_data(ready, place, console)
+        data = prepare_data(ready, place, console)
         folder = _folder(ready, place, console)
         # Data are written once; a budget that paid for them would buy no measurement on the first day.
         _campaign(ready, folder, data, None if budget_s is None else monotonic() + budget_s - spent_s - REPORT_S)
@@ -109,7 +109,8 @@ def _placeless(text: str) -> str:
     return f"{name}=FOLDER" if separator and "/" not in name else "FOLDER"
 
 
-def _prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[str, str], Path]:
+def prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[str, str], Path]:
+    """The folders of the plan's data by workload and size, written now if need be."""
     root = data_root(place.data)
     folders = {}
     for cell in dict.fromkeys(block.reference for block in ready.plan.blocks):
@@ -141,7 +142,7 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
     records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
     closing = ExitStack()
     try:
-        services = {name: closing.enter_context(one) for name, one in _services(ready, data, sentinel)}
+        services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel)}
 
         def start(block: Block, restart: int, position: int) -> ProcessArm:
             job = job_of(ready, data, block, restart, position)
@@ -172,7 +173,7 @@ def _step_s(ready: Prepared) -> dict[str, float]:
     return {cell.workload: ready.catalogue.workload(cell.workload).sizes[cell.size].step_s for cell in cells}
 
 
-def _services(
+def served_in(
     ready: Prepared, data: dict[tuple[str, str], Path], sentinel: Sentinel
 ) -> Iterator[tuple[str, AbstractContextManager[str]]]:
     """The services that the plan's cells talk to, by workload."""

@@ -1,7 +1,7 @@
 """`plan`: from what the user wishes to a plan for this machine."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ from rich.table import Table
 
 from harness import __version__
 from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.naming import Context, protocol_named, reference_request, spelled_out, usual_size
 from harness.cli.real_data import adopted, described, roots
-from harness.core.cell import Cell, CellRequest, Comparison, parse_switch
-from harness.core.compose import Conflict, compose
+from harness.core.cell import Cell, Comparison, Switch, parse_switch
+from harness.core.compose import AUTO, Conflict, compose, settled
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -68,7 +69,8 @@ def prepared(wish: Wish) -> Prepared:
     protocol = _protocol(wish)
     real_data = roots(wish.data_roots, catalogue, chosen_workloads(wish, catalogue))
     catalogue = adopted(catalogue, real_data, _size(wish, environment))
-    scopes = tuple(_scopes(wish, catalogue, environment, protocol))
+    context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
+    scopes = tuple(_scopes(wish, context))
     entries = [entry for scope in scopes for entry in _entries(wish, scope)]
     comparisons = [entry for entry in entries if not isinstance(entry, Hole)]
     if not comparisons:
@@ -82,7 +84,7 @@ def prepared(wish: Wish) -> Prepared:
         protocol=protocol,
         blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
-        names={str(scope.reference): wish.reference for scope in scopes},
+        names=_names(wish, scopes, comparisons),
         promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
         data={name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data},
     )
@@ -95,7 +97,7 @@ def chosen_workloads(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
 
 
 def _size(wish: Wish, environment: Environment) -> str:
-    return wish.size or ("standard" if environment.device == "cuda" else "quick")
+    return wish.size or usual_size(environment)
 
 
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
@@ -106,42 +108,38 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     return replace(block, rounds=protocol.rounds_of(step_s)) if slow else block
 
 
+def _names(wish: Wish, scopes: Iterable[Scope], comparisons: Iterable[Comparison]) -> dict[str, str]:
+    """What cells are called: what was asked for as the reference, and the real system wherever it is one."""
+    real = {scope.workload.name: tuple(sorted(scope.as_found)) for scope in scopes}
+    references = {one.reference for one in comparisons}
+    as_found = {str(one): "as_found" for one in references if one.switches and one.switches == real[one.workload]}
+    return as_found | {str(scope.reference): wish.reference for scope in scopes}
+
+
 def _switched_on(comparisons: list[Comparison]) -> set[str]:
     cells = {cell for one in comparisons for cell in (one.treatment, one.reference)}
     return {switch.name for cell in cells for switch in cell.switches}
 
 
 def _protocol(wish: Wish) -> Protocol:
-    if wish.protocol not in PROTOCOLS:
-        raise Mistake(f"There is no protocol '{wish.protocol}'; choose one of {', '.join(PROTOCOLS)}.")
-    chosen = PROTOCOLS[wish.protocol]
+    chosen = protocol_named(wish.protocol)
     return replace(chosen, restarts=wish.restarts or chosen.restarts, rounds=wish.rounds or chosen.rounds)
 
 
-def _scopes(wish: Wish, catalogue: Catalogue, environment: Environment, protocol: Protocol) -> Iterator[Scope]:
+def _scopes(wish: Wish, context: Context) -> Iterator[Scope]:
     if wish.probe is not None and wish.probe not in PROBES:
         raise Mistake(f"There is no probe '{wish.probe}'; choose one of {', '.join(PROBES)}.")
+    catalogue = context.catalogue
     for name in chosen_workloads(wish, catalogue):
         workload = catalogue.workload(name)
-        yield Scope(
-            workload=workload,
-            reference=_reference(wish, catalogue, workload, environment),
-            optimizations=catalogue.of(workload),
-            known=catalogue.optimizations,
-            as_found=catalogue.as_found(workload, environment),
-            environment=environment,
-            protocol=protocol,
-            unserved=workload.service.missing() if workload.service else None,
-            probe=PROBES[wish.probe] if wish.probe else None,
-        )
+        scope = context.scope(workload, _reference(wish, workload, context))
+        yield replace(scope, probe=PROBES[wish.probe] if wish.probe else None)
 
 
-def _reference(wish: Wish, catalogue: Catalogue, workload: Workload, environment: Environment) -> Cell:
-    names = () if wish.reference == "plain" else tuple(wish.reference.split("+"))
-    request = CellRequest(workload=workload.name, size=wish.size, batch=wish.batch, names=names)
-    cell = catalogue.cell(request, _size(wish, environment), environment)
+def _reference(wish: Wish, workload: Workload, context: Context) -> Cell:
+    cell = context.cell(reference_request(wish.reference, workload.name, wish.size, wish.batch))
     try:
-        compose(workload, cell.switches, catalogue.optimizations)
+        compose(workload, cell.switches, context.catalogue.optimizations)
     except Conflict as conflict:
         raise Mistake(f"The reference {cell} is impossible: {conflict}.") from conflict
     return cell
@@ -159,9 +157,7 @@ def _entries(wish: Wish, scope: Scope) -> Iterator[Entry]:
 
 
 def _only(name: str, scope: Scope) -> Entry:
-    switch = parse_switch(name)
-    if switch.name not in scope.known:
-        raise Mistake(f"There is no optimization '{switch.name}'; ./speedmatrix list shows them all.")
+    switch = _settled(name, scope)
     optimization = scope.known[switch.name]
     level = switch.level if switch.level is not None else optimization.usual_level(scope.environment)
     # Whoever names an optimization has accepted that it starts slowly.
@@ -169,14 +165,19 @@ def _only(name: str, scope: Scope) -> Entry:
 
 
 def _stack(text: str, scope: Scope) -> Entry:
-    switches = tuple(sorted(parse_switch(name) for name in text.split("+")))
-    for switch in switches:
-        if switch.name not in scope.known:
-            raise Mistake(f"There is no optimization '{switch.name}'; ./speedmatrix list shows them all.")
-    entry = compare(scope, text, switches)
+    shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
+    entry = compare(scope, shown, tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope))))
     if isinstance(entry, Hole):
         raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
     return entry
+
+
+def _settled(name: str, scope: Scope) -> Switch:
+    """The switch of that name, `auto` spelt out; raises Mistake when there is none."""
+    switch = parse_switch(name)
+    if switch.name not in scope.known:
+        raise Mistake(f"There is no optimization '{switch.name}'; ./speedmatrix list shows them all.")
+    return settled(switch, scope.known[switch.name], scope.environment)
 
 
 def show_plan(wish: Wish, *, as_json: bool) -> None:

@@ -32,17 +32,17 @@ def matrix_of(folder: Path) -> Matrix:
 
 def print_matrix(matrix: Matrix, folder: Path) -> None:
     """The matrix on the terminal, and where to look next."""
-    console = _console()
-    for part in render(matrix, console.width):
-        console.print(part)
-    console.print(
+    where = console()
+    for part in render(matrix, where.width):
+        where.print(part)
+    where.print(
         f"\nKept in {folder}. Next: ./speedmatrix report {folder} --format markdown, or ./speedmatrix explain "
         "WORKLOAD:OPTIMIZATION for what a row changes.",
         highlight=False,
     )
 
 
-def _console() -> Console:
+def console() -> Console:
     """As wide as the terminal, or as the whole table where there is none."""
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDE)
 
@@ -51,8 +51,8 @@ def rendered(folder: Path, form: str) -> str:
     """A run's matrix as text; raises Mistake for an unknown form."""
     matrix = matrix_of(folder)
     if form == "terminal":
-        console = _console()
-        return to_terminal(matrix, width=console.width, colour=console.is_terminal)
+        where = console()
+        return to_terminal(matrix, width=where.width, colour=where.is_terminal)
     if form == "markdown":
         return to_markdown(matrix, read_run(folder).command)
     if form == "json":
@@ -63,7 +63,11 @@ def rendered(folder: Path, form: str) -> str:
 def show_report(run: Path | None, form: str, output: Path | None, results: Path) -> None:
     """Shows or writes the matrix of a run in the form asked for."""
     folder = run or newest(results)
-    text = rendered(folder, form)
+    deliver(rendered(folder, form), output)
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Prints a report or writes it to a file; raises Mistake where that cannot be."""
     if output is None:
         sys.stdout.write(text)
         return

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.core.cell import Switch, parse_switch
 from harness.core.optimization import Timing
+
+ANY = "any"  # stands for a workload in claims about training in general
 
 
 class Metric(StrEnum):
@@ -22,8 +25,9 @@ class Bound(StrEnum):
     """How the figures of a claim are meant."""
 
     RANGE = "range"  # from low to high
-    AT_LEAST = "at least"  # low; high is not read
-    UP_TO = "up to"  # high on the best workload; low is not read
+    POINT = "point"  # low alone; a fifth or so of the gain is left on either side
+    AT_LEAST = "at least"  # low alone
+    UP_TO = "up to"  # high alone, on the best workload
     FREE = "free"  # within 2 % of 1
     GAIN = "gain"  # better, without a figure
     LOSS = "loss"  # worse, without a figure
@@ -40,7 +44,7 @@ class Claim:
     name: str  # lower case, words joined by hyphens; unique
     text: str  # what is promised, in our words
     source: str  # repository or publication, and the document
-    workload: str  # that tests it
+    workload: str  # that tests it, or `any`
     metric: Metric
     bound: Bound
     low: float | None = None
@@ -50,5 +54,45 @@ class Claim:
     timing: Timing = Timing.STEP
     conditions: str = ""  # hardware, sizes and whatever else was said to hold
     remark: str = ""  # what is known of the claim before any measurement of ours
+    essential: tuple[str, ...] = ()  # optimizations without which it is not tested, however much else remains
+    stand_in: str = ""  # the stack that is tested where nothing of the treatment can run
     untestable: str = ""  # why no cell of this suite can test it; then treatment is empty
     contradicts: tuple[str, ...] = ()  # names of claims that cannot all be true
+
+    @property
+    def differing(self) -> frozenset[str]:
+        """The optimizations whose effect it is about: those in only one of its two stacks, or at two levels."""
+        ours, theirs = (frozenset(map(parse_switch, names_of(one))) for one in (self.treatment, self.reference))
+        return frozenset(switch.name for switch in ours ^ theirs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """The pair of stacks that tests a claim on one machine, and how it falls short of what was claimed."""
+
+    treatment: tuple[Switch, ...]
+    reference: tuple[Switch, ...]
+    timing: Timing
+    shortfalls: tuple[str, ...] = ()  # sentences without their full stop
+
+    @property
+    def subject(self) -> str:
+        """What the matrix calls it: the switches that the reference lacks, or those that it has too many."""
+        added = sorted(set(self.treatment) - set(self.reference))
+        removed = sorted(set(self.reference) - set(self.treatment))
+        return "+".join(map(str, added)) or "without " + "+".join(map(str, removed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untried:
+    """Why a claim cannot be tested on a machine."""
+
+    reason: str
+
+
+Resolution = Tried | Untried
+
+
+def names_of(stack: str) -> tuple[str, ...]:
+    """The names of a stack as it is written on the command line; `plain` has none."""
+    return tuple(name for name in stack.split("+") if name and name != "plain")

@@ -1,6 +1,7 @@
 """Composition: switches into a recipe, or the reason why not; the only place where conflicts are decided."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from harness.core.cell import Switch
 from harness.core.environment import Environment
@@ -8,6 +9,8 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization
 from harness.core.recipe import COMMON_FIELDS, ImpossibleRecipe, Recipe, Value, patched
 from harness.core.workload import Workload
+
+AUTO = "auto"
 
 
 class Conflict(ValueError):
@@ -22,6 +25,22 @@ def settings(optimization: Optimization, level: int | str | None) -> dict[str, V
 def expected(optimization: Optimization, level: int | str | None) -> dict[str, Value]:
     """The effective settings that prove a switch engaged, its level filled in."""
     return {name: level if isinstance(value, Level) else value for name, value in optimization.proof.items()}
+
+
+def settled(switch: Switch, optimization: Optimization, environment: Environment) -> Switch:
+    """The switch with its level spelt out: `auto` stands for the level that is usual on this machine."""
+    if switch.level != AUTO or not optimization.levels:
+        return switch
+    return replace(switch, level=optimization.usual_level(environment))
+
+
+def batch_scale(switches: Iterable[Switch], known: Mapping[str, Optimization]) -> int:
+    """How many of the usual batches one batch of a stack stands for; raises Mistake for a level that is none."""
+    for switch in switches:
+        _check_level(known[switch.name], switch)
+        if scale := settings(known[switch.name], switch.level).get("batch_scale"):
+            return int(scale)
+    return 1
 
 
 def compose(workload: Workload, switches: Iterable[Switch], known: Mapping[str, Optimization]) -> Recipe:
@@ -72,11 +91,14 @@ def _positive(level: int | str) -> bool:
     return isinstance(level, int) and level > 0
 
 
-def unmet(optimization: Optimization, environment: Environment, workload: Workload) -> str | None:
-    """Why an optimization cannot be tried here, in words, or None where it can."""
+def unmet(
+    optimization: Optimization, environment: Environment, workload: Workload, level: int | str | None = None
+) -> str | None:
+    """Why an optimization cannot be tried here at a level or at all, in words, or None where it can."""
     if optimization.workload not in (None, workload.name):
         return f"belongs to {optimization.workload}"
-    return next((need.missing for need in optimization.needs if not need.met(environment, workload)), None)
+    needs = [*optimization.needs, *(need for at, need in optimization.level_needs.items() if at == level)]
+    return next((need.missing for need in needs if not need.met(environment, workload)), None)
 
 
 def unengaged(proof: Mapping[str, Value], effective: Mapping[str, Value]) -> tuple[str, ...]:

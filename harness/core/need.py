@@ -28,4 +28,12 @@ def trait(name: str, missing: str) -> Need:
 
 
 CONVOLUTIONS = trait("convolutions", "needs 2-D convolutions")
+ANY_CONVOLUTIONS = Need(
+    missing="needs 2-D or 3-D convolutions",
+    met=lambda _, workload: not workload.traits.isdisjoint({"convolutions", "convolutions_3d"}),
+)
+SEVERAL_ITEMS = Need(  # a system that takes one at a time has items of several shapes
+    missing="needs a system that takes several items into a batch",
+    met=lambda _, workload: any(size.batch > 1 for size in workload.sizes.values()),
+)
 EVALUATION = trait("evaluation", "needs a workload with an evaluation")

@@ -65,6 +65,7 @@ class Optimization:
     levels: tuple[int | str, ...] = ()
     usual: Callable[["Environment"], int | str] | None = None  # the level a matrix of singles tries
     needs: tuple["Need", ...] = ()
+    level_needs: Mapping[int | str, "Need"] = field(default_factory=dict)  # what one level needs beside
     requires: tuple[str, ...] = ()
     excludes: Mapping[str, str] = field(default_factory=dict)  # other name -> reason that data cannot show
     supersedes: tuple[str, ...] = ()  # others that it stands in for where everything is switched on

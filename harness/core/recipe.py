@@ -11,6 +11,28 @@ class ImpossibleRecipe(ValueError):
     """A mixture of choices that no training run can live; the message says why."""
 
 
+# What no run can have beside a choice, each with the reason.
+BARRED: Mapping[str, Mapping[str, str]] = {
+    "cuda_graph": {
+        "micro_batches": "one graph holds one pass over one batch",
+        "keep_last_batch": "a graph reads batches of one shape",
+        "gradient_scaling": "the scaler reads back whether a gradient overflowed",
+        "anomaly_detection": "it reads back whether a gradient is a number",
+        "finite_check": "it reads the loss back in the middle of the step",
+        "checkpointing": "it saves the state of the random numbers, which a capture forbids",
+        "nvtx": "the host no longer takes the parts of the step that it would mark",
+        "update_in_backward": "its hooks keep parts of the backward pass alive that a capture has to make anew",
+    },
+    "update_in_backward": {
+        "micro_batches": "gradients of several passes have to add up before the update",
+        "gradient_scaling": "whether a gradient overflowed is known when all of them are there",
+    },
+}
+
+# What means nothing without loader workers.
+OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharing_strategy", "batch_transport")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """All choices of one training run, in the order in which the run lives them.
@@ -81,10 +103,29 @@ class Recipe:
     own: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.workers == 0 and self.persistent_workers:
-            raise ImpossibleRecipe("persistent_workers needs loader workers: add workers=2")
-        if self.workers == 0 and self.prefetch_factor is not None:
-            raise ImpossibleRecipe("prefetch_factor needs loader workers: add workers=2")
+        if self.workers == 0 and (idle := next(filter(self._differs, OF_WORKERS), None)):
+            raise ImpossibleRecipe(f"{idle} needs loader workers: add workers=2")
+        if self.threads > 1 and self.worker_threads > 1 and self.start_method == "fork":
+            # GNU's OpenMP waits for threads that a forked process does not have.
+            raise ImpossibleRecipe("a worker forked from a trainer with several threads hangs in its own: spawn it")
+        if self.keep_last_batch and self.micro_batches > 1:
+            raise ImpossibleRecipe("half a batch cannot be taken in equal parts: keep_last_batch needs whole batches")
+        if self.batch_scale == 1 and self.learning_rate_rule == "linear":
+            raise ImpossibleRecipe("linear_learning_rate needs a larger batch: add batch_scale=2")
+        if self.cuda_graph and self.compile in {"reduce-overhead", "max-autotune"}:
+            raise ImpossibleRecipe(f"cuda_graph excludes compile={self.compile}: it captures graphs of its own")
+        self._refuse_barred()
+
+    def _differs(self, name: str) -> bool:
+        """Whether a choice is another than the plain recipe's."""
+        plain = next(field.default for field in fields(self) if field.name == name)
+        return bool(getattr(self, name) != plain)
+
+    def _refuse_barred(self) -> None:
+        for choice, others in BARRED.items():
+            for other, reason in others.items() if self._differs(choice) else ():
+                if self._differs(other):
+                    raise ImpossibleRecipe(f"{choice} and {other} cannot be together: {reason}")
 
     def choice(self, name: str) -> Value:
         """The workload's own choice of that name; raises KeyError if the workload declares none."""

@@ -82,6 +82,11 @@ def no_evaluation(*_: object) -> Evaluation:
     raise Mistake("This workload has no evaluation; give its Parts an `evaluate` and the trait `evaluation`.")
 
 
+def always_stackable(_recipe: Recipe, _batch: int) -> str | None:
+    """Items have one shape, so that any number of them makes a batch."""
+    return None
+
+
 def no_yardsticks(_folder: Path, _size: Size) -> Iterable[Yardstick]:
     """Nothing is known of the real files."""
     return ()
@@ -96,8 +101,8 @@ class Parts:
     workers sees the same data. A batch is a tuple of tensors; without a device stage it is a pair (input, target).
     `device_stage` makes that pair out of a batch that has reached the device, or is None. `model` and `loss` are built
     after a seed was set; the loss may have parameters. `optimizer` gets all parameters and the keywords that choose
-    its kernel. `evaluate` runs one whole pass as the recipe says. `effective` tells what the parts really do, from
-    what it sees and never from the recipe.
+    its kernel. `evaluate` runs one whole pass as the recipe says, with the model in evaluation mode. `effective` tells
+    what the parts really do, from what it sees and never from the recipe.
     """
 
     model: Callable[[Size, Recipe], "nn.Module"]
@@ -127,12 +132,15 @@ class Workload:
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
     as_found: tuple[str, ...] = ()
     first_look: tuple[str, ...] = ()  # what is tried first where time is short: its cause, and what was promised most
+    least_samples: int = 1  # in one forward pass: batch normalisation over single values needs two
     score: str = ""
     lesson: Lesson | None = None
     variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name
     service: Service | None = None
     # The facts of a real data set in its own layout, for a size; raises Mistake that says what is wrong with it.
     adopt: Callable[[Path, Size], Size] | None = None
+    # Why so many samples cannot be taken in one pass under a recipe, in words; None where they can.
+    unstackable: Callable[[Recipe, int], str | None] = always_stackable
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
 

@@ -2,36 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
-
-
-class Order(Sampler[list[int]]):
-    """Batches of indices in one seeded order, repeated: every window of an epoch's length holds the same samples.
-
-    With equal samples in every burst, two arms are compared on the same work whatever step each of them has reached.
-    """
-
-    def __init__(self, samples: int, batch: int, seed: int, *, endless: bool) -> None:
-        """Shuffles `samples` indices once; `endless` leaves out the boundary between epochs."""
-        shuffle = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
-        self._batches = [shuffle[first : first + batch] for first in range(0, samples - batch + 1, batch)]
-        self._endless = endless
-
-    def __iter__(self) -> Iterator[list[int]]:
-        """The batches of one epoch, or of epochs without end."""
-        for _ in count() if self._endless else range(1):
-            yield from self._batches
-
-    def __len__(self) -> int:
-        """Batches in one epoch."""
-        return len(self._batches)
+from harness.measure.affinity import deal_cores
+from harness.measure.collate import Arrivals, collate_of
+from harness.measure.order import Order
+from harness.measure.worker_start import worker_start
 
 
 @dataclass(slots=True)
@@ -39,6 +20,8 @@ class Feed:
     """A loader and its iterator, with the worker processes that it started."""
 
     loader: DataLoader[Any]
+    order: Order
+    arrivals: Arrivals | None = None  # takes note of batches, where a choice must be proved by that
     worker_pids: list[frozenset[int]] = field(default_factory=list)
     iterator: Any = None
     taken: int = 0  # batches
@@ -53,7 +36,8 @@ class Feed:
             self.iterator = iter(self.loader)
             if self.loader.num_workers:
                 self.worker_pids.append(frozenset(worker.pid for worker in self.iterator._workers))  # noqa: SLF001
-            for batch in self.iterator:
+            # An arrival that nobody notes costs nothing: the choice is made once an epoch.
+            for batch in map(self.arrivals.receive, self.iterator) if self.arrivals else self.iterator:
                 self.taken += 1
                 yield batch
 
@@ -66,6 +50,10 @@ class Feed:
         """Worker processes that are alive now."""
         workers = getattr(self.iterator, "_workers", ())
         return sum(worker.is_alive() for worker in workers)
+
+    def mean_samples(self, taken: int) -> float:
+        """Samples in a batch, of those that came after so many had been taken."""
+        return self.order.samples(taken, self.taken) / (self.taken - taken)
 
     def close(self) -> None:
         """Ends the workers."""
@@ -83,20 +71,20 @@ def open_feed(dataset: Dataset[Any], size: Size, recipe: Recipe, seed: int, *, e
             "persistent_workers": recipe.persistent_workers,
             "multiprocessing_context": recipe.start_method,
         }
-    if getattr(dataset, "collated", False):
-        keywords["collate_fn"] = _as_it_is
-    order = Order(size.batch * size.epoch_steps, size.batch // recipe.micro_batches, seed, endless=endless)
-    return Feed(
-        DataLoader(
-            dataset,
-            batch_sampler=order,
-            num_workers=recipe.workers,
-            pin_memory=recipe.pin_memory,
-            generator=torch.Generator().manual_seed(seed),  # leaves the global generator to the model
-            **keywords,
-        )
+    if collate := collate_of(recipe, collated=getattr(dataset, "collated", False)):
+        keywords["collate_fn"] = collate
+    if start := worker_start(recipe, deal_cores(recipe)):
+        keywords["worker_init_fn"] = start
+    samples, batch = size.batch * size.epoch_steps, size.batch // recipe.micro_batches
+    order = Order(samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch)
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_sampler=order,
+        num_workers=recipe.workers,
+        pin_memory=recipe.pin_memory,
+        generator=torch.Generator().manual_seed(seed),  # leaves the global generator to the model
+        **keywords,
     )
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch
+    noted = recipe.keep_last_batch or recipe.batch_transport == "pickle"
+    arrivals = Arrivals(lengths=[] if recipe.keep_last_batch else None) if noted else None
+    return Feed(loader=loader, order=order, arrivals=arrivals)

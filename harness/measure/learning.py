@@ -26,7 +26,7 @@ def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: C
         show(number, losses[-1])
     train_s = perf_counter() - began
     evaluation, again = session.evaluate(), session.evaluate()
-    as_found = task.parts.evaluate(session.trainee.model, task.data, task.size, slow, task.device)
+    as_found = session.evaluate(slow)
     session.feed.close()
     return Learned(
         losses=tuple(losses),

@@ -13,6 +13,8 @@ from harness.core.recipe import Value
 from harness.core.workload import Built
 from harness.measure import evidence
 from harness.measure.clock import synchronize
+from harness.measure.order import Order
+from harness.measure.read_backs import counting_read_backs, of_read_backs
 from harness.measure.session import Session, open_trainee, step_of
 
 OTHER_SEEDS = (1001, 2002)  # added to an arm's seed, for the spread that a close optimization must stay within
@@ -28,6 +30,12 @@ class Opening:
     batches: list[Any]  # before the device stage
     host_batch: Any  # the first, as the loader gave it
     pinned: bool
+    backwards: int  # passes whose gradients reached the model in the first step
+    habits: dict[str, Value]  # what these steps have left in the habits of the recipe
+
+    def full_batches(self, order: Order) -> list[Any]:
+        """The batches that hold as many samples as the recipe says; an epoch's last may hold fewer."""
+        return [one for at, one in enumerate(self.batches) if order.samples(at, at + 1) == order.samples(0, 1)]
 
 
 def take_first_steps(session: Session, steps: int) -> Opening:
@@ -38,9 +46,11 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         seen.append(session.feed.fetch())
         return seen[-1]
 
-    step, device = session.step_on(remembering), session.task.device
+    step, device = session.step_from(remembering), session.task.device
+    before = evidence.tally(device)
     began = perf_counter()
-    losses = [float(step())]
+    with evidence.backwards_into(session.trainee.model) as backwards:
+        losses = [float(step())]
     first_step_s = perf_counter() - began
     for _ in range(steps - 1):
         began = perf_counter()
@@ -56,6 +66,8 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         batches=batches,
         host_batch=seen[0],
         pinned=pinned,
+        backwards=len(backwards),
+        habits=evidence.of_habits(session.trainee.habits, before, evidence.tally(device), steps),
     )
 
 
@@ -66,17 +78,23 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown |= evidence.of_optimizer(trainee.optimizer)
     shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
-    shown["micro_batches"] = len(opening.batches) // len(opening.losses)
-    with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
-        trainee.model(trainee.bound.transfer(opening.batches[0])[0])
-    shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
+    shown["micro_batches"] = opening.backwards
+    shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device)
+    if task.recipe.nvtx:
+        shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), torch.cuda.nvtx.range_push)
+    shown["whole_batches"] = len(opening.host_batch[0]) == task.size.batch
+    with evidence.run_in_eager(trainee.model):
+        with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
+            trainee.model(trainee.bound.transfer(opening.batches[0])[0])
+        shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
+    shown |= evidence.of_learning_rate(trainee.optimizer, task)
     if task.recipe.compile:
-        shown |= evidence.of_compiler()
+        shown |= evidence.of_compiler(trainee, opening.batches[0])
     if timing is not Timing.EVALUATION:
         return shown, None
-    with evidence.watching(trainee.model) as watch:
+    with evidence.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device) as reads:
         evaluation = session.evaluate()
-    return shown | evidence.of_evaluation(watch, evaluation.items), evaluation.score
+    return shown | evidence.of_evaluation(watch, evaluation.items) | of_read_backs(reads), evaluation.score
 
 
 def _built(session: Session, opening: Opening) -> Built:

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
@@ -41,7 +42,12 @@ class CpuPhases:
 
         return copied
 
-    def finishing(self, update: Callable[[], None]) -> Callable[[], None]:
+    copying_ahead = copying
+
+    def beginning(self) -> None:
+        """A step begins on batches sent ahead: nothing is left to be told."""
+
+    def finishing(self, update: Callable[Given, Result]) -> Callable[Given, Result]:
         """The update as it is: nothing on the device outlives it."""
         return update
 
@@ -58,6 +64,7 @@ class CudaPhases:
 
     wait_ns: int = 0
     copies: list[tuple[torch.cuda.Event, torch.cuda.Event]] = field(default_factory=list)
+    begins: list[torch.cuda.Event] = field(default_factory=list)  # behind them the device works on a batch
     updates: list[torch.cuda.Event] = field(default_factory=list)
 
     def waiting(self, fetch: Callable[[], Result]) -> Callable[[], Result]:
@@ -73,18 +80,39 @@ class CudaPhases:
             result = transfer(batch)
             after.record()
             self.copies.append((before, after))
+            self.begins.append(after)
             return result
 
         return copied
 
-    def finishing(self, update: Callable[[], None]) -> Callable[[], None]:
-        """The update with an event behind it, which ends the step's span on the device."""
+    def copying_ahead(self, transfer: Callable[[Any], Result]) -> Callable[[Any], Result]:
+        """The transfer between two events of the stream that is current then; no step begins behind them."""
 
-        def finished() -> None:
-            update()
+        def copied(batch: Any) -> Result:
+            before, after = _event(), _event()
+            before.record()
+            result = transfer(batch)
+            after.record()
+            self.copies.append((before, after))
+            return result
+
+        return copied
+
+    def beginning(self) -> None:
+        """A step begins on a batch that was sent ahead."""
+        event = _event()
+        event.record()
+        self.begins.append(event)
+
+    def finishing(self, update: Callable[Given, Result]) -> Callable[Given, Result]:
+        """The update, or whatever ends a step, with an event behind it, which ends the step's span on the device."""
+
+        def finished(*given: Given.args, **named: Given.kwargs) -> Result:
+            result = update(*given, **named)
             event = _event()
             event.record()
             self.updates.append(event)
+            return result
 
         return finished
 
@@ -92,12 +120,13 @@ class CudaPhases:
         """What was counted since the last reading; the device must have been synchronised."""
         copy_ms = sum(before.elapsed_time(after) for before, after in self.copies)
         # With micro-batches a step has several copies: its span begins behind the first that follows an update.
-        copies_per_update = max(1, len(self.copies) // max(1, len(self.updates)))
-        firsts = [after for _, after in self.copies[::copies_per_update]]
+        begins_per_update = max(1, len(self.begins) // max(1, len(self.updates)))
+        firsts = self.begins[::begins_per_update]
         device_ms = sum(first.elapsed_time(last) for first, last in zip(firsts, self.updates, strict=False))
         split = Split(wait_s=self.wait_ns / 1e9, copy_s=copy_ms / 1e3, device_s=device_ms / 1e3)
         self.wait_ns = 0
         self.copies.clear()
+        self.begins.clear()
         self.updates.clear()
         return split
 

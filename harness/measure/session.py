@@ -1,7 +1,7 @@
 """The session: recipe and workload become a model, a step and a feed."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,11 @@ from torch.amp.grad_scaler import GradScaler
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
+from harness.measure.ahead import Ahead, CudaRoad
+from harness.measure.capture import StepGraph, trained_by
 from harness.measure.feed import Feed, open_feed
-from harness.measure.habits import recording
+from harness.measure.habits import Habit, examined, habits_of, recording
+from harness.measure.marks import marking
 from harness.measure.model import called, shaped
 from harness.measure.phases import Phases, phases_for
 from harness.measure.step import Batch, Bound, shape_of_step
@@ -22,7 +25,7 @@ from harness.measure.transfer import arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
-    kernel_keywords,
+    optimizer_of,
     plain_backward,
     scaled_backward,
     update_of,
@@ -53,7 +56,10 @@ class Trainee:
     metrics: EagerMetrics | DeferredMetrics
     move: Callable[[Any], tuple[Tensor, ...]]  # a batch to the device
     device_stage: Callable[[Any], Batch] | None  # what makes inputs and targets of it there, if anything must
+    habits: tuple[Habit, ...]  # what a step does beside training
+    mark: Callable[[Bound], Bound]  # ranges around the parts of a step, for a profiler
     bound: Bound
+    graph: StepGraph | None  # of the whole step, if it is captured
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,19 +70,45 @@ class Session:
     trainee: Trainee
     feed: Feed
     phases: Phases
+    ahead: Ahead | None = None  # what sends batches to the device before they are asked for, if the recipe does
 
     def step(self) -> Callable[[], Tensor]:
         """The training step on the loader's batches."""
-        return self.step_on(self.phases.waiting(self.feed.fetch))
+        return self.step_from(self.phases.waiting(self.feed.fetch))
+
+    def step_from(self, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
+        """The step on batches that lie on the host, sent to the device in the recipe's way."""
+        if self.ahead is None:
+            return self.step_on(fetch)
+        self.ahead.source = fetch
+        bound = self.ahead.bound(self.trainee.bound, self.trainee.device_stage)
+        return step_of(replace(self.trainee, bound=bound), bound.fetch)
+
+    @property
+    def consumed(self) -> int:
+        """Batches that steps have taken; one that was only sent ahead is not among them."""
+        return self.feed.taken - (self.ahead is not None and self.ahead.pending is not None)
 
     def step_on(self, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
         """The same step on batches from anywhere, such as a cache on the device."""
         return step_of(self.trainee, fetch)
 
-    def evaluate(self) -> Evaluation:
-        """One pass over the evaluation set."""
-        task = self.task
-        return task.parts.evaluate(self.trainee.model, task.data, task.size, task.recipe, task.device)
+    def evaluate(self, recipe: Recipe | None = None) -> Evaluation:
+        """One pass over the evaluation set by the session's recipe or another one, the model in evaluation mode."""
+        task, model = self.task, self.trainee.model
+        with evaluating(model):
+            return task.parts.evaluate(model, task.data, task.size, recipe or task.recipe, task.device)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, and afterwards in the mode it had."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
 def open_session(task: Task) -> Session:
@@ -84,34 +116,34 @@ def open_session(task: Task) -> Session:
     phases = phases_for(task.device)
     dataset = task.parts.dataset(task.data, task.size, task.recipe)
     feed = open_feed(dataset, task.size, task.recipe, seed=0, endless=task.endless)
-    return Session(task=task, trainee=open_trainee(task, phases), feed=feed, phases=phases)
+    trainee = open_trainee(task, phases)
+    ahead = Ahead(CudaRoad(trainee.move, task.device, phases), feed.fetch) if task.recipe.device_prefetch else None
+    return Session(task=task, trainee=trainee, feed=feed, phases=phases, ahead=ahead)
 
 
 def open_trainee(task: Task, phases: Phases) -> Trainee:
     """A model from the task's seed, its optimizer and the bound values of its step."""
     recipe, device, parts = task.recipe, task.device, task.parts
-    torch.manual_seed(task.seed)
-    model = shaped(parts.model(task.size, recipe).to(device), recipe)
-    loss = parts.loss(task.size, recipe).to(device)
-    parameters = [*model.parameters(), *loss.parameters()]
-    optimizer = parts.optimizer(parameters, kernel_keywords(recipe))
-    model.train()
+    model, loss, optimizer = _network(task)
     device_stage = parts.device_stage(task.data, task.size, recipe, device)
     torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
     scaler = GradScaler(device.type) if recipe.gradient_scaling else None
     move = transfer_to(device, recipe)
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
+    habits = habits_of(recipe, device)
+    update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
     bound = Bound(
         fetch=_nothing_to_fetch,
         transfer=arriving(phases.copying(move), device_stage),
         model=called(model, recipe),
         loss=loss,
         autocast=autocast_for(device, recipe),
-        backward=scaled_backward(scaler) if scaler else plain_backward,
-        update=phases.finishing(update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)),
-        record=recording(metrics, recipe, device),
+        backward=examined(scaled_backward(scaler) if scaler else plain_backward, recipe),
+        update=phases.finishing(update),
+        record=recording(metrics, habits),
         micro_batches=recipe.micro_batches,
     )
+    graph = StepGraph(trained_by(bound, update)) if recipe.cuda_graph else None
     return Trainee(
         model=model,
         loss=loss,
@@ -120,13 +152,29 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         metrics=metrics,
         move=move,
         device_stage=device_stage,
-        bound=bound,
+        habits=habits,
+        mark=marking(recipe),
+        bound=replace(bound, whole_step=phases.finishing(graph)) if graph else bound,
+        graph=graph,
     )
+
+
+def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
+    """Model, loss and optimizer, drawn from the task's seed."""
+    recipe, device, parts = task.recipe, task.device, task.parts
+    torch.manual_seed(task.seed)
+    model = shaped(parts.model(task.size, recipe).to(device), recipe)
+    loss = parts.loss(task.size, recipe).to(device)
+    optimizer = optimizer_of(parts, [*model.parameters(), *loss.parameters()], recipe)
+    model.train()
+    return model, loss, optimizer
 
 
 def step_of(trainee: Trainee, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
     """The trainee's step on the batches that `fetch` gives."""
-    return shape_of_step(trainee.bound.micro_batches)(replace(trainee.bound, fetch=fetch))
+    bound = trainee.bound
+    shape = shape_of_step(bound.micro_batches, captured=bound.whole_step is not None)
+    return shape(trainee.mark(replace(bound, fetch=fetch)))
 
 
 def autocast_for(device: torch.device, recipe: Recipe) -> Callable[[], AbstractContextManager[Any]]:

@@ -28,6 +28,7 @@ class Bound:
     update: Callable[[], None]  # the optimizer's step, then the gradients cleared
     record: Callable[[Tensor], None]  # adds the loss to the running metrics
     micro_batches: int = 1
+    whole_step: Callable[[Tensor, Tensor], Tensor] | None = None  # of a batch on the device, replayed as one graph
 
 
 def plain_step(bound: Bound) -> Callable[[], Tensor]:
@@ -68,6 +69,22 @@ def accumulating_step(bound: Bound) -> Callable[[], Tensor]:
     return step
 
 
-def shape_of_step(micro_batches: int) -> Callable[[Bound], Callable[[], Tensor]]:
-    """Which of the two shapes a recipe runs."""
+def captured_step(bound: Bound) -> Callable[[], Tensor]:
+    """One batch handed to a graph that holds the rest: the host queues one launch where it queued hundreds."""
+    fetch, transfer, whole_step, record = bound.fetch, bound.transfer, bound.whole_step, bound.record
+    assert whole_step is not None  # noqa: S101  what chooses this shape
+
+    def step() -> Tensor:
+        inputs, targets = transfer(fetch())
+        value = whole_step(inputs, targets)
+        record(value)
+        return value
+
+    return step
+
+
+def shape_of_step(micro_batches: int, *, captured: bool = False) -> Callable[[Bound], Callable[[], Tensor]]:
+    """Which of the three shapes a recipe runs."""
+    if captured:
+        return captured_step
     return plain_step if micro_batches == 1 else accumulating_step

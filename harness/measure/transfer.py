@@ -12,7 +12,10 @@ from harness.measure.step import Batch
 
 
 def transfer_to(device: torch.device, recipe: Recipe) -> Callable[[Any], tuple[Tensor, ...]]:
-    """Moves the tensors of a batch to the device, images in the memory format of the recipe."""
+    """Moves the tensors of a batch to the device, images and volumes in the memory format of the recipe."""
+    formats = {4: torch.channels_last} if recipe.channels_last else {}
+    if recipe.channels_last_3d:
+        formats[5] = torch.channels_last_3d
     move = partial(Tensor.to, device=device, non_blocking=recipe.non_blocking)
 
     def transfer(batch: Any) -> tuple[Tensor, ...]:
@@ -20,10 +23,10 @@ def transfer_to(device: torch.device, recipe: Recipe) -> Callable[[Any], tuple[T
 
     def transfer_channels_last(batch: Any) -> tuple[Tensor, ...]:
         inputs, *others = batch
-        keyword = {"memory_format": torch.channels_last} if inputs.dim() == 4 else {}
+        keyword = {"memory_format": formats[inputs.dim()]} if inputs.dim() in formats else {}
         return move(inputs, **keyword), *[move(one) for one in others]
 
-    return transfer_channels_last if recipe.channels_last else transfer
+    return transfer_channels_last if formats else transfer
 
 
 def arriving(

@@ -1,6 +1,7 @@
 """The trial of one arm: first losses, ceilings, warm-up, then bursts whenever the launcher asks."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import cycle
 from math import ceil, isfinite
@@ -15,15 +16,14 @@ from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
 from harness.measure.ceilings import ceilings_of
 from harness.measure.clock import device_bytes, host_bytes, synchronize, timed
+from harness.measure.habits import Diverged
+from harness.measure.interlude import Interlude
 from harness.measure.opening import Opening, observe, seed_spread, take_first_steps
+from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
 from harness.measure.warm_up import WarmUp, warm_up
 
 RESUME_S = 0.1  # what a resumed process may take to find its caches again; steps that begin earlier are not timed
-
-
-class Diverged(RuntimeError):
-    """The loss is no longer a finite number."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,12 +35,18 @@ class Trial:
     protocol: Protocol
     step: Callable[[], object]
     step_s: float = 1.0
+    interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
+    cold: ColdFiles | None = None  # what each burst must read from storage, if the recipe says so
 
     def burst(self, target_s: float) -> dict[str, Any]:
         """Times steps for about that long without interruption; gives the fields of a Burst."""
-        size, device = self.session.task.size, self.session.task.device
+        with self.cold.dropped() if self.cold else nullcontext():
+            return self._burst(target_s)
+
+    def _burst(self, target_s: float) -> dict[str, Any]:
+        device = self.session.task.device
         self._lead_in()
-        steps = self.steps_for(target_s)
+        steps, consumed = self.steps_for(target_s), self.session.consumed
         self.session.phases.split()
         wall_s = timed(self.step, steps, device)
         split = self.session.phases.split()
@@ -48,7 +54,7 @@ class Trial:
         return {
             "timing": self.timing,
             "steps": steps,
-            "samples": steps * (size.evaluation_items if self.timing is Timing.EVALUATION else size.batch),
+            "samples": self._samples(steps, consumed),
             "wall_s": wall_s,
             "wait_s": split.wait_s,
             "copy_s": split.copy_s,
@@ -56,6 +62,13 @@ class Trial:
             "host_bytes": host_bytes(),
             "device_bytes": device_bytes(device),
         }
+
+    def _samples(self, steps: int, consumed: int) -> int:
+        """Samples of a burst that began when so many batches had been consumed."""
+        size, session = self.session.task.size, self.session
+        if self.timing in {Timing.EVALUATION, Timing.COMPUTE}:
+            return steps * (size.evaluation_items if self.timing is Timing.EVALUATION else size.batch)
+        return session.feed.order.samples(consumed, session.consumed)
 
     def steps_for(self, target_s: float) -> int:
         """Steps of a burst: whole epochs unless an epoch is much longer than the target."""
@@ -66,9 +79,14 @@ class Trial:
         clumps = 12 if self.timing is Timing.LOADER else 2
         least = 1 if self.protocol.is_slow(self.step_s) else self.protocol.burst_steps
         wanted = max(wanted, least, clumps * self.session.task.recipe.workers)
-        epoch = self.session.task.size.epoch_steps
-        whole = max(1, round(wanted / epoch)) * epoch
+        epoch = self.session.task.size.epoch_steps * self._epochs_at_once()
+        # A second epoch would find in memory what the first has read.
+        whole = epoch if self.cold else max(1, round(wanted / epoch)) * epoch
         return whole if self.timing is Timing.EPOCH or whole <= 2 * wanted else wanted
+
+    def _epochs_at_once(self) -> int:
+        """Epochs of which a burst takes all or none: those from one evaluation to the next."""
+        return (self.session.task.recipe.evaluation_epochs or 1) if self.timing is Timing.EPOCH else 1
 
     def _lead_in(self) -> None:
         """Steps that are not timed, where a step is short enough to suffer from the resumption."""
@@ -98,11 +116,11 @@ def begin(
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
-    effective = (
-        observed
-        | evidence.of_feed(session.feed, pinned=opening.pinned, non_blocking=task.recipe.non_blocking)
-        | effective_backend()
-    )
+    if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
+        _reach_the_last_batch(session)
+    files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
+    effective = observed | _seen_at_last(trial, opening, files)
+    trial.cold = files if effective.get("page_cache") == "cold" else None
     return trial, {
         "build_s": build_s,
         "first_step_s": opening.first_step_s,
@@ -120,12 +138,29 @@ def begin(
     }
 
 
+def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
+    """What the arm shows once it is warm: its loader, its process, its device."""
+    session, task = trial.session, trial.session.task
+    return (
+        evidence.of_launch()
+        | evidence.of_batch(session.feed, opening.host_batch)
+        | evidence.of_epoch(session.feed)
+        | evidence.of_ahead(session.ahead, pinned=opening.pinned)
+        | evidence.of_page_cache(files)
+        | evidence.of_feed(session.feed, pinned=opening.pinned, non_blocking=task.recipe.non_blocking)
+        | evidence.of_interlude(trial.interlude)
+        | evidence.of_capture(session.trainee)
+        | evidence.of_precision(task.device)
+        | effective_backend()
+    )
+
+
 def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[[], object]:
     """What one step of a burst is."""
     if timing is Timing.EVALUATION:
         return session.evaluate
     if timing is Timing.COMPUTE:
-        return session.step_on(cycle(opening.batches).__next__)
+        return session.step_on(cycle(opening.full_batches(session.feed.order)).__next__)
     if timing is Timing.LOADER:
         fetch, times = session.phases.waiting(session.feed.fetch), session.task.recipe.micro_batches
         return fetch if times == 1 else lambda: [fetch() for _ in range(times)]
@@ -141,19 +176,32 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
     prefetched = 0 if trial.timing in {Timing.EVALUATION, Timing.COMPUTE} else recipe.prefetched_batches
     quiet = evidence.compiler_quiet() if recipe.compile else _always
     warm = warm_up(lambda: timed(trial.step, 1, device), quiet, prefetched, protocol)
-    if trial.timing is Timing.EPOCH:
-        _finish_epoch(trial)
-    return warm
+    return _finish_epoch(trial, warm) if trial.timing is Timing.EPOCH else warm
 
 
-def _finish_epoch(trial: Trial) -> None:
-    """Steps to the end of the epoch and through a whole one, so that a burst begins with a boundary."""
-    size, feed = trial.session.task.size, trial.session.feed
+def _finish_epoch(trial: Trial, warm: WarmUp) -> WarmUp:
+    """Steps to the end of the epoch and through a whole one, so that a burst begins with a boundary.
+
+    Where the recipe evaluates after so many epochs, it goes through as many: then a step takes its share of that too.
+    """
+    size = trial.session.task.size
     epoch_batches = size.epoch_steps * trial.session.task.recipe.micro_batches
-    while feed.taken % epoch_batches:
+    while trial.session.consumed % epoch_batches:
         trial.step()
-    for _ in range(size.epoch_steps):
-        trial.step()
+    epochs = trial.session.task.recipe.evaluation_epochs
+    if epochs is None:
+        timed(trial.step, size.epoch_steps, trial.session.task.device)
+        return warm
+    trial.interlude = Interlude(session=trial.session, batches=epochs * epoch_batches)
+    trial.step = trial.interlude.after(trial.step)
+    interval_s = timed(trial.step, epochs * size.epoch_steps, trial.session.task.device)
+    return replace(warm, step_s=interval_s / (epochs * size.epoch_steps))
+
+
+def _reach_the_last_batch(session: Session) -> None:
+    """Fetches until a whole epoch has been gone through, so that its last batch was seen; trains on none of it."""
+    while session.feed.taken < session.task.size.epoch_steps:
+        session.feed.fetch()
 
 
 def _always() -> bool:

@@ -1,20 +1,34 @@
 """The moments of a step that a recipe replaces: how gradients are made, applied and cleared, and metrics kept."""
 
+from collections import defaultdict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from harness.core.recipe import Recipe
+from harness.core.recipe import ImpossibleRecipe, Recipe
+from harness.core.workload import Parts
 
 
 def kernel_keywords(recipe: Recipe) -> dict[str, bool]:
     """Keywords of a torch.optim optimizer; both stated, because its defaults depend on the device."""
     return {"foreach": recipe.optimizer_kernel == "foreach", "fused": recipe.optimizer_kernel == "fused"}
+
+
+def optimizer_of(parts: Parts, parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+    """The system's optimizer with the kernel and the learning rate of the recipe, ready for a capture if it asks."""
+    optimizer = parts.optimizer(parameters, kernel_keywords(recipe))
+    for group in optimizer.param_groups:
+        if recipe.learning_rate_rule == "linear":
+            group["lr"] *= recipe.batch_scale
+        if recipe.cuda_graph and "capturable" in group:
+            group["capturable"] = True  # counts its steps on the device, where a replay can go on counting
+    return optimizer
 
 
 def plain_backward(value: Tensor) -> None:
@@ -40,8 +54,13 @@ def update_of(
 ) -> Callable[[], None]:
     """The optimizer's step, then the gradients cleared; before it the gradients are clipped, if the system does so.
 
-    A scaler skips the step when a gradient overflowed.
+    A scaler skips the step when a gradient overflowed. Raises ImpossibleRecipe where gradients that are wanted together
+    would be gone one by one.
     """
+    if recipe.update_in_backward:
+        if clip_norm is not None or average_decay is not None:
+            raise ImpossibleRecipe("update_in_backward needs a system without clipping and without averaged weights")
+        return updated_in_backward(optimizer)
     steps: list[Callable[[], object]] = []
     if clip_norm is not None:
         if scaler:
@@ -57,6 +76,35 @@ def update_of(
             step()
 
     return update
+
+
+def updated_in_backward(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    """Lets the backward pass update each weight as soon as its gradient is complete; gives what is left to do then.
+
+    Each weight has an optimizer of its own, a copy of the given one, and its gradient is dropped at once.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            parameter.register_post_accumulate_grad_hook(_stepping(_for_one(optimizer, group, parameter)))
+    return nothing_left
+
+
+def nothing_left() -> None:
+    """The backward pass has updated all weights."""
+
+
+def _for_one(optimizer: torch.optim.Optimizer, group: dict[str, Any], parameter: Tensor) -> torch.optim.Optimizer:
+    own = copy(optimizer)
+    vars(own).update(vars(optimizer), param_groups=[{**group, "params": [parameter]}], state=defaultdict(dict))
+    return own
+
+
+def _stepping(optimizer: torch.optim.Optimizer) -> Callable[[Tensor], None]:
+    def step_and_drop(parameter: Tensor) -> None:
+        optimizer.step()
+        parameter.grad = None
+
+    return step_and_drop
 
 
 def _clipping(optimizer: torch.optim.Optimizer, norm: float, *, foreach: bool) -> Callable[[], object]:

@@ -1,10 +1,14 @@
 """torch.compile: the model is traced and compiled into fused kernels.
 
 Removes Python and launch overhead and the memory traffic between small operations. The first steps pay for it, from
-half a minute to several; nothing is gained while the step waits for data. `reduce-overhead` adds CUDA graphs,
-`max-autotune` searches kernels for minutes.
+half a minute to several; nothing is gained while the step waits for data, and every new shape of a batch is compiled
+again. `reduce-overhead` adds CUDA graphs, `max-autotune` searches kernels for minutes. `fullgraph` is an error where
+code cannot be traced, instead of a model that silently runs in pieces. `regional` compiles the repeated blocks of a
+model, each kind once: the start is shorter, and what lies between the blocks stays as it is.
 
-    model = torch.compile(model, mode="default")
+    model = torch.compile(model, mode="default")        # or fullgraph=True
+    for block in model.layers:                          # regional
+        block.compile()
 """
 
 from harness.core.need import COMPILER
@@ -17,7 +21,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"compile": LEVEL},
     proof={"compiled": True},
-    levels=("default", "reduce-overhead", "max-autotune"),
+    levels=("default", "reduce-overhead", "max-autotune", "fullgraph", "regional"),
     needs=(COMPILER,),
     start_s=90.0,
 )

@@ -6,7 +6,7 @@ differ from run to run, and with it the last bits.
     torch.backends.cudnn.benchmark = True
 """
 
-from harness.core.need import CONVOLUTIONS, CUDA
+from harness.core.need import ANY_CONVOLUTIONS, CUDA
 from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
@@ -16,5 +16,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"cudnn_benchmark": True},
     proof={"cudnn_benchmark": True},
-    needs=(CUDA, CONVOLUTIONS),
+    needs=(CUDA, ANY_CONVOLUTIONS),
 )

@@ -7,7 +7,7 @@ together with seeds, and only as far as no other operation is non-deterministic.
     torch.backends.cudnn.deterministic = True
 """
 
-from harness.core.need import CUDA
+from harness.core.need import ANY_CONVOLUTIONS, CUDA
 from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
@@ -17,6 +17,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"cudnn_deterministic": True},
     proof={"cudnn_deterministic": True},
-    needs=(CUDA,),
+    needs=(CUDA, ANY_CONVOLUTIONS),
     sought=False,
 )

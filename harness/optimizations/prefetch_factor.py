@@ -15,6 +15,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"prefetch_factor": LEVEL},
     proof={"prefetch_factor": LEVEL},
-    levels=(4, 1, 8),
+    levels=(4, 1, 2, 8),
     requires=("workers",),
 )

@@ -6,7 +6,7 @@ A large gain for float32 convolutional training on Ampere and later; nothing onc
     torch.backends.cudnn.allow_tf32 = True
 """
 
-from harness.core.need import CUDA
+from harness.core.need import ANY_CONVOLUTIONS, CUDA
 from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
@@ -16,5 +16,9 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"tf32_convolutions": True},
     proof={"reduced_convolutions": True},
-    needs=(CUDA,),
+    needs=(CUDA, ANY_CONVOLUTIONS),
+    pointless_where={
+        "bfloat16_layers True": "autocast has taken the convolutions to 16 bits",
+        "float16_layers True": "autocast has taken the convolutions to 16 bits",
+    },
 )

@@ -17,4 +17,8 @@ OPTIMIZATION = Optimization(
     sets={"matmul_precision": "high"},
     proof={"reduced_products": True},
     needs=(CUDA,),
+    pointless_where={
+        "bfloat16_layers True": "autocast has taken the products to 16 bits",
+        "float16_layers True": "autocast has taken the products to 16 bits",
+    },
 )

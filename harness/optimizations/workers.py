@@ -2,7 +2,8 @@
 
 Pays when preparing a batch takes a noticeable part of the step and cores are free: the step then waits only for what
 the workers cannot keep up with. Does nothing when the step is the bottleneck; hurts when workers and trainer share too
-few cores, or when copying finished batches between processes costs more than making them.
+few cores, or when copying finished batches between processes costs more than making them. `workers=auto` leaves one of
+the cores that may be used here to the trainer, and takes eight at most.
 
     DataLoader(dataset, batch_size=..., num_workers=4)
 """
@@ -19,4 +20,5 @@ OPTIMIZATION = Optimization(
     levels=(1, 2, 4, 8, 16),
     # On few cores the trainer keeps one for itself; beyond eight workers batches queue up rather than come sooner.
     usual=lambda environment: max(1, min(8, environment.cores - 1)),
+    supersedes=("trainer_threads",),  # the cores are the workers' where everything is on
 )

@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from harness.core.cell import Cell, Comparison, Switch
-from harness.core.compose import Conflict, compose, unmet
+from harness.core.claim import Claim, Tried, Untried
+from harness.core.compose import Conflict, batch_scale, compose, unmet
 from harness.core.environment import Environment
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.mistake import Mistake
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 from harness.core.plan import Hole
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
 from harness.core.workload import Workload
+from harness.plan.claimed import Ground, concerns, resolve
 
 Entry = Comparison | Hole
 
@@ -32,6 +35,7 @@ class Scope:
     environment: Environment
     protocol: Protocol
     unserved: str | None = None  # why the workload's service cannot start here
+    claims: tuple[Claim, ...] = ()  # the ledger's
     probe: Timing | None = None  # times every cell on this instead of what its optimization asks for
 
 
@@ -66,39 +70,111 @@ def against_itself(scope: Scope) -> Iterator[Entry]:
         yield Comparison(subject="itself", treatment=cell, reference=cell, timing=timing, copy=copy)
 
 
+def claims(scope: Scope) -> Iterator[Entry]:
+    """What tests the ledger's claims: each pair of stacks once, every claim on a reference of its own."""
+    if scope.reference.switches or scope.probe:
+        raise Mistake("A claim names its own reference and what it is timed on; leave out --reference and --probe.")
+    ground = Ground(workload=scope.workload, environment=scope.environment, known=scope.known)
+    seen: list[Tried] = []
+    for claim in scope.claims:
+        found = resolve(claim, ground) if concerns(claim, scope.workload) else None
+        if isinstance(found, Untried):
+            yield Hole(workload=scope.workload.name, subject=claim.name, reason=found.reason)
+        elif found and (same := replace(found, shortfalls=())) not in seen:
+            seen.append(same)
+            yield _tested(scope, found)
+
+
+def _tested(scope: Scope, tried: Tried) -> Entry:
+    allowance_s = scope.protocol.start_allowance_s
+    slow = next((one for one in tried.treatment if scope.known[one.name].start_s > allowance_s), None)
+    if slow and (reason := _hindrance(scope, scope.known[slow.name])):
+        return Hole(workload=scope.workload.name, subject=tried.subject, reason=reason)
+    return compare(based_on(scope, tried.reference), tried.subject, tried.treatment, tried.timing)
+
+
 DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "alone": alone,
     "combined": combined,
     "levels": levels,
     "against_itself": against_itself,
+    "claims": claims,
 }
 
 
 def single(scope: Scope, optimization: Optimization, level: int | str | None) -> Entry:
     """One optimization on top of the reference and of what it requires, or the words for why not."""
     switch = Switch(name=optimization.name, level=level)
-    if reason := _hindrance(scope, optimization):
+    if reason := _hindrance(scope, optimization, level):
         return Hole(workload=scope.workload.name, subject=str(switch), reason=reason)
     if switch in scope.reference.switches:
         return Hole(workload=scope.workload.name, subject=str(switch), reason="on in the reference already")
     below = with_required(scope, optimization)
-    based = replace(scope, reference=replace(scope.reference, switches=below))
-    return compare(based, str(switch), stacked(below, switch), optimization.timed_on)
+    return compare(based_on(scope, below), str(switch), stacked(below, switch), optimization.timed_on)
 
 
 def compare(scope: Scope, subject: str, switches: tuple[Switch, ...], timing: Timing = Timing.STEP) -> Entry:
     """A stack against the scope's reference, or the words for why it is impossible."""
-    batch = scope.reference.batch
     try:
-        recipe = compose(scope.workload, switches, scope.known)
-        if batch % recipe.micro_batches:
-            raise Conflict(f"a batch of {batch} cannot be taken in {recipe.micro_batches} equal parts")
-        _check_service(scope, recipe)
-        _check_service(scope, compose(scope.workload, scope.reference.switches, scope.known))
+        treatment, reference = equal_samples(scope, switches)
+        _check_cell(scope, treatment)
+        _check_cell(scope, reference)
     except Conflict as conflict:
         return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
-    treatment = replace(scope.reference, switches=switches)
-    return Comparison(subject=subject, treatment=treatment, reference=scope.reference, timing=scope.probe or timing)
+    return Comparison(subject=subject, treatment=treatment, reference=reference, timing=scope.probe or timing)
+
+
+def based_on(scope: Scope, switches: tuple[Switch, ...]) -> Scope:
+    """The scope with another reference, its batch as large as those switches make the usual one."""
+    usual = scope.reference.batch // batch_scale(scope.reference.switches, scope.known)
+    batch = usual * batch_scale(switches, scope.known)
+    return replace(scope, reference=replace(scope.reference, switches=switches, batch=batch))
+
+
+def equal_samples(scope: Scope, switches: tuple[Switch, ...]) -> tuple[Cell, Cell]:
+    """A stack's cell and its reference, with as many samples for each update; raises Conflict where that cannot be.
+
+    Where the stack's batch is larger, the reference takes the same samples in batches of its own size and adds up their
+    gradients: see docs/decisions/batch-scale.md.
+    """
+    treatment, reference = based_on(scope, switches).reference, scope.reference
+    times, rest = divmod(treatment.batch, reference.batch)
+    if times == 1 and not rest:
+        return treatment, reference
+    if rest or not times:
+        raise Conflict(f"an update takes {treatment.batch} samples, in the reference {reference.batch}")
+    return treatment, replace(reference, batch=treatment.batch, switches=_in_parts(scope, times))
+
+
+def _in_parts(scope: Scope, times: int) -> tuple[Switch, ...]:
+    """The reference's switches, and gradients added up over so many parts of a batch."""
+    switches = scope.reference.switches
+    parts = compose(scope.workload, switches, scope.known).micro_batches
+    if parts == times:
+        return switches
+    if parts > 1:
+        raise Conflict(f"the reference takes a batch in {parts} parts already, and would have to take {times}")
+    name = next(name for name, one in scope.known.items() if dict(one.sets) == {"micro_batches": LEVEL})
+    return stacked(switches, Switch(name=name, level=times))
+
+
+def _check_cell(scope: Scope, cell: Cell) -> None:
+    """Raises Conflict where a cell cannot be run, whatever it is compared with."""
+    recipe = compose(scope.workload, cell.switches, scope.known)
+    try:
+        steps = scope.workload.at(cell.size, cell.batch).epoch_steps
+    except Mistake as mistake:
+        raise Conflict(str(mistake).rstrip(".")) from mistake
+    if cell.batch % recipe.micro_batches:
+        raise Conflict(f"a batch of {cell.batch} cannot be taken in {recipe.micro_batches} equal parts")
+    if recipe.keep_last_batch and min(cell.batch, steps) < 2:
+        raise Conflict("a shorter last batch needs two batches or more, of two samples or more")
+    least = scope.workload.least_samples
+    if cell.batch // (recipe.micro_batches * (1 + recipe.keep_last_batch)) < least:
+        raise Conflict(f"{scope.workload.name} normalises over {least} samples at least, so it cannot train on fewer")
+    if reason := scope.workload.unstackable(recipe, cell.batch // recipe.micro_batches):
+        raise Conflict(reason)
+    _check_service(scope, recipe)
 
 
 def _check_service(scope: Scope, recipe: Recipe) -> None:
@@ -170,8 +246,8 @@ def ordered(scope: Scope) -> list[Optimization]:
     )
 
 
-def _hindrance(scope: Scope, optimization: Optimization) -> str | None:
-    if reason := unmet(optimization, scope.environment, scope.workload):
+def _hindrance(scope: Scope, optimization: Optimization, level: int | str | None = None) -> str | None:
+    if reason := unmet(optimization, scope.environment, scope.workload, level):
         return reason
     for name in optimization.requires:
         if reason := unmet(scope.known[name], scope.environment, scope.workload):

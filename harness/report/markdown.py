@@ -50,10 +50,15 @@ def _section(title: str) -> tuple[str, ...]:
     return "", f"## {escaped(title)}", ""
 
 
-def _grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def grid(header: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table of cells that are Markdown already."""
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
-    yield from (f"| {' | '.join(escaped(cell) for cell in row)} |" for row in rows)
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+def _grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield from grid(header, (map(escaped, row) for row in rows))
 
 
 def _code(command: str) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from harness.core.optimization import Timing
 from harness.core.recipe import Value
 from harness.report.words import NOTHING, duration, factor, one_line, rate, ratio, share, size
 
-_TIMED = {
+TIMED = {
     Timing.STEP: "training steps",
     Timing.EPOCH: "whole epochs",
     Timing.EVALUATION: "evaluation passes",
@@ -49,7 +49,7 @@ def title(table: Table) -> str:
     """What a table shows: workload, size, what was timed and against what."""
     cell = table.cell
     sample = f"{cell.workload}, size {cell.size}, batch {cell.batch}"
-    return one_line(f"{sample}: {_TIMED[table.timing]} against {table.name}")
+    return one_line(f"{sample}: {TIMED[table.timing]} against {table.name}")
 
 
 def columns(table: Table) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+from harness.core.allocator import STEMS, library_of
 from harness.core.recipe import Recipe
 from harness.core.service import ADDRESS
 from harness.run.job import Job, send
@@ -19,12 +21,15 @@ from harness.run.sentinel import Sentinel, kill_group
 ROOT = Path(__file__).resolve().parents[2]
 
 # Where big tensors land in memory moves a CPU step by 10 % for a process's whole life unless glibc is told to take
-# everything from one growing heap. A condition of measurement, the same for every arm.
+# everything from one growing heap. A condition of measurement, the same for every arm that does not measure just that.
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
+
+DEVICE_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second before torch 2.9
+MEMORY = {*ALLOCATOR, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 
 
 class ArmLost(Exception):
@@ -53,11 +58,12 @@ class LiveArm(Protocol):
 
 
 def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
-    """Environment variables of an arm's process."""
+    """Environment variables of an arm's process: what is inherited, but for all that settles its memory."""
     threads = str(recipe.threads)
     return (
-        inherited
-        | ALLOCATOR
+        {name: value for name, value in inherited.items() if name not in MEMORY}
+        | _host_memory(recipe, inherited)
+        | (dict.fromkeys(DEVICE_ALLOCATOR, "expandable_segments:True") if recipe.expandable_segments else {})
         | {
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
@@ -67,6 +73,19 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]),
         }
     )
+
+
+def _host_memory(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
+    """What puts the recipe's allocator in place of whatever the harness itself was started with."""
+    preloaded = [one for one in re.split("[ :]+", inherited.get("LD_PRELOAD", "")) if one and not _is_allocator(one)]
+    if recipe.malloc in STEMS and (library := library_of(recipe.malloc)):
+        preloaded.append(library)
+    preload = {"LD_PRELOAD": ":".join(preloaded)} if preloaded else {}
+    return preload | (ALLOCATOR if recipe.malloc == "fixed" else {})
+
+
+def _is_allocator(library: str) -> bool:
+    return any(stem in Path(library).name for stem in STEMS)
 
 
 class ProcessArm:

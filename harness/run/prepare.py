@@ -90,7 +90,7 @@ def _check_room(root: Path, workload: Workload, size: str) -> None:
 
 
 def _write(workload_name: str, size: str, folder: Path, path: Path | None) -> None:
-    workload = read_catalogue(path).workload(workload_name)
+    workload = read_catalogue(path, ledger=False).workload(workload_name)
     folder.mkdir(parents=True)
     for share in workload.parts().prepare(folder, workload.sizes[size]):
         sys.stdout.write(f"{share}\n")

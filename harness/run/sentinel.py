@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from threading import Lock
 
 
 def watch(lines: list[str] | None = None) -> None:
@@ -36,6 +37,7 @@ class Sentinel:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "harness.run.sentinel"], stdin=subprocess.PIPE, text=True, start_new_session=True
         )
+        self._lock = Lock()  # arms may start side by side
 
     def add(self, group: int) -> None:
         """From now on the group ends with the launcher."""
@@ -52,9 +54,10 @@ class Sentinel:
         self._process.wait()
 
     def _say(self, line: str) -> None:
-        if self._process.stdin:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
+        with self._lock:
+            if self._process.stdin:
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def task_of(job: Job) -> "Task":
     from harness.catalogue import read_catalogue
     from harness.measure.session import Task
 
-    catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None)
+    catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None, ledger=False)
     workload = catalogue.workload(job.cell.workload)
     return Task(
         parts=workload.parts(),

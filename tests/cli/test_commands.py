@@ -15,7 +15,7 @@ from harness.store import MEASUREMENTS, RUN, create
 from tests.test_catalogue import WORKLOAD_FILE
 from tests.test_store import RUN_FACTS
 
-COMMANDS = ("list", "explain", "doctor", "plan", "run", "rehearse", "report")
+COMMANDS = ("list", "explain", "doctor", "plan", "run", "rehearse", "report", "document", "claims")
 
 
 @pytest.fixture(autouse=True)
@@ -81,15 +81,17 @@ BAD = {
     "plan leak --only workers=many": "workers has no level many; its levels are 1, 2, 4, 8, 16.",
     "plan leak --only workers=²": "workers has no level ²",
     "plan leak --stack workers": "workers needs a level: workers=1",
-    "plan leak --stack tf32=2": "tf32 has no level 2; its levels are none; write the bare name.",
+    "plan leak --stack tf32_matmul=2": "tf32_matmul has no level 2; its levels are none; write the bare name.",
     "plan leak --stack prefetch_factor=4": "The stack prefetch_factor=4 is impossible on leak: prefetch_factor needs",
     "plan leak --stack workers=2+workers=4": "workers=2 and workers=4 both set workers",
     "plan leak --stack seek_read": "leak has no choice named audio_read",
     "plan leak --stack gradient_accumulation=3": "a batch of 512 cannot be taken in 3 equal parts",
     "plan leak --reference prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
-    "plan leak --only tf32 --device cpu": "Nothing of this can be measured here (tf32: needs a CUDA device)",
+    "plan leak --only tf32_matmul --device cpu": "can be measured here (tf32_matmul: needs a CUDA device)",
     "plan leak --only seek_read": "Nothing of this can be measured here (seek_read: belongs to speaker)",
-    "plan leak --design nope": "There is no design 'nope'; choose one of alone, combined, levels, against_itself.",
+    "plan leak --design nope": "There is no design 'nope'; choose one of alone, combined, levels, against_itself",
+    "plan leak --design claims --reference workers=2": "A claim names its own reference and what it is timed on",
+    "plan leak --design claims --probe loader": "A claim names its own reference and what it is timed on",
     "plan leak --protocol nope": "There is no protocol 'nope'; choose one of standard, brief.",
     "plan leak --probe nope": "There is no probe 'nope'; choose one of loader, compute.",
     "plan leak --device nope": "There is no device 'nope'; choose auto, cpu or cuda.",
@@ -102,6 +104,10 @@ BAD = {
     "explain leak@quick@smoke": "is not a cell: write WORKLOAD",
     "explain leak#0": "is not a cell: write WORKLOAD",
     "explain leak:prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
+    "explain leak:everything+nope": "There is no optimization 'nope'",
+    "explain leak:everything --protocol nope": "There is no protocol 'nope'; choose one of standard, brief.",
+    "plan leak --stack everything+nope": "There is no optimization 'nope'",
+    "document --output file": "Cannot write to file (File exists); choose another folder with --output.",
     "explain leak:workers=2 --reference nope": "There is no optimization 'nope'",
     "rehearse nope": "There is no workload 'nope'",
     "rehearse --effect workers": "'workers' is not an effect; write NAME=TIMES, for example workers=1.8.",
@@ -226,7 +232,7 @@ def test_a_plan_says_what_is_measured_and_what_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = call("plan leak --device cpu", monkeypatch, capsys).out
-    assert "leak: tf32 — needs a CUDA device" in shown
+    assert "leak: tf32_matmul — needs a CUDA device" in shown
     again = [json.loads(call("plan leak --seed 4 --json", monkeypatch, capsys).out) for _ in range(2)]
     assert again[0] == again[1]
     assert again[0]["plan"]["seed"] == 4
@@ -245,7 +251,7 @@ def test_explaining_an_optimization_prints_its_page(
 ) -> None:
     shown = call("explain prefetch_factor", monkeypatch, capsys).out
     assert "requires: workers" in shown
-    assert "claimed: 1.3 to 1.6 times" in shown
+    assert "claim leak-loader-settings: about 1.48x faster" in shown
 
 
 def test_the_doctor_says_what_it_found_and_writes_nothing(
@@ -269,9 +275,9 @@ def test_a_rehearsal_is_kept_where_it_is_told_to_be(
 @pytest.mark.slow
 def test_explaining_a_cell_shows_what_differs_what_is_bound_and_the_step() -> None:
     shown = shell("explain", "leak@smoke:workers=2+batched_fetch", "--device", "cpu").stdout
-    assert "workers=2: loader worker processes; proved by workers = 2" in shown
-    assert "next batch of a DataLoader with 2 workers, 4 batches ahead, whole batches" in shown
-    assert "618,758 parameters" in shown
+    assert "workers 0 → 2 Loader worker processes workers = 2" in " ".join(shown.split())
+    assert "Of a DataLoader with 2 workers, 4 batches ahead, whole batches" in shown
+    assert "618,758 parameters" in " ".join(shown.split())
     assert "def " in shown
 
 

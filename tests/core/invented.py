@@ -41,7 +41,7 @@ ALL = (
     optimization("prefetch", {"prefetch_factor": LEVEL}, levels=(4, 8), requires=("workers",)),
     optimization("fast_reader", {"reader": "fast"}, workload="toy"),
     optimization("best_reader", {"reader": "best"}, workload="toy"),
-    optimization("tf32", {"tf32": True}, stage=Stage.DEVICE, numerics=Numerics.CLOSE, needs=(CUDA,)),
+    optimization("tf32", {"tf32_convolutions": True}, stage=Stage.DEVICE, numerics=Numerics.CLOSE, needs=(CUDA,)),
     optimization("halved", {"autocast": "bfloat16"}, stage=Stage.DEVICE, excludes={"fused": "they quarrel"}),
     optimization("fused", {"optimizer_kernel": "fused"}, stage=Stage.DEVICE, needs=(SEVERAL_CORES,)),
     optimization("split", {"micro_batches": LEVEL}, stage=Stage.DEVICE, levels=(2, 5), numerics=Numerics.DIFFERENT),

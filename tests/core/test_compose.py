@@ -23,12 +23,12 @@ def test_no_switch_is_plain_with_the_workloads_own_choices() -> None:
 def test_a_level_is_filled_in_where_it_stands() -> None:
     workers = KNOWN["workers"]
     assert settings(workers, 4) == expected(workers, 4) == {"workers": 4}
-    assert settings(KNOWN["tf32"], None) == {"tf32": True}
+    assert settings(KNOWN["tf32"], None) == {"tf32_convolutions": True}
 
 
 def test_order_does_not_matter() -> None:
     found = {composed(*names) for names in permutations(["workers=2", "prefetch=4", "fast_reader", "tf32"])}
-    assert found == {Recipe(workers=2, prefetch_factor=4, tf32=True, own=(("reader", "fast"),))}
+    assert found == {Recipe(workers=2, prefetch_factor=4, tf32_convolutions=True, own=(("reader", "fast"),))}
 
 
 def test_one_choice_cannot_have_two_values_and_both_switches_are_named() -> None:
@@ -89,6 +89,6 @@ def test_what_did_not_engage_is_said_in_words() -> None:
 
 
 def test_settings_that_agree_are_no_conflict() -> None:
-    known = {**KNOWN, "again": optimization("again", {"tf32": True})}
+    known = {**KNOWN, "again": optimization("again", {"tf32_convolutions": True})}
     found = compose(TOY, [Switch(name="again"), Switch(name="tf32")], known)
-    assert as_mapping(found)["tf32"] is True
+    assert as_mapping(found)["tf32_convolutions"] is True

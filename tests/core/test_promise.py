@@ -11,7 +11,7 @@ def test_promises_keep_what_a_reader_must_know() -> None:
         "cache": Promise(
             numerics=Numerics.EXACT, proof=("a", "b"), pointless_where={"layout contiguous": "it has no chunks"}
         ),
-        "tf32": Promise(numerics=Numerics.CLOSE, proof=("tf32",), pointless_where={}),
+        "tf32": Promise(numerics=Numerics.CLOSE, proof=("tf32_convolutions",), pointless_where={}),
     }
     assert decode(dict[str, Promise], encode(found)) == found
 

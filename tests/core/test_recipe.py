@@ -2,15 +2,20 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from harness.core.recipe import COMMON_FIELDS, ImpossibleRecipe, Recipe, as_mapping, difference, patched
+from harness.core.recipe import BARRED, COMMON_FIELDS, ImpossibleRecipe, Recipe, as_mapping, difference, patched
+
+PINNED = {
+    "threads": 1, "worker_threads": 1, "micro_batches": 1, "batch_scale": 1,
+    "malloc": "fixed", "start_method": "fork", "sharing_strategy": "file_descriptor",
+    "matmul_precision": "highest", "garbage_collector": "automatic",
+    "collate": "default", "batch_transport": "shared_memory", "page_cache": "warm",
+    "optimizer_kernel": "loop", "clip_kernel": "loop", "average_kernel": "loop", "learning_rate_rule": "fixed",
+}  # fmt: skip
 
 
 def test_plain_has_everything_off_and_pinned() -> None:
     plain = as_mapping(Recipe())
-    assert plain.pop("threads") == plain.pop("micro_batches") == 1
-    assert plain.pop("start_method") == "fork"
-    for kernel in ("optimizer_kernel", "clip_kernel", "average_kernel"):
-        assert plain.pop(kernel) == "loop"
+    assert {name: plain.pop(name) for name in PINNED} == PINNED
     assert not any(plain.values())
 
 
@@ -32,9 +37,9 @@ def test_batches_that_the_loader_may_hold_ahead(workers: int, factor: int | None
 
 
 def test_patching_keeps_the_workloads_own_choices_sorted_and_leaves_the_rest() -> None:
-    recipe = Recipe(tf32=True, own=(("reader", "slow"),))
+    recipe = Recipe(tf32_convolutions=True, own=(("reader", "slow"),))
     found = patched(recipe, {"reader": "fast", "cache": None, "workers": 2})
-    assert found == Recipe(tf32=True, workers=2, own=(("cache", None), ("reader", "fast")))
+    assert found == Recipe(tf32_convolutions=True, workers=2, own=(("cache", None), ("reader", "fast")))
     assert recipe.own == (("reader", "slow"),)
     assert (found.choice("reader"), found.choice("cache")) == ("fast", None)
     with pytest.raises(KeyError):
@@ -54,3 +59,24 @@ def test_differences_say_from_what_to_what() -> None:
 
 def test_the_common_fields_are_all_but_the_workloads_own() -> None:
     assert {field.name for field in fields(Recipe)} - {"own"} == COMMON_FIELDS
+
+
+BARRED_PAIRS = [(choice, other, reason) for choice, others in BARRED.items() for other, reason in others.items()]
+
+
+@pytest.mark.parametrize(("choice", "other", "reason"), BARRED_PAIRS)
+def test_what_cannot_be_together_is_refused_with_both_names_and_the_reason(
+    choice: str, other: str, reason: str
+) -> None:
+    assert {choice, other} <= COMMON_FIELDS
+    value = 2 if other == "micro_batches" else True
+    patched(Recipe(), {other: value})
+    with pytest.raises(ImpossibleRecipe) as found:
+        patched(Recipe(), {choice: True, other: value})
+    assert str(found.value) == f"{choice} and {other} cannot be together: {reason}"
+
+
+def test_a_learning_rate_that_follows_the_batch_needs_a_larger_one() -> None:
+    assert patched(Recipe(), {"learning_rate_rule": "linear", "batch_scale": 2}).batch_scale == 2
+    with pytest.raises(ImpossibleRecipe, match="linear_learning_rate needs a larger batch: add batch_scale=2"):
+        patched(Recipe(), {"learning_rate_rule": "linear"})

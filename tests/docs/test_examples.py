@@ -80,6 +80,11 @@ def test_the_example_workload_fits_on_a_page() -> None:
     assert len((ROOT / "docs/example_workload.py").read_text(encoding="utf-8").splitlines()) <= 60
 
 
+def test_the_example_optimization_is_a_file_of_ours() -> None:
+    text = (ROOT / "harness/optimizations/trainer_threads.py").read_text(encoding="utf-8")
+    assert f"```python\n{text}```" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
 def test_the_example_optimization_engages(optimization: Optimization, workload: Workload) -> None:
     level = optimization.levels[0]
     switch = Switch(name=optimization.name, level=level)

@@ -5,11 +5,16 @@ from pathlib import Path
 import torch
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import parse_switch
+from harness.core.cell import Cell, parse_switch
 from harness.core.compose import compose
+from harness.core.protocol import PROTOCOLS
+from harness.core.workload import Workload
 from harness.measure.session import Task
+from harness.measure.surroundings import read_environment
+from harness.plan.designs import Scope
 
 CATALOGUE = read_catalogue()
+ENVIRONMENT = read_environment("cpu")
 
 
 def task_of(name: str, folder: Path, names: tuple[str, ...], *, seed: int = 3, device: str = "cpu") -> Task:
@@ -22,4 +27,29 @@ def task_of(name: str, folder: Path, names: tuple[str, ...], *, seed: int = 3, d
         device=torch.device(device),
         seed=seed,
         endless=True,
+    )
+
+
+def task_at(cell: Cell, folder: Path) -> Task:
+    workload = CATALOGUE.workloads[cell.workload]
+    return Task(
+        parts=workload.parts(),
+        size=workload.at(cell.size, cell.batch),
+        recipe=compose(workload, cell.switches, CATALOGUE.optimizations),
+        data=folder,
+        device=torch.device("cpu"),
+        seed=3,
+        endless=True,
+    )
+
+
+def scope_of(workload: Workload) -> Scope:
+    return Scope(
+        workload=workload,
+        reference=Cell(workload=workload.name, size="smoke", batch=workload.sizes["smoke"].batch),
+        optimizations=CATALOGUE.of(workload),
+        known=CATALOGUE.optimizations,
+        as_found=(),
+        environment=ENVIRONMENT,
+        protocol=PROTOCOLS["standard"],
     )

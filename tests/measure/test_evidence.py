@@ -130,10 +130,12 @@ def test_no_grad_is_not_inference_mode() -> None:
 
 
 def test_the_backend_is_set_and_read_back() -> None:
-    settle_backend(Recipe(threads=1, tf32=True, cudnn_benchmark=True))
-    assert effective_backend() == {"threads": 1, "tf32": True, "cudnn_benchmark": True, "cudnn_deterministic": False}
+    switches = {"matmul_precision": "high", "tf32_convolutions": True, "cudnn_benchmark": True}
+    settle_backend(Recipe(threads=1, **switches))
+    assert effective_backend().items() >= {"threads": 1, "cudnn_deterministic": False, **switches}.items()
     settle_backend(Recipe(threads=1))
-    assert not any(effective_backend()[name] for name in ("tf32", "cudnn_benchmark", "cudnn_deterministic"))
+    assert effective_backend()["matmul_precision"] == "highest"
+    assert not any(effective_backend()[name] for name in ("tf32_convolutions", "cudnn_benchmark"))
 
 
 def test_an_effect_that_nobody_reports_is_not_engaged() -> None:

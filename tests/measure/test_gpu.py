@@ -1,5 +1,6 @@
 """What only a GPU can show; without one each test says what it would have checked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,11 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
+from harness.measure.backend import settle_backend
+from harness.measure.capture import EAGER_STEPS, StepGraph, trained_by
 from harness.measure.clock import timed
 from harness.measure.phases import CudaPhases
+from harness.measure.session import open_session
 from harness.measure.trial import begin
 from tests.measure.tasks import task_of
 
@@ -47,7 +51,11 @@ def test_events_bound_the_copy_and_the_device_s_span_without_a_sync() -> None:
     [
         (("pin_memory", "non_blocking"), {"pinned_batches": True, "overlapping_copies": True}),
         (("amp_float16",), {"float16_layers": True}),
-        (("tf32", "cudnn_benchmark"), {"tf32": True, "cudnn_benchmark": True}),
+        (("tf32_matmul", "tf32_convolutions"), {"reduced_products": True, "reduced_convolutions": True}),
+        (("medium_matmul_precision",), {"reduced_products": True, "reduced_convolutions": False}),
+        (("cudnn_benchmark",), {"cudnn_benchmark": True, "reduced_products": False, "reduced_convolutions": False}),
+        (("in_place_activations",), {"in_place_activations": True}),
+        (("cuda_graph", "fused_optimizer"), {"cuda_graph": True, "optimizer_kernel": "fused"}),
         (("channels_last", "amp_bfloat16"), {"memory_format": "channels_last", "bfloat16_layers": True}),
     ],
 )
@@ -61,4 +69,80 @@ def test_settings_that_need_cuda_engage(
     burst = trial.burst(0.3)
     assert burst["device_s"] is not None
     assert burst["device_bytes"] > 0
+    trial.session.feed.close()
+
+
+def losses_of(workload: str, folder: Path, *names: str) -> list[float]:
+    """The first losses on the GPU, past the step that is captured."""
+    task = task_of(workload, folder, names, device="cuda")
+    settle_backend(task.recipe)
+    session = open_session(task)
+    step = session.step()
+    losses = [float(step()) for _ in range(EAGER_STEPS + 3)]
+    session.feed.close()
+    return losses
+
+
+@pytest.mark.parametrize("workload", ["leak", "speaker", "spoof", "imagenet"])
+def test_a_captured_step_trains_as_the_written_one_does(workload: str, smoke_data: dict[str, Path]) -> None:
+    gpu("losses before, in and after the capture are close to those of the step that is not captured")
+    folder = smoke_data[workload]
+    plain, captured = losses_of(workload, folder), losses_of(workload, folder, "cuda_graph")
+    assert captured[0] == pytest.approx(plain[0], rel=1e-5)
+    assert captured == pytest.approx(plain, rel=0.02)
+    assert len(set(captured)) == len(captured), "a replay trains on, and on another batch"
+
+
+def test_a_captured_step_can_be_interrupted_by_eager_ones(smoke_data: dict[str, Path]) -> None:
+    gpu("replays go on after a whole trial, whose evidence takes eager steps on the same weights")
+    task = task_of("leak", smoke_data["leak"], ("cuda_graph", "set_to_none", "deferred_metrics"), device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"cuda_graph": True}, is_reference=True)
+    graph = trial.session.trainee.graph
+    assert ready["unengaged"] == ()
+    assert graph is not None
+    before = graph.replays
+    burst = trial.burst(0.3)
+    assert graph.replays - before >= burst["steps"]
+    assert burst["device_s"] > 0
+    trial.session.feed.close()
+
+
+def test_a_step_that_waits_for_the_device_cannot_be_captured(smoke_data: dict[str, Path]) -> None:
+    gpu("a loss that is read back makes the capture an error and not a step that leaves it out")
+    task = task_of("leak", smoke_data["leak"], ("cuda_graph",), device="cuda")
+    trainee = open_session(task).trainee
+    reading = replace(trainee.bound, loss=lambda outputs, _: outputs[0].sum() * float(outputs[0].sum().item()))
+    graph = StepGraph(trained_by(reading, lambda: None))
+    inputs, targets = torch.rand(4, 1, 64, 1, device="cuda"), torch.zeros(4, dtype=torch.long, device="cuda")
+    for _ in range(EAGER_STEPS):
+        graph(inputs, targets)
+    with pytest.raises(RuntimeError, match="captur"):
+        graph(inputs, targets)
+
+
+@pytest.mark.parametrize("workload", ["speaker", "spoof"])
+def test_weights_updated_in_the_backward_pass_are_the_same_on_the_gpu(
+    workload: str, smoke_data: dict[str, Path]
+) -> None:
+    gpu("an optimizer for each weight gives the first losses of one for all")
+    ours = losses_of(workload, smoke_data[workload], "update_in_backward", "cudnn_deterministic")
+    assert ours == pytest.approx(losses_of(workload, smoke_data[workload], "cudnn_deterministic"), rel=1e-3)
+
+
+def test_volumes_are_channels_last_on_the_gpu(smoke_data: dict[str, Path]) -> None:
+    gpu("the convolutions of patches3d compute in channels_last_3d")
+    task = task_of("patches3d", smoke_data["patches3d"], ("channels_last_3d",), device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"memory_format_3d": "channels_last_3d"}, is_reference=False)
+    assert ready["unengaged"] == ()
+    trial.session.feed.close()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_reduce_overhead_records_cuda_graphs(smoke_data: dict[str, Path]) -> None:
+    gpu("compile=reduce-overhead records graphs of the model's forward and backward pass")
+    task = task_of("leak", smoke_data["leak"], ("compile=reduce-overhead",), device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"compiled": True}, is_reference=False)
+    assert ready["unengaged"] == ()
+    assert ready["effective"]["cuda_graphs"] > 0
     trial.session.feed.close()

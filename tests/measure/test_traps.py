@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harness.core.cell import Cell, Switch
 from harness.core.optimization import Timing
 from harness.core.recipe import patched
 from harness.core.workload import Size
-from harness.measure import session, trial
+from harness.measure import model, session, trial
 from harness.measure.feed import Feed, open_feed
 from harness.measure.learning import UNTIMED
 from harness.measure.session import Task
-from tests.measure.tasks import task_of
+from tests.measure.tasks import task_at, task_of
 
 
 def unengaged(task: Task, proof: dict[str, Any]) -> tuple[str, ...]:
@@ -70,3 +71,55 @@ def test_workers_that_silently_fall_back_to_none_are_seen(
 def test_the_start_method_is_seen(way: str, smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("workers=1", f"start_method={way}"))
     assert unengaged(task, {"start_method": way, "workers": 1}) == ()
+
+
+LARGER = Cell(workload="leak", size="smoke", batch=128, switches=(Switch(name="batch_scale", level=2),))
+
+
+def test_a_larger_batch_that_comes_in_parts_is_seen(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, proof = task_at(LARGER, smoke_data["leak"]), {"micro_batches": 1, "whole_batches": True}
+    assert unengaged(task, proof) == ()
+
+    def halved(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool) -> Feed:
+        return open_feed(dataset, replace(size, batch=size.batch // 2), recipe, seed, endless=endless)
+
+    monkeypatch.setattr(session, "open_feed", halved)
+    assert unengaged(task, proof) == ("whole_batches is False, not True",)
+    in_parts = replace(task, recipe=patched(task.recipe, {"micro_batches": 2}))
+    assert unengaged(in_parts, {"micro_batches": 1}) == ("micro_batches is 2, not 1",)
+
+
+def test_a_learning_rate_that_does_not_follow_the_batch_is_seen(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linear = replace(LARGER, switches=(*LARGER.switches, Switch(name="linear_learning_rate")))
+    task, proof = task_at(linear, smoke_data["leak"]), {"learning_rate_rule": "linear"}
+    assert unengaged(task, proof) == ()
+    for factor, rule in ((1, "fixed"), (3, "another")):
+
+        def deaf(parts: Any, parameters: Any, recipe: Any, factor: int = factor) -> torch.optim.Optimizer:
+            optimizer: torch.optim.Optimizer = parts.optimizer(parameters, {"foreach": False})
+            optimizer.param_groups[0]["lr"] *= factor
+            return optimizer
+
+        monkeypatch.setattr(session, "optimizer_of", deaf)
+        assert unengaged(task, proof) == (f"learning_rate_rule is {rule}, not linear",)
+
+
+def test_a_fused_optimizer_that_falls_back_is_seen(smoke_data: dict[str, Path]) -> None:
+    task, proof = task_of("leak", smoke_data["leak"], ("fused_optimizer",)), {"optimizer_kernel": "fused"}
+    assert unengaged(task, proof) == ()
+    build = task.parts.optimizer
+    fallen_back = replace(task.parts, optimizer=lambda ones, kernel: build(ones, {**kernel, "fused": False}))
+    assert unengaged(replace(task, parts=fallen_back), proof) == ("optimizer_kernel is loop, not fused",)
+
+
+def test_activations_that_are_told_nothing_are_seen(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, proof = task_of("leak", smoke_data["leak"], ("in_place_activations",)), {"in_place_activations": True}
+    assert unengaged(task, proof) == ()
+    monkeypatch.setattr(model, "overwrite_inputs", lambda _: None)
+    assert unengaged(task, proof) == ("in_place_activations is False, not True",)

@@ -1,22 +1,27 @@
 """The parts of a step, counted: no foreign work in it, none missing."""
 
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
+from harness.core.workload import Parts
 from harness.measure.phases import CpuPhases
 from harness.measure.step import Bound, shape_of_step
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
     WeightAverage,
+    optimizer_of,
     plain_backward,
     scaled_backward,
     update_of,
 )
+
+LINEAR = Recipe(batch_scale=3, learning_rate_rule="linear")
 
 
 class Counting(nn.Module):
@@ -136,3 +141,21 @@ def test_phases_are_read_once() -> None:
     assert first.wait_s > 0
     assert first.copy_s == 0
     assert phases.split().wait_s == 0
+
+
+@pytest.mark.parametrize(("recipe", "rates"), [(Recipe(), [0.5, 0.1]), (LINEAR, [1.5, 0.3])])
+def test_the_learning_rate_of_every_group_follows_the_batch_if_it_is_to(recipe: Recipe, rates: list[float]) -> None:
+    def build(ones: list[nn.Parameter], kernel: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD([{"params": ones[:1]}, {"params": ones[1:], "lr": 0.1}], lr=0.5, **kernel)
+
+    parts = Parts(model=_unused, loss=_unused, dataset=_unused, optimizer=build)
+    optimizer = optimizer_of(parts, [nn.Parameter(torch.ones(1)) for _ in range(2)], recipe)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx(rates)
+
+
+def _unused(*_: Any) -> Any:
+    raise AssertionError
+
+
+def test_what_ends_a_step_keeps_its_arguments_and_its_result() -> None:
+    assert CpuPhases().finishing(lambda one, other: one - other)(5, 3) == 2

@@ -6,18 +6,19 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.core.cell import Cell, Comparison, Switch, parse_switch
-from harness.core.compose import compose, settings
+from harness.core.compose import batch_scale, compose, settings
 from harness.core.environment import Environment
-from harness.core.optimization import Timing
+from harness.core.optimization import LEVEL, Timing
 from harness.core.plan import Hole
 from harness.core.protocol import BRIEF, Protocol
-from harness.core.recipe import difference
+from harness.core.recipe import Recipe, difference
 from harness.plan.designs import (
     DESIGNS,
     Entry,
     Scope,
     against_itself,
     alone,
+    based_on,
     combined,
     compare,
     everything,
@@ -110,6 +111,11 @@ def test_a_batch_that_cannot_be_split_is_a_hole() -> None:
     assert holes(levels(scope()))["split=5"] == "a batch of 12 cannot be taken in 5 equal parts"
 
 
+def test_a_part_of_a_batch_too_small_to_be_normalised_is_a_hole() -> None:
+    found = holes(levels(replace(scope(), workload=replace(TOY, least_samples=7))))
+    assert found["split=2"] == "toy normalises over 7 samples at least, so it cannot train on fewer"
+
+
 def test_a_conflict_with_the_reference_is_a_hole_that_names_both() -> None:
     assert holes(alone(scope("fused")))["halved"] == "halved excludes fused: they quarrel"
 
@@ -150,7 +156,7 @@ def test_against_itself_are_ten_copies_of_one_cell() -> None:
 def test_each_is_timed_on_what_it_asks_for_and_a_probe_overrules_it() -> None:
     assert comparisons(alone(scope()))["whole_evaluation"].timing is Timing.EVALUATION
     assert comparisons(alone(scope()))["fused"].timing is Timing.STEP
-    for design in DESIGNS.values():
+    for design in (design for name, design in DESIGNS.items() if name != "claims"):  # claims say what they are timed on
         found = comparisons(design(scope(probe=Timing.LOADER)))
         assert {one.timing for one in found.values()} == {Timing.LOADER}
 
@@ -181,3 +187,79 @@ def test_everything_takes_what_supersedes_and_leaves_what_it_supersedes() -> Non
     assert {"fused_optimizer", "data_on_device", "conv1d_rewrite"} <= names
     superseded = {"foreach_optimizer", "batched_fetch", "in_memory_data"}
     assert not names & (superseded | {"hdf5_chunk_cache", "inference_mode", "gradient_accumulation", "hdf5_layout"})
+
+
+LARGER = optimization("larger", {"batch_scale": LEVEL}, levels=(2, 4), excludes={"split": "one piece or several"})
+FASTER = optimization("faster", {"learning_rate_rule": "linear"}, requires=("larger",))
+
+
+def scaled(*below: str, batch: int = 12) -> Scope:
+    """The toy with larger batches; `batch` is the reference's."""
+    known = {**KNOWN, "larger": LARGER, "faster": FASTER}
+    found = replace(scope(*below), known=known, optimizations=(*ALL, LARGER, FASTER))
+    return replace(found, reference=replace(found.reference, batch=batch))
+
+
+def test_a_larger_batch_is_measured_against_as_many_samples_in_parts() -> None:
+    for level in (2, 4):
+        one = single(scaled("fused"), LARGER, level)
+        assert isinstance(one, Comparison)
+        assert str(one.treatment) == f"toy@quick#{12 * level}:fused+larger={level}"
+        assert str(one.reference) == f"toy@quick#{12 * level}:fused+split={level}"
+
+
+@pytest.mark.parametrize("design", ["alone", "levels", "combined"])
+@pytest.mark.parametrize(("below", "batch"), [((), 12), (("larger=2",), 24), (("split=2",), 12)])
+def test_no_ratio_is_made_between_different_samples_per_update(design: str, below: tuple[str, ...], batch: int) -> None:
+    found = comparisons(DESIGNS[design](scaled(*below, batch=batch)))
+    assert found
+    for one in found.values():
+        assert one.treatment.batch == one.reference.batch
+        times = batch_scale(one.treatment.switches, scaled().known)
+        assert one.treatment.batch == 12 * times
+
+
+def test_items_that_make_no_batch_are_a_hole_in_the_workload_s_words() -> None:
+    def one_at_a_time(recipe: Recipe, batch: int) -> str | None:
+        return "too many" if batch > 1 and recipe.choice("reader") == "slow" else None
+
+    found = replace(scaled(batch=1), workload=replace(TOY, unstackable=one_at_a_time))
+    entry = single(found, LARGER, 2)
+    assert isinstance(entry, Hole)
+    assert entry.reason == "too many"
+    assert isinstance(single(based_on(found, (Switch(name="fast_reader"),)), LARGER, 2), Comparison)
+
+
+def test_a_reference_with_the_larger_batch_keeps_it() -> None:
+    one = single(scaled("larger=2", batch=24), KNOWN["fused"], None)
+    assert isinstance(one, Comparison)
+    assert str(one.reference) == "toy@quick#24:larger=2"
+    assert one.treatment.batch == 24
+
+
+def test_what_requires_a_larger_batch_has_it_on_both_sides() -> None:
+    one = single(scaled(), FASTER, None)
+    assert isinstance(one, Comparison)
+    assert (str(one.treatment), str(one.reference)) == ("toy@quick#24:faster+larger=2", "toy@quick#24:larger=2")
+
+
+def test_a_reference_that_takes_the_samples_in_as_many_parts_already_stays_as_it_is() -> None:
+    one = compare(scaled("split=2"), "mine", (Switch(name="larger", level=2),))
+    assert isinstance(one, Comparison)
+    assert str(one.reference) == "toy@quick#24:split=2"
+
+
+@pytest.mark.parametrize(
+    ("below", "batch", "stack", "words"),
+    [
+        (("larger=2",), 24, "fused", "an update takes 12 samples, in the reference 24"),
+        (("larger=2",), 24, "larger=3", "an update takes 36 samples, in the reference 24"),
+        (("larger=2",), 24, "larger=4", "larger=2 excludes split: one piece or several"),
+        (("split=5",), 20, "larger=2", "the reference takes a batch in 5 parts already, and would have to take 2"),
+        ((), 12, "larger=11", "toy at size quick has 120 samples in an epoch; choose a batch of at most 120"),
+    ],
+)
+def test_a_batch_without_a_fair_partner_is_a_hole(below: tuple[str, ...], batch: int, stack: str, words: str) -> None:
+    entry = compare(scaled(*below, batch=batch), "mine", (parse_switch(stack),))
+    assert isinstance(entry, Hole)
+    assert entry.reason == words

@@ -12,6 +12,7 @@ from PIL import Image
 from workloads.imagenet import FILE_BYTES, WORKLOAD
 from workloads.imagenet.corpus import Picture, encoded, prepare
 from workloads.imagenet.layout import chosen_files, chosen_places, is_image
+from workloads.imagenet.shards import INDEX, SHARDS
 from workloads.imagenet.synthesis import look
 
 SMOKE = WORKLOAD.sizes["smoke"]
@@ -75,13 +76,15 @@ def test_two_runs_write_the_same_bytes_and_processes_do_not_matter(tmp_path: Pat
     shares = list(prepare(tmp_path / "one", SMOKE))
     assert shares[-1] == 1
     files = sorted(path for path in (tmp_path / "one").rglob("*") if path.is_file())
-    counts = Counter(path.relative_to(tmp_path / "one").parts[:2] for path in files)
+    packed = [path for path in files if path.parent.name == SHARDS]
+    assert [path.name for path in packed] == [INDEX, "train-000000.tar"]
+    counts = Counter(path.relative_to(tmp_path / "one").parts[:2] for path in files if path not in packed)
     assert len(counts) == 2 * SMOKE.shape["classes"]
     assert sum(counts.values()) == SMOKE.shape["train_files"] + SMOKE.evaluation_items
     for split, name in (("train", "n90000001_5.JPEG"), ("val", "ILSVRC2012_val_00000006.JPEG")):
         written = (tmp_path / "one" / split / "n90000001" / name).read_bytes()
         assert written == encoded(Picture(split, 5, SMOKE.shape["classes"]))  # made here, not in a worker process
-    assert sum(path.stat().st_size for path in files) < 20_000_000
+    assert 0.8 * SMOKE.data_bytes < sum(path.stat().st_size for path in files) < 1.1 * SMOKE.data_bytes
 
 
 def test_bytes_and_sides_are_those_of_imagenet(sample: list[bytes]) -> None:

@@ -33,19 +33,31 @@ from workloads.imagenet.device_decoding import EncodedBatches
 from workloads.imagenet.encoded import EncodedImages, load
 from workloads.imagenet.evidence import effective, most_held
 from workloads.imagenet.service import missing
+from workloads.imagenet.shards import pack_all
 from workloads.imagenet.storage import OBJECT_S, Objects, Read
 from workloads.imagenet.views import Normalization, View, draw_crop, generator, normalized
 
 torch.set_num_threads(1)
 SMOKE, CPU = WORKLOAD.sizes["smoke"], torch.device("cpu")
 CATALOGUE = read_catalogue()
-EXACT = ("", "local_copy", "ram_cache", "concurrent_reads=8", "local_copy ram_cache", "cold_storage ram_cache")
+EXACT = (
+    *("", "local_copy", "ram_cache", "concurrent_reads=8", "local_copy ram_cache", "cold_storage ram_cache"),
+    *("sharded_files", "sharded_files concurrent_reads=8"),
+)
 FINISH = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
 ENGAGED = (
     *("local_copy", "ram_cache", "cold_storage", "cold_storage ram_cache", "cold_storage local_copy"),
-    *("concurrent_reads=8", "decoder=torchvision", "decoder=simplejpeg", "draft_decode", "uint8_transfer"),
+    *(
+        "sharded_files",
+        "concurrent_reads=8",
+        "decoder=torchvision",
+        "decoder=simplejpeg",
+        "draft_decode",
+        "uint8_transfer",
+    ),
     *("image_size=160", "image_size=192"),
 )
+STACKS = ("", "ram_cache", "concurrent_reads=8", "sharded_files")
 CLOSE = ("decoder=torchvision", "decoder=simplejpeg", "draft_decode", "gpu_decoding")
 
 
@@ -61,6 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             picture = Picture(split, place, SMOKE.shape["classes"])
             (path / picture.path).parent.mkdir(parents=True, exist_ok=True)
             write(path, picture)
+    list(pack_all(path))
     return path
 
 
@@ -226,10 +239,10 @@ def test_drafting_shrinks_only_what_the_crop_does_not_need() -> None:
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_read_the_same(folder: Path, expected: tuple[Tensor, ...], method: str) -> None:
-    several = [dataset(folder, SMOKE, recipe(stack)) for stack in ("", "ram_cache", "concurrent_reads=8")]
+    several = [dataset(folder, SMOKE, recipe(stack)) for stack in STACKS]
     for data in several:
         data[0]  # a client, a mapping and threads are at work here before the worker starts
-    batches = [list(range(first, first + 8)) for first in range(0, 3 * len(several[0]), len(several[0]))]
+    batches = [list(range(first, first + 8)) for first in range(0, len(STACKS) * len(several[0]), len(several[0]))]
     loader = DataLoader(
         Together(several),
         batch_sampler=batches,
@@ -243,7 +256,7 @@ def test_workers_read_the_same(folder: Path, expected: tuple[Tensor, ...], metho
         assert data[7][0].equal(expected[0][7])  # and the worker's end closed nothing of ours
 
 
-@pytest.mark.parametrize("stack", ["", "local_copy", "ram_cache", "concurrent_reads=8", "local_copy gpu_decoding"])
+@pytest.mark.parametrize("stack", [*STACKS, "local_copy", "local_copy gpu_decoding"])
 def test_a_pickled_dataset_carries_names_and_no_data(folder: Path, stack: str) -> None:
     data = dataset(folder, SMOKE, recipe(stack))
     pickled = pickle.dumps(data)
@@ -301,7 +314,9 @@ def test_an_object_takes_at_least_its_time(store: str, state: str) -> None:
 def test_effective_tells_what_happened_and_not_what_was_asked(folder: Path) -> None:
     plain = facts(folder, "")
     assert plain["object_gets"] == 8
-    assert plain["local_opens"] == 0
+    assert plain["local_opens"] == plain["packed_reads"] == 0
+    packed = facts(folder, "sharded_files")
+    assert (packed["packed_reads"], packed["local_opens"], packed["object_gets"]) == (8, 0, 0)
     assert isinstance(plain["object_ms"], float)
     assert plain["object_ms"] >= 20
     data = dataset(folder, SMOKE, recipe("ram_cache"))

@@ -71,7 +71,7 @@ def test_a_good_tree_can_be_trained_on_and_evaluated(tree: Path, way: dict[str, 
     model = parts.model(size, chosen)
     assert parts.loss(size, chosen)(model(inputs), targets).isfinite()
     evaluations = [
-        parts.evaluate(model, tree, size, recipe(batched_evaluation=batched), torch.device("cpu"))
+        parts.evaluate(model.eval(), tree, size, recipe(batched_evaluation=batched), torch.device("cpu"))
         for batched in (False, True)
     ]
     assert evaluations[0].items == evaluations[1].items == 12

@@ -103,7 +103,7 @@ def test_a_stage_changes_no_batch(folder: Path) -> None:
 
 
 def test_segments_on_the_device_cannot_be_masked_by_the_loader(folder: Path) -> None:
-    with pytest.raises(Mistake, match="use spec_augment=on_device"):
+    with pytest.raises(Mistake, match="use device_spec_augment"):
         dataset(folder, SMOKE, recipe(spec_augment="per_item", data_on_device=True))
 
 

@@ -106,9 +106,9 @@ def test_plain_shows_none_of_them(plain: tuple[list[float], dict[str, Value]], n
     [
         ("data_on_device", "conv1d_rewrite", "channels_last"),
         ("data_on_device", "workers=1"),
-        ("data_on_device", "spec_augment=on_device", "focal_loss", "binary_classes"),
-        ("batched_fetch", "spec_augment=per_item", "conv1d_rewrite"),
-        ("memory_map", "spec_augment=on_device"),
+        ("data_on_device", "device_spec_augment", "focal_loss", "binary_classes"),
+        ("batched_fetch", "loader_spec_augment", "conv1d_rewrite"),
+        ("memory_map", "device_spec_augment"),
         ("hdf5_layout=compressed", "hdf5_chunk_cache=64", "swmr_off", "file_index_cache"),
         ("hdf5_layout=chunked", "in_memory_data"),
     ],
@@ -129,6 +129,8 @@ def test_stacks_engage_together(folder: Path, stack: tuple[str, ...]) -> None:
         (("memory_map", "in_memory_data"), "not read again"),
         (("swmr_off", "data_on_device"), "no item is read through HDF5"),
         (("file_index_cache", "batched_fetch"), "no item is read through HDF5"),
+        (("loader_spec_augment", "data_on_device"), "do not pass through the loader"),
+        (("loader_spec_augment", "device_spec_augment"), "both set spec_augment"),
     ],
 )
 def test_what_cannot_be_together_says_why(stack: tuple[str, ...], words: str) -> None:

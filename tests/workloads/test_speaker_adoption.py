@@ -101,7 +101,7 @@ def emptied(name: str) -> Callable[[Path], None]:
         (rewritten(f"{layout.TRAIN_WAVS}/{TRAIN_WAV}", rate=8_000), "is WAV 8000 1 PCM_16; convert it to WAV, 16 kHz"),
         (rewritten(f"{layout.TRAIN_WAVS}/{TRAIN_WAV}", channels=2), "is WAV 16000 2 PCM_16"),
         (rewritten(f"{layout.TRAIN_WAVS}/{TRAIN_WAV}", subtype="FLOAT"), "is WAV 16000 1 FLOAT"),
-        (rewritten(f"{layout.TRAIN_WAVS}/{TRAIN_WAV}", 2), "has 32000 samples; leave out files of fewer than 32240"),
+        (rewritten(f"{layout.TRAIN_WAVS}/{TRAIN_WAV}", 2), "has 32000 samples; leave out files of fewer than 48240"),
         (rewritten(f"{layout.TEST_WAVS}/id10270/x/00001.wav", 3), "has 48000 samples; leave out files of fewer"),
         (emptied("musan/music"), r"music holds no <source>/<file>\.wav; unpack musan\.tar\.gz of OpenSLR 17\."),
         (drop("musan/speech/free-sound/speech-0000.wav"), "has 6 recordings of more than five seconds; at least 7"),

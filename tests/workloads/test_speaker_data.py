@@ -298,3 +298,30 @@ def test_quick_and_standard_keep_the_length_classes_and_enough_talkers() -> None
         decks, rest = divmod(size.batch * size.epoch_steps, len(AUGMENTATIONS))
         talkers = [MIXTURES["speech"].count(deck) for deck in range(decks)]
         assert (rest, sum(talkers) / decks) == (0, 5)  # a short epoch costs what a long one does
+
+
+@pytest.mark.parametrize("frames", [100, 300])
+def test_crops_of_another_length_are_of_the_same_utterances_with_the_same_noises(folder: Path, frames: int) -> None:
+    ours, usual = crops(folder, f"crop_length={frames}"), crops(folder)
+    assert len(ours) == len(usual)
+    for item in range(len(usual)):
+        wave, label = ours[item]
+        assert isinstance(wave, torch.Tensor)
+        assert wave.shape == (layout.crop_samples(frames),)
+        assert label == usual[item][1]
+        (one,), (other,) = ours.draws.of(item), usual.draws.of(item)
+        assert (one.speech, one.share, one.room) == (other.speech, other.share, other.room)
+        assert [noise.path for noise in one.noises] == [noise.path for noise in other.noises]
+        for noise in one.noises:
+            assert noise.begin % layout.PIECE_STEP + one.samples <= layout.PIECE_SAMPLES
+
+
+def test_the_usual_length_named_is_the_usual_length(folder: Path) -> None:
+    assert recipe("crop_length=200") == recipe()
+    assert CROP == layout.crop_samples(200) == 32_240
+    assert [layout.crop_frames(samples) for samples in (CROP, CROP + 1)] == [200, None]
+
+
+def test_a_crop_that_may_not_fit_is_refused(folder: Path) -> None:
+    with pytest.raises(Mistake, match="choose crop_length=300 or less"):
+        crops(folder, "crop_length=301")

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from harness.core.cell import parse_switch
 from harness.core.compose import Conflict, compose, expected, unengaged
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built
@@ -66,7 +67,7 @@ def seen(folder: Path, stack: str) -> dict[str, Value]:
     )
 
 
-@pytest.mark.parametrize("name", sorted({*KNOWN} - {"larger_network", "metric_learning"}))
+@pytest.mark.parametrize("name", sorted({*KNOWN} - {"crop_length", "larger_network", "metric_learning"}))
 def test_a_switch_shows_and_its_absence_shows(folder: Path, name: str) -> None:
     proof = expected(KNOWN[name], None)
     assert not unengaged(proof, seen(folder, name))
@@ -75,11 +76,18 @@ def test_a_switch_shows_and_its_absence_shows(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     "switch",
-    ["larger_network=resnetse34v2", "metric_learning=angular_prototypical", "metric_learning=softmax_prototypical"],
+    [
+        *(
+            "larger_network=resnetse34v2",
+            "metric_learning=angular_prototypical",
+            "metric_learning=softmax_prototypical",
+        ),
+        *("crop_length=100", "crop_length=300", "device_mixing+crop_length=300"),
+    ],
 )
 def test_a_level_shows_and_its_absence_shows(folder: Path, switch: str) -> None:
-    name, level = switch.split("=")
-    proof = expected(KNOWN[name], level)
+    chosen = parse_switch(switch.rpartition("+")[2])
+    proof = expected(KNOWN[chosen.name], chosen.level)
     assert not unengaged(proof, seen(folder, f"{FAST}+{switch}"))
     assert unengaged(proof, seen(folder, FAST))
 

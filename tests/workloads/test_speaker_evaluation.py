@@ -130,20 +130,21 @@ def test_rows_given_to_the_wrong_utterance_would_be_seen(folder: Path, model: to
         assert (wrong - right).abs().max() > 100 * TOLERANCE
 
 
-@pytest.mark.parametrize("changes", [{}, {"batched_evaluation": True}, {"inference_mode": True}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"batched_evaluation": True}, {"inference_mode": True, "device_results": True}]
+)
 def test_every_evaluation_gives_the_same_score(
     folder: Path, model: torch.nn.Module, changes: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes: list[bool] = []
     model.register_forward_hook(lambda *_: modes.append(torch.is_inference_mode_enabled()))
-    passed = evaluation.evaluate(model.train(), folder, SIZE, replace(PLAIN, **changes), CPU)
+    passed = evaluation.evaluate(model, folder, SIZE, replace(PLAIN, **changes), CPU)
     expected = evaluation.evaluate(model, folder, SIZE, PLAIN, CPU)
     assert passed.answers == pytest.approx(expected.answers, abs=TOLERANCE)
     assert replace(passed, answers=()) == replace(expected, answers=())
     assert len(passed.answers) == len(layout.read_trials(folder))
     assert passed.items == SIZE.evaluation_items
     assert modes[0] == changes.get("inference_mode", False)
-    assert model.training
 
 
 def test_data_of_another_size_is_refused(folder: Path, model: torch.nn.Module) -> None:
@@ -172,7 +173,7 @@ def test_speakers_can_be_learned(folder: Path) -> None:
 
 def test_the_real_model_gets_the_same_score_both_ways(folder: Path) -> None:
     torch.manual_seed(0)
-    model = WORKLOAD.parts().model(SIZE, PLAIN)
+    model = WORKLOAD.parts().model(SIZE, PLAIN).eval()
     slow, fast = (
         evaluation.evaluate(model, folder, SIZE, replace(PLAIN, batched_evaluation=batched), CPU)
         for batched in (False, True)

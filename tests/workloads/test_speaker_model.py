@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from harness.core.recipe import Recipe
 from workloads.speaker import WORKLOAD
-from workloads.speaker.front_end import FrontEnd, emphasised
+from workloads.speaker.front_end import FrontEnd, LoopedFrontEnd, emphasised
 from workloads.speaker.layers import Block, Bottleneck
 from workloads.speaker.model import ResNetSE, build_model, resnetse34l, resnetse34v2
 from workloads.speaker.pooling import FramePooling, SpectrumPooling
@@ -30,8 +31,8 @@ def test_facts_need_no_heavy_import() -> None:
 SIZE = WORKLOAD.sizes["smoke"]
 
 
-def recipe(architecture: str = "resnetse34l", *, checkpointing: bool = False) -> Recipe:
-    own = {**WORKLOAD.own, "architecture": architecture}
+def recipe(architecture: str = "resnetse34l", front_end: str = "batched", *, checkpointing: bool = False) -> Recipe:
+    own = {**WORKLOAD.own, "architecture": architecture, "front_end": front_end}
     return Recipe(own=tuple(sorted(own.items())), checkpointing=checkpointing)
 
 
@@ -199,3 +200,19 @@ def test_channels_last_gives_the_same_embeddings() -> None:
     model, wave = resnetse34l().eval(), torch.randn(2, 32_240)
     expected = model(wave)
     torch.testing.assert_close(model.to(memory_format=torch.channels_last)(wave), expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("build", [resnetse34l, resnetse34v2])
+def test_a_looped_front_end_gives_the_same_spectrograms_one_by_one(build: Callable[[], ResNetSE]) -> None:
+    front_end, waves = build().front_end, torch.randn(3, 32_240)
+    looped = LoopedFrontEnd(front_end)
+    seen: list[int] = []
+    front_end.register_forward_hook(lambda _module, inputs, _output: seen.append(len(inputs[0])))
+    torch.testing.assert_close(looped(waves), front_end(waves), rtol=1e-5, atol=1e-5)
+    assert seen == [1, 1, 1, 3]
+
+
+def test_the_recipe_chooses_the_looped_front_end() -> None:
+    model = build_model(SIZE, recipe("resnetse34l", front_end="looped"))
+    assert isinstance(model.front_end, LoopedFrontEnd)
+    assert parameters(model) == 1_437_078

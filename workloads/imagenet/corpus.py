@@ -12,6 +12,7 @@ from PIL import Image
 from harness.core.parallel import spread
 from harness.core.workload import Size
 from workloads.imagenet.layout import TRAIN, VALIDATION
+from workloads.imagenet.shards import pack_all
 from workloads.imagenet.synthesis import FIELD_PX, look, photograph
 
 SEED = 2012
@@ -37,7 +38,7 @@ class Picture:
 
 
 def prepare(folder: Path, size: Size) -> Iterator[float]:
-    """Writes both splits, in as many processes as there are cores; yields the share that is done."""
+    """Writes both splits, then the shards, in as many processes as there are cores; yields the share that is done."""
     shape = size.shape
     pictures = [
         Picture(split, place, shape["classes"])
@@ -46,7 +47,10 @@ def prepare(folder: Path, size: Size) -> Iterator[float]:
     ]
     for parent in sorted({(folder / one.path).parent for one in pictures}):
         parent.mkdir(parents=True)
-    yield from spread(partial(write, folder), pictures, CHUNK)
+    for share in spread(partial(write, folder), pictures, CHUNK):
+        yield 0.95 * share
+    for share in pack_all(folder):
+        yield 0.95 + 0.05 * share
 
 
 def write(folder: Path, picture: Picture) -> None:

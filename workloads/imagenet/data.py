@@ -17,6 +17,7 @@ from harness.core.workload import Size
 from workloads.imagenet.device_decoding import EncodedBatches
 from workloads.imagenet.encoded import load
 from workloads.imagenet.layout import TRAIN, VALIDATION, Labelled, chosen_files
+from workloads.imagenet.shards import open_shards
 from workloads.imagenet.storage import Files, Source, find_store, running
 from workloads.imagenet.views import View, generator, normalized
 
@@ -35,7 +36,7 @@ class Images(Dataset[Item]):
     view: View
     finish: Callable[[Tensor], Tensor]  # the last step: from uint8 to what a batch is made of
     full_px: int  # the side of a view at this size where the real system shows 224
-    origin: Source  # where the files lie, even if they were loaded into memory
+    origin: Source  # where the files lie, even if they were packed or loaded into memory
     store: Source | None = None  # the object store, whether or not it is read, where one is running
     training: bool = True
 
@@ -86,6 +87,8 @@ class ConcurrentImages(Dataset[Item]):
 def dataset(folder: Path, size: Size, recipe: Recipe) -> Images | ConcurrentImages | EncodedBatches:
     """The training items of one timed epoch, in a seeded order over all classes."""
     images = _images(folder, size, recipe, TRAIN)
+    if recipe.choice("packing") == "shards":
+        images = replace(images, source=open_shards(folder, [one.path for one in images.files]))
     if recipe.choice("encoded_cache") == "ram":
         images = replace(images, source=load(images.source, [one.path for one in images.files]))
     threads = recipe.choice("concurrent_reads")

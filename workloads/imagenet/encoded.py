@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import get_ident
 from time import perf_counter
 
+from workloads.imagenet.shards import PackedFiles
 from workloads.imagenet.storage import Files, Objects, Read, Source
 
 FILLING_THREADS = 32
@@ -85,6 +86,6 @@ def watched(source: Source, log: list[Read]) -> Source:
     """The same source, every read of which goes into a log."""
     if isinstance(source, EncodedImages):
         return EncodedImages(source.opened, source.spans, log)
-    if isinstance(source, Files | Objects):
+    if isinstance(source, Files | Objects | PackedFiles):
         return replace(source, log=log)
     raise TypeError(f"{source!r} keeps no log")

@@ -47,10 +47,12 @@ def _of_reading(images: Images) -> dict[str, Value]:
         # What lies in memory was loaded from somewhere; what is not in memory is read from there.
         "storage": images.origin.name,
         "s3_state": store_state(images),
+        "packing": "shards" if sources == ["shards"] else "files",
         "encoded_cache": "ram" if sources == ["ram"] else "none",
         "cache_hit_rate": sum(read.source == "ram" for read in reads) / len(reads),
         "object_gets": sum(read.source == "s3" for read in reads),
         "local_opens": sum(read.source == "local" for read in reads),
+        "packed_reads": sum(read.source == "shards" for read in reads),
         "object_ms": round(1000 * sum(read.seconds for read in reads) / len(reads), 1),
     }
 

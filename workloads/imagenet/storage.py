@@ -24,7 +24,7 @@ CONNECTIONS = 64  # kept open by a client; more than any number of threads that 
 class Read:
     """One read of an encoded image: what served it, how long it took, and on which thread."""
 
-    source: str  # s3, local or ram
+    source: str  # s3, local, shards or ram
     seconds: float
     thread: int
 
@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is: s3, local or ram."""
+        """What it is: s3, local, shards or ram."""
 
     def read(self, path: str) -> bytes:
         """The bytes of one file."""

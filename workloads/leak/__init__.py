@@ -72,7 +72,17 @@ WORKLOAD = Workload(
     origin="eviltwinkie/AILH_MASTER, AI_DEV/dataset_trainer.py at f3718d4",
     parameters=618_758,
     traits=frozenset(
-        {"convolutions", "batched_fetch", "in_memory_data", "clipping", "evaluation", "batched_evaluation"}
+        {
+            "convolutions",
+            "relu",
+            "capturable",
+            "batched_fetch",
+            "in_memory_data",
+            "clipping",
+            "evaluation",
+            "batched_evaluation",
+            "device_results",
+        }
     ),
     sizes={
         "smoke": _size(batch=64, epoch_steps=8, files=24, validation_files=12),
@@ -99,10 +109,12 @@ WORKLOAD = Workload(
         "prefetch_factor=4",
         "persistent_workers",
         "pin_memory",
-        "tf32",
+        "tf32_matmul",
+        "tf32_convolutions",
         "cudnn_benchmark",
         "channels_last",
         "amp_float16",
+        "monitoring=10",
     ),
     first_look=("batched_fetch", "hdf5_chunk_cache", "data_on_device"),
     score="F1 of LEAK over files, by the vote of their long segments",

@@ -139,9 +139,7 @@ def dataset(folder: Path, size: Size, recipe: Recipe) -> Dataset[tuple[Tensor, .
     order = Order(shape["files"] * shape["longs"] * shape["shorts"])
     if recipe.choice("data_on_device"):
         if masks == "per_item":
-            raise Mistake(
-                "Segments that stay on the device cannot be masked by the loader: use spec_augment=on_device."
-            )
+            raise Mistake("Segments that stay on the device cannot be masked by the loader: use device_spec_augment.")
         return SegmentNumbers(order)
     path = training_file(folder, str(recipe.choice("hdf5_layout")))
     if recipe.batched_fetch:

@@ -1,7 +1,6 @@
 """The evaluation: long segments vote whether a file leaks, and the files are scored by the F1 of LEAK."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -22,6 +21,7 @@ CHUNK_FILES = {"cpu": 16, "cuda": 256}  # of 80 segments: what stays in a CPU's 
 
 Files = npt.NDArray[np.int64]  # numbers of files, rising
 Probabilities = npt.NDArray[np.float32]  # (files, longs)
+Judged = Callable[["Judge", h5py.Dataset, Files], Probabilities]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Judge:
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """Read, judge and score the validation files once, in the way that the recipe says."""
     judge = Judge(model=model, leak=1 if recipe.choice("classes") == "binary" else size.shape["leak"], device=device)
-    judged = judged_at_once if recipe.batched_evaluation else judged_one_by_one
+    judged = _way(recipe)
     gradients_off = torch.inference_mode() if recipe.inference_mode else torch.no_grad()
-    with h5py.File(folder / VALIDATION, "r", libver="latest") as split, evaluating(model), gradients_off:
+    with h5py.File(folder / VALIDATION, "r", libver="latest") as split, gradients_off:
         files = evenly_chosen(size.evaluation_items, len(split[LABELS]))
         longs = judged(judge, split[MEL], files)
         truth = split[LABELS][:][files] == size.shape["leak"]
@@ -60,11 +60,16 @@ def evenly_chosen(wanted: int, present: int) -> Files:
 def judged_one_by_one(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilities:
     """As found: a read, a forward pass and a wait for the device for each long segment of each file."""
     found = np.zeros((len(files), mel.shape[1]), np.float32)
-    for row, file in enumerate(files):
-        block = torch.tensor(mel[file], dtype=torch.float32, device=judge.device)
-        for column, probability in enumerate(judge(block[None])[0]):
+    for row, block in enumerate(_blocks(mel, files, judge.device)):
+        for column, probability in enumerate(judge(block)[0]):
             found[row, column] = probability.item()
     return found
+
+
+def judged_and_kept(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilities:
+    """The same reads and passes, without a wait: the probabilities stay on the device until the end."""
+    longs: Probabilities = torch.cat([judge(block) for block in _blocks(mel, files, judge.device)]).cpu().numpy()
+    return longs
 
 
 def judged_at_once(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilities:
@@ -84,19 +89,20 @@ def verdicts(longs: Probabilities, threshold: float = THRESHOLD) -> Verdicts:
     return votes
 
 
+def _way(recipe: Recipe) -> Judged:
+    if recipe.batched_evaluation:
+        return judged_at_once
+    return judged_and_kept if recipe.device_results else judged_one_by_one
+
+
+def _blocks(mel: h5py.Dataset, files: Files, device: torch.device) -> Iterator[Tensor]:
+    """The segments of one file after another, each (1, longs, shorts, …) on the device."""
+    for file in files:
+        yield torch.tensor(mel[file], dtype=torch.float32, device=device)[None]
+
+
 def _read(mel: h5py.Dataset, files: Files) -> npt.NDArray[np.float16]:
     """Blocks of files; neighbours in one piece, because HDF5 takes a list of numbers one by one."""
     neighbours = files[-1] - files[0] == len(files) - 1
     blocks: npt.NDArray[np.float16] = mel[files[0] : files[-1] + 1] if neighbours else mel[files]
     return blocks
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, and afterwards in the mode it had."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)

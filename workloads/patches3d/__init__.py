@@ -1,5 +1,6 @@
 """Surface detection in CT volumes: a residual 3-D U-Net on patches, whose data cost far more than its steps."""
 
+from harness.core.recipe import Recipe
 from harness.core.workload import Lesson, Parts, Size, Workload
 from workloads.patches3d.adoption import adopt
 
@@ -55,12 +56,20 @@ def parts() -> Parts:
     )
 
 
+def unstackable(recipe: Recipe, batch: int) -> str | None:
+    """Patches are cut in a shape of their own each, unless the recipe fixes it."""
+    differ = batch > 1 and recipe.choice("patch_shape") == "varying"
+    return "patches of several shapes make no batch: add fixed_patch_shape" if differ else None
+
+
 WORKLOAD = Workload(
     name="patches3d",
     title="Surface detection in CT volumes: residual 3-D U-Net on patches",
     origin="TomBombadyl/vesuvius_challenge at 577d531",
     parameters=33_671_604,
-    traits=frozenset({"clipping", "weight_average", "checkpointing", "evaluation", "batched_evaluation"}),
+    traits=frozenset(
+        {"convolutions_3d", "clipping", "weight_average", "checkpointing", "evaluation", "batched_evaluation"}
+    ),
     sizes={
         "smoke": _size(volumes=6, side=48, patch=(48, 16, 16), steps=6, evaluation_items=6),
         # A quarter of the real side; a patch is the same share of its volume, but longest in depth, see augmentation.
@@ -73,6 +82,7 @@ WORKLOAD = Workload(
         "volume_cache": "50 of 806",
         "resampling": "four",
         "patch_shape": "varying",
+        "patch_size": 100,
         "heavy_scales": "all",
         "loss_readback": "each_component",
         "target_distance": "loss",
@@ -82,4 +92,5 @@ WORKLOAD = Workload(
     score="Dice of the surface, mean over patches of held-out volumes, more is better",
     lesson=Lesson(steps=12, chance=0.21, clear=0.4, better="more"),
     adopt=adopt,
+    unstackable=unstackable,
 )

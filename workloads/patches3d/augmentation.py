@@ -71,11 +71,11 @@ def one_after_another(
     smallest = floor_of(image.shape)
     pair: tuple[Any, Any] = np.flip(image, geometry.flipped), np.flip(label, geometry.flipped)
     pair = _both(lambda one, order: rotate(one, geometry.degrees, geometry.plane, reshape=False, order=order), pair)
-    larger = _scaled(pair[0].shape, (geometry.zoom,) * 3, smallest)
+    larger = scaled(pair[0].shape, (geometry.zoom,) * 3, smallest)
     pair = _both(lambda one, order: _resized(one, larger, order), pair)
     places = np.indices(larger, dtype=np.float32) + displacement(larger, ELASTIC_SIGMA, geometry.seed)
     pair = _both(lambda one, order: map_coordinates(one, places, order=order, mode="nearest"), pair)
-    stretched = _scaled(larger, geometry.stretch, smallest)
+    stretched = scaled(larger, geometry.stretch, smallest)
     pair = _both(lambda one, order: _resized(one, stretched, order), pair)
     resamplings.count += 4
     return pair
@@ -84,7 +84,7 @@ def one_after_another(
 def all_at_once(image: Floats, label: Bytes, geometry: Geometry, resamplings: Resamplings) -> tuple[Floats, Bytes]:
     """The same geometry as one map from places in the result to places in the source, and one interpolation."""
     smallest = floor_of(image.shape)
-    shape = _scaled(_scaled(image.shape, (geometry.zoom,) * 3, smallest), geometry.stretch, smallest)
+    shape = scaled(scaled(image.shape, (geometry.zoom,) * 3, smallest), geometry.stretch, smallest)
     matrix = _rotation(geometry) @ np.diag([(old - 1) / (new - 1) for old, new in zip(image.shape, shape, strict=True)])
     matrix[list(geometry.flipped)] *= -1
     offset = (np.array(image.shape) - 1) / 2 - matrix @ ((np.array(shape) - 1) / 2)
@@ -117,6 +117,14 @@ def floor_of(shape: tuple[int, ...]) -> Shape:
     return depth, height, width
 
 
+def scaled(shape: tuple[int, ...], factors: tuple[float, ...], smallest: Shape) -> Shape:
+    """The sides times their factors, in whole voxels and not below the smallest."""
+    depth, height, width = (
+        max(round(side * factor), least) for side, factor, least in zip(shape, factors, smallest, strict=True)
+    )
+    return depth, height, width
+
+
 def _gamma(image: Floats, exponent: float) -> Floats:
     # On the range of the patch: a power of normalised values themselves would have to throw away the darker half.
     low, high = float(image.min()), float(image.max())
@@ -127,13 +135,6 @@ def _gamma(image: Floats, exponent: float) -> Floats:
 def _both(operation: Callable[[Any, Degree], Any], pair: tuple[Any, Any]) -> tuple[Any, Any]:
     """Linear interpolation for grey levels, the nearest voxel for labels."""
     return operation(pair[0], 1), operation(pair[1], 0)
-
-
-def _scaled(shape: tuple[int, ...], factors: tuple[float, ...], smallest: Shape) -> Shape:
-    depth, height, width = (
-        max(round(side * factor), least) for side, factor, least in zip(shape, factors, smallest, strict=True)
-    )
-    return depth, height, width
 
 
 def _resized(one: Any, shape: Shape, order: Degree) -> Any:

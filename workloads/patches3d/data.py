@@ -14,7 +14,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from workloads.patches3d import augmentation, layout, terms
-from workloads.patches3d.augmentation import Resample, Resamplings
+from workloads.patches3d.augmentation import Geometry, Resample, Resamplings
 from workloads.patches3d.cache import VolumeCache
 from workloads.patches3d.preparation import STATISTICS, Box, Shape, loader
 from workloads.patches3d.synthesis import Bytes, Floats
@@ -37,6 +37,7 @@ class Patches(Dataset[Item]):
 
     items: int
     patch: Shape
+    usual: Shape  # of a patch of this size where the recipe asks for no other
     identifiers: tuple[str, ...]
     volumes: VolumeCache
     resample: Resample | None
@@ -80,7 +81,8 @@ def dataset(folder: Path, size: Size, recipe: Recipe) -> Patches:
     ways = {"four": augmentation.one_after_another, "once": augmentation.all_at_once, "on_device": None}
     return Patches(
         items=size.batch * size.epoch_steps,
-        patch=patch_shape(size),
+        patch=trained_shape(size, recipe),
+        usual=patch_shape(size),
         identifiers=identifiers,
         volumes=volumes(folder, len(identifiers), recipe),
         resample=ways[str(resampling)],
@@ -106,8 +108,16 @@ def capacity(choice: str, count: int) -> int:
 
 
 def patch_shape(size: Size) -> Shape:
-    """Depth, height and width of a patch before augmentation."""
+    """Depth, height and width of a patch before augmentation, and of those that are validated."""
     return size.shape["patch_depth"], size.shape["patch_height"], size.shape["patch_width"]
+
+
+def trained_shape(size: Size, recipe: Recipe) -> Shape:
+    """The sides of a patch that is trained on: so many percent of the usual ones, and never too small to be pooled."""
+    percent, usual = recipe.choice("patch_size"), patch_shape(size)
+    if not isinstance(percent, int):
+        raise TypeError(f"patch_size is {percent!r}, not a number")
+    return augmentation.scaled(usual, (percent / 100,) * 3, augmentation.floor_of(usual))
 
 
 def fitted(one: Any, shape: Shape) -> Any:
@@ -122,10 +132,19 @@ def fitted(one: Any, shape: Shape) -> Any:
     return np.pad(middle, [(few // 2, few - few // 2) for few in missing])
 
 
-def apart(patches: Patches) -> Patches:
-    """The same items with a cache and counters of their own, so that watching them disturbs nobody."""
-    fresh = VolumeCache(patches.volumes.load, patches.volumes.capacity)
-    return replace(patches, volumes=fresh, resamplings=Resamplings())
+def apart(patches: Patches, cut: list[Shape]) -> Patches:
+    """The same items with a cache and counters of their own, so that watching them disturbs nobody.
+
+    The shapes of patches before they are resampled go into `cut`.
+    """
+    fresh, resample = VolumeCache(patches.volumes.load, patches.volumes.capacity), patches.resample
+
+    def noted(image: Floats, label: Bytes, geometry: Geometry, resamplings: Resamplings) -> tuple[Floats, Bytes]:
+        assert resample is not None  # noqa: S101  for the type checker
+        cut.append(image.shape)
+        return resample(image, label, geometry, resamplings)
+
+    return replace(patches, volumes=fresh, resamplings=Resamplings(), resample=noted if resample else None)
 
 
 def _chosen(label: Bytes, shape: Shape, rng: np.random.Generator) -> Box:

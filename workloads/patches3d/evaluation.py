@@ -45,14 +45,11 @@ class Course:
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """One pass; an answer is a patch's Dice at probability one half, the score is their mean, more is better."""
     course = course_of(folder, size, recipe)
-    was_training = model.training
-    model.eval()
     with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
         if recipe.batched_evaluation:
             answers = answers_in_stacks(model, course, device, size.shape["stacked_patches"])
         else:
             answers = answers_one_by_one(model, course, device)
-    model.train(was_training)
     return Evaluation(items=len(answers), score=sum(answers) / len(answers), answers=tuple(answers))
 
 

@@ -11,7 +11,7 @@ from harness.core.workload import Built
 from workloads.patches3d.cache import VolumeCache
 from workloads.patches3d.data import Patches, apart
 from workloads.patches3d.loss import SurfaceLoss
-from workloads.patches3d.preparation import Scaled, Work
+from workloads.patches3d.preparation import Scaled, Shape, Work
 
 REPLAYED = 400  # items, whose volumes are drawn as an epoch's are
 
@@ -28,7 +28,8 @@ def effective(built: Built) -> Mapping[str, Value]:
 
 
 def _of_an_item(patches: Patches, batch: tuple[Tensor, ...], *, staged: bool) -> dict[str, Value]:
-    watched = apart(patches)
+    cut: list[Shape] = []
+    watched = apart(patches, cut)
     image, *_ = watched[0]
     work, (volume,) = watched.volumes.work, watched.volumes.kept.values()
     same = {tuple(image.shape[1:]), tuple(batch[0].shape[2:])} == {patches.patch}
@@ -37,9 +38,15 @@ def _of_an_item(patches: Patches, batch: tuple[Tensor, ...], *, staged: bool) ->
         "prepared_volumes_per_item": work.volumes - work.mapped,
         "filtered_voxels_per_item": work.filtered_voxels,
         "resampling": {0: "on_device" if staged else None, 1: "once", 4: "four"}[watched.resamplings.count],
+        "patch_size": _percent(cut[0] if cut else tuple(image.shape[1:]), patches.usual),
         "patch_shape": "fixed" if same else "varying",
         "first_patch": "x".join(map(str, batch[0].shape[2:])),
     }
+
+
+def _percent(cut: tuple[int, ...], usual: Shape) -> int:
+    """The longest side of what was cut out before augmentation, in percent of the usual one."""
+    return round(100 * max(cut) / max(usual))
 
 
 def preparation_seen(work: Work, voxels: int) -> str:

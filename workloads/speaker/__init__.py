@@ -81,7 +81,17 @@ WORKLOAD = Workload(
     title="Speaker verification: ResNetSE34L on VoxCeleb",
     origin="dimuthuanuraj/voxceleb_trainer, a fork of clovaai/voxceleb_trainer",
     parameters=1_437_078,
-    traits=frozenset({"convolutions", "checkpointing", "evaluation", "batched_evaluation"}),
+    traits=frozenset(
+        {
+            "convolutions",
+            "relu",
+            "checkpointing",
+            "capturable",
+            "evaluation",
+            "batched_evaluation",
+            "device_results",
+        }
+    ),
     sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
     parts=parts,
     own={
@@ -89,6 +99,8 @@ WORKLOAD = Workload(
         "audio_read": "whole_file",
         "augmentation": "host",
         "convolution": "convolve",
+        "crop_length": 200,
+        "front_end": "batched",
         "noise_files": "unsplit",
         "objective": "aam_softmax",
         "sample_type": "float64",

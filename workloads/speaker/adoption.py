@@ -12,7 +12,7 @@ from harness.core.workload import Size
 from workloads.speaker import layout
 
 SAMPLED = 40  # files of a list that are opened
-SHORTEST_TRAIN = layout.crop_samples(200)
+SHORTEST_TRAIN = layout.crop_samples(300)  # the longest that `crop_length` may ask for; as found 200
 SHORTEST_TEST = layout.crop_samples(300)
 MOST_TALKERS = 7
 KINDS = {"music": 1, "speech": MOST_TALKERS, "noise": 1}  # of noise, and how many of one kind an item can want

@@ -11,15 +11,18 @@ from scipy import signal
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from workloads.speaker.augmentation import Convolve, mixed, reverberated
+from workloads.speaker.layout import crop_samples
 from workloads.speaker.reading import Files, Kept, Maps, Read, SampleType, Sound, Windows
-from workloads.speaker.source import CROP, Draws, Ingredients, draws
+from workloads.speaker.source import Cut, Draws, Ingredients, draws
 
 CONVOLUTIONS: dict[str, Convolve] = {"convolve": signal.convolve, "fftconvolve": signal.fftconvolve}
 CACHED_SHARE = 1000 / 1_092_009  # a cache of a thousand utterances, of those of VoxCeleb2; smaller sets keep the share
 LARGEST = 32_767  # of int16
+LONGEST_FRAMES = 300  # of a crop: three seconds, where VoxCeleb's shortest utterances have four
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +35,18 @@ class Sources:
 
     def crop(self, ingredients: Ingredients) -> Sound:
         """The crop of the utterance."""
-        return self.speech.window(ingredients.speech, ingredients.begin, CROP)
+        return self.speech.window(ingredients.speech, ingredients.begin, ingredients.samples)
 
     def added(self, ingredients: Ingredients) -> list[Sound]:
         """The noises of the item, each as long as the crop."""
-        return [self.noise.window(one.path, one.at, CROP) for one in ingredients.noises]
+        return [self.noise.window(one.path, one.at, ingredients.samples) for one in ingredients.noises]
 
 
 @dataclass(frozen=True)
 class Crops(Dataset[tuple[Tensor | int, ...]]):
-    """Augmented waveforms (32240,) float32 and a speaker's number; with pairs (2, 32240).
+    """Augmented waveforms (samples,) float32 and a speaker's number; with pairs (2, samples). As found, 32,240 samples.
 
-    As int16 a waveform is scaled to its own peak, which comes second: (32240,) int16, (1,) float32, number.
+    As int16 a waveform is scaled to its own peak, which comes second: (samples,) int16, (1,) float32, number.
     """
 
     draws: Draws
@@ -79,7 +82,7 @@ class Crops(Dataset[tuple[Tensor | int, ...]]):
 class RawCrops(Dataset[tuple[Tensor, ...]]):
     """Batches of unmixed int16 sound, for a device that mixes them.
 
-    The crops (rows, 32240), the speakers' numbers (batch,), the noises of all rows (n, 32240) with the row (n,) and
+    The crops (rows, samples), the speakers' numbers (batch,), the noises of all rows (n, samples) with the row (n,) and
     the ratio in dB (n,) of each, the room responses (m, longest) padded with zeros, and the row (m,) of each. With
     pairs, rows is twice the batch and the two crops of a speaker lie next to each other.
     """
@@ -118,8 +121,8 @@ def dataset(folder: Path, size: Size, recipe: Recipe) -> Crops | RawCrops:
     drawn = draws(
         folder,
         size.batch * size.epoch_steps,
+        Cut(crop_samples(_frames(recipe)), split_noise=recipe.choice("noise_files") == "split"),
         pairs=recipe.choice("objective") != "aam_softmax",
-        split_noise=recipe.choice("noise_files") == "split",
     )
     sample_type = "int16" if on_device else cast("SampleType", recipe.choice("sample_type"))
     found = sources(recipe, sample_type, len(drawn.paths))
@@ -150,6 +153,17 @@ def logging(found: Sources, log: list[Read]) -> Sources:
         noise=Maps(files.sample_type, log) if isinstance(found.noise, Maps) else files,
         rooms=files,
     )
+
+
+def _frames(recipe: Recipe) -> int:
+    frames = recipe.choice("crop_length")
+    if not isinstance(frames, int):
+        raise TypeError(f"crop_length is {frames!r}, not a number")
+    if frames > LONGEST_FRAMES:
+        raise Mistake(
+            f"Utterances hold no crops of {frames} frames for sure; choose crop_length={LONGEST_FRAMES} or less."
+        )
+    return frames
 
 
 def _padded(sounds: Sequence[Sound]) -> Any:

@@ -4,13 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
+import torch
 from scipy.signal import choose_conv_method
+from torch import nn
+from torchaudio.transforms import MelSpectrogram
 
 from harness.core.recipe import Value
 from harness.core.workload import Built
 from workloads.speaker.augmentation import AUGMENTATIONS
 from workloads.speaker.data import Crops, RawCrops, logging
-from workloads.speaker.layout import NOISE_PIECES, NOISES, SAMPLE_BYTES
+from workloads.speaker.front_end import FrontEnd, LoopedFrontEnd
+from workloads.speaker.layout import NOISE_PIECES, NOISES, SAMPLE_BYTES, SAMPLE_RATE, crop_frames
 from workloads.speaker.reading import Kept, Read
 
 DECK = len(AUGMENTATIONS)
@@ -35,12 +39,28 @@ def effective(built: Built) -> Mapping[str, Value]:
         "architecture": ARCHITECTURES.get(sum(one.numel() for one in built.model.parameters()), "unknown"),
         "objective": OBJECTIVES.get(type(built.loss).__name__, "unknown"),
         "augmentation": "device" if on_device else "host",
+        "crop_length": crop_frames(batch[0].shape[-1]),
+        "front_end": _front_end(built.model),
         "transfer_type": str(batch[0].dtype).removeprefix("torch."),
         "transfer_bytes_per_sample": round(sum(one.nbytes for one in batch) / len(speakers)),
         **of_reads(crops),
         **_of_convolution(crops),
         **_of_cache(crops),
     }
+
+
+def _front_end(model: nn.Module) -> str:
+    """Whether two waveforms become spectrograms together or one after the other."""
+    front_ends = [one for one in model.modules() if isinstance(one, FrontEnd | LoopedFrontEnd)]
+    if not front_ends:
+        return "unknown"
+    transforms = [one for one in model.modules() if isinstance(one, MelSpectrogram)]
+    calls: list[None] = []
+    hooks = [one.register_forward_hook(lambda *_: calls.append(None)) for one in transforms]
+    front_ends[0](torch.zeros(2, SAMPLE_RATE, device=next(model.parameters()).device))
+    for hook in hooks:
+        hook.remove()
+    return {1: "batched", 2: "looped"}[len(calls)]
 
 
 def of_reads(crops: Crops | RawCrops) -> Mapping[str, Value]:

@@ -34,6 +34,19 @@ class FrontEnd(nn.Module):
             return normalised
 
 
+class LoopedFrontEnd(nn.Module):
+    """The same front end for one utterance after another, as a loop in Python that nobody has vectorised."""
+
+    def __init__(self, batched: nn.Module) -> None:
+        super().__init__()
+        self.batched = batched
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, waveform: Tensor) -> Tensor:
+        """Waveform (batch, samples) to normalised mel power (batch, mels, frames), stacked at the end."""
+        return torch.stack([self.batched(one[None])[0] for one in waveform])
+
+
 def emphasised(waveform: Tensor) -> Tensor:
     """Each sample less 0.97 of the one before it; the first one's neighbour is the second, as in a mirror."""
     before = functional.pad(waveform, (1, 0), mode="reflect")[:, :-1]

@@ -1,7 +1,6 @@
 """Building blocks of the ResNetSE models: squeeze-and-excitation and two residual blocks."""
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 REDUCTION = 8  # of squeeze-and-excitation
 EXPANSION = 4  # of a bottleneck's width on its way out
@@ -40,10 +39,12 @@ class Block(nn.Module):
             SqueezeExcitation(width),
         )
         self.shortcut = _shortcut(entering, width, stride)
+        self.activation = nn.ReLU()
 
     def forward(self, features: Tensor) -> Tensor:
         """(batch, entering, mels, frames) to (batch, width, mels / stride, frames / stride)."""
-        return functional.relu(self.residual(features) + self.shortcut(features))
+        joined: Tensor = self.activation(self.residual(features) + self.shortcut(features))
+        return joined
 
 
 class Bottleneck(nn.Module):
@@ -66,10 +67,12 @@ class Bottleneck(nn.Module):
             SqueezeExcitation(leaving),
         )
         self.shortcut = _shortcut(entering, leaving, stride)
+        self.activation = nn.ReLU()
 
     def forward(self, features: Tensor) -> Tensor:
         """(batch, entering, mels, frames) to (batch, 4 width, mels / stride, frames / stride)."""
-        return functional.relu(self.residual(features) + self.shortcut(features))
+        joined: Tensor = self.activation(self.residual(features) + self.shortcut(features))
+        return joined
 
 
 def _shortcut(entering: int, leaving: int, stride: Stride) -> nn.Module:

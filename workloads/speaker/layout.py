@@ -52,6 +52,12 @@ def crop_samples(frames: int) -> int:
     return frames * 160 + 240
 
 
+def crop_frames(samples: int) -> int | None:
+    """For how many frames this system cuts so many samples; None where it would never cut so many."""
+    frames, rest = divmod(samples - 240, 160)
+    return None if rest else frames
+
+
 def pieces(samples: int) -> int:
     """How many five-second pieces a recording gives: none unless it is longer than one, as the original cuts them."""
     return max(0, -(-(samples - PIECE_SAMPLES) // PIECE_STEP))

@@ -5,7 +5,7 @@ from torch.utils.checkpoint import checkpoint
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
-from workloads.speaker.front_end import MELS, FrontEnd
+from workloads.speaker.front_end import MELS, FrontEnd, LoopedFrontEnd
 from workloads.speaker.layers import Block, Bottleneck, Stride, initialise
 from workloads.speaker.pooling import FramePooling, SpectrumPooling, Statistics
 
@@ -19,14 +19,14 @@ class ResNetSE(nn.Module):
 
     def __init__(
         self,
-        front_end: FrontEnd,
+        front_end: FrontEnd | LoopedFrontEnd,
         stem: nn.Sequential,
         stages: nn.ModuleList,
         pooling: FramePooling | SpectrumPooling,
         embedding: int,
     ) -> None:
         super().__init__()
-        self.front_end = front_end
+        self.front_end: FrontEnd | LoopedFrontEnd = front_end
         self.stem = stem
         self.stages = stages
         self.pooling = pooling
@@ -77,6 +77,8 @@ def build_model(_size: Size, recipe: Recipe) -> ResNetSE:
     """The model that the recipe names."""
     model = MODELS[str(recipe.choice("architecture"))]()
     model.checkpointing = recipe.checkpointing
+    if recipe.choice("front_end") == "looped":
+        model.front_end = LoopedFrontEnd(model.front_end)
     return model
 
 

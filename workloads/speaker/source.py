@@ -47,12 +47,21 @@ class Ingredients:
 
     speech: Path
     share: float  # where the crop begins, as a share of all places where it could
+    samples: int  # of the crop
     noises: tuple[Stretch, ...] = ()
     room: Path | None = None
 
     def begin(self, samples: int) -> int:
         """Where the crop begins in an utterance of so many samples."""
-        return int(self.share * (samples - CROP + 1))
+        return int(self.share * (samples - self.samples + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How much is cut out of utterances and noises, and whether noises are cut out of pieces or of whole recordings."""
+
+    samples: int
+    split_noise: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ class Draws:
     partners: tuple[str, ...]  # another utterance of the same speaker, if items are pairs
     noises: Mapping[str, tuple[Noise, ...]]  # by kind
     rooms: tuple[Path, ...]
-    split_noise: bool
+    cut: Cut
 
     def label(self, item: int) -> int:
         """The number of the item's speaker."""
@@ -86,25 +95,25 @@ class Draws:
         deck, place = divmod(card, len(AUGMENTATIONS))
         kind = AUGMENTATIONS[place]
         if kind == "reverb":
-            return Ingredients(speech, share, room=self.rooms[rng.integers(len(self.rooms))])
+            return Ingredients(speech, share, self.cut.samples, room=self.rooms[rng.integers(len(self.rooms))])
         count = MIXTURES[kind].count(deck) if kind in MIXTURES else 0
-        return Ingredients(speech, share, tuple(self._stretches(kind, count, rng)))
+        return Ingredients(speech, share, self.cut.samples, tuple(self._stretches(kind, count, rng)))
 
     def _stretches(self, kind: str, count: int, rng: np.random.Generator) -> Iterator[Stretch]:
         for number in rng.choice(len(self.noises[kind]), count, replace=False) if count else ():
             noise = self.noises[kind][number]
             piece = int(rng.integers(layout.pieces(noise.samples)))
-            offset = int(rng.integers(layout.PIECE_SAMPLES - CROP + 1))
+            offset = int(rng.integers(layout.PIECE_SAMPLES - self.cut.samples + 1))
             snr_db = rng.uniform(*MIXTURES[kind].snr_db)
-            if self.split_noise:
+            if self.cut.split_noise:
                 yield Stretch(layout.piece_path(noise.path, piece), offset, snr_db)
             else:
                 yield Stretch(noise.path, piece * layout.PIECE_STEP + offset, snr_db)
 
 
-def draws(folder: Path, items: int, *, pairs: bool, split_noise: bool) -> Draws:
+def draws(folder: Path, items: int, cut: Cut, *, pairs: bool) -> Draws:
     """The draws of so many items; of a longer list only the utterances that are reached are kept."""
-    if split_noise and not (folder / layout.NOISE_PIECES).is_dir():
+    if cut.split_noise and not (folder / layout.NOISE_PIECES).is_dir():
         raise Mistake(f"{folder} has no {layout.NOISE_PIECES}; cut the recordings into pieces, or drop split_noise.")
     listed = layout.read_utterances(folder)
     numbers = {speaker: number for number, speaker in enumerate(sorted({one.speaker for one in listed}))}
@@ -118,7 +127,7 @@ def draws(folder: Path, items: int, *, pairs: bool, split_noise: bool) -> Draws:
         partners=tuple(partners[listed[place].path] for place in order) if pairs else (),
         noises={kind: noises(folder / layout.NOISES / kind) for kind in MIXTURES},
         rooms=tuple(sorted((folder / layout.ROOMS).glob("*/*/*.wav"))),
-        split_noise=split_noise,
+        cut=cut,
     )
 
 

@@ -16,7 +16,6 @@ from workloads.spoof.cache import keep_features
 SEED = 2019
 SPEAKERS = {"train": 20, "dev": 10}  # in ASVspoof; no speaker is in both
 SHORTEST_S, MEAN_S, LONGEST_S = 1.0, 3.4, 8.0  # of a clip in ASVspoof
-FAKE_OR_REAL_S = 2.0
 LETTER = {"train": "T", "dev": "D"}
 
 
@@ -83,7 +82,7 @@ def _fake_or_real(split: str, size: Size) -> list[Recording]:
     recordings = []
     for number in range(size.shape[f"fake_or_real_{split}"]):
         clip = layout.fake_or_real_clip(split, "real" if number % 2 else "fake", f"file{number + 1}.wav")
-        samples = round(FAKE_OR_REAL_S * layout.SAMPLE_RATE)
+        samples = size.shape["fake_or_real_ms"] * layout.SAMPLE_RATE // 1000
         recordings.append(Recording(clip, samples, 1_000 + 1_000 * stream + number // 2, (3, stream, number)))
     return recordings
 

@@ -167,7 +167,7 @@ def _frames(folder: Path, size: Size, recipe: Recipe) -> int:
     if recipe.choice("tiling"):
         return usual
     if recipe.choice("corpus") != "fake_or_real":
-        raise Mistake("no_tiling needs clips of one length, or they make no batch; add fake_or_real.")
+        raise Mistake("Clips that are not repeated must be clips of one length, or they make no batch; use no_tiling.")
     first = CORPORA["fake_or_real"](folder, "train")[0]
     return min(usual, frames_of(soundfile.info(folder / first.path).frames))
 

@@ -1,7 +1,6 @@
 """The evaluation: every clip of the dev list is scored, the scores go through a file, and the file gives the rate."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,15 +26,14 @@ class Scorer:
     stage: Any  # of the device, or None
     device: torch.device
     together: int
+    read: Callable[[Iterable[Tensor]], list[float]]  # the scores of batches, from the device
 
     def __call__(self) -> list[Scored]:
-        """One pass over all items; the host waits for each batch, as the original does."""
-        scored: list[Scored] = []
-        for first in range(0, len(self.items), self.together):
-            rows = range(first, min(first + self.together, len(self.items)))
-            scores = self._scores(list(rows)).tolist()
-            scored += [Scored(clip_at(self.items, row).name, score) for row, score in zip(rows, scores, strict=True)]
-        return scored
+        """One pass over all items."""
+        every = range(len(self.items))
+        batches = [list(every[first : first + self.together]) for first in every[:: self.together]]
+        scores = self.read(map(self._scores, batches))
+        return [Scored(clip_at(self.items, row).name, score) for row, score in zip(every, scores, strict=True)]
 
     def _batch(self, rows: list[int]) -> Sequence[Tensor]:
         items = self.items
@@ -48,8 +46,19 @@ class Scorer:
         moved = [part.to(self.device) for part in self._batch(rows)]
         inputs, _ = self.stage(moved) if self.stage else moved
         _embedding, logits = self.model(inputs)
-        bonafide: Tensor = logits[:, BONAFIDE].float().cpu()
+        bonafide: Tensor = logits[:, BONAFIDE].float()
         return bonafide
+
+
+def read_each(batches: Iterable[Tensor]) -> list[float]:
+    """As found: the host waits for each batch before it makes the next."""
+    return [score for batch in batches for score in batch.tolist()]
+
+
+def read_once(batches: Iterable[Tensor]) -> list[float]:
+    """The same scores with one wait, when all batches were made."""
+    scores: list[float] = torch.cat(list(batches)).tolist()
+    return scores
 
 
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
@@ -57,8 +66,9 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
     items = evaluation_items(folder, size, recipe)
     together = size.shape["scored_together"] if recipe.batched_evaluation else 1
     stage = device_stage(folder, size, recipe, device)
-    scorer = Scorer(model=model, items=items, stage=stage, device=device, together=together)
-    with evaluating(model), torch.inference_mode() if recipe.inference_mode else torch.no_grad():
+    read = read_once if recipe.device_results else read_each
+    scorer = Scorer(model=model, items=items, stage=stage, device=device, together=together, read=read)
+    with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
         scored = items.scoring(scorer)
     clips = items.listing.clips
     with TemporaryDirectory() as scratch:
@@ -67,14 +77,3 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
         answers = read_scores(path, clips)
     rate, _threshold = equal_error_rate(answers, bonafide_mask(clips))
     return Evaluation(items=len(clips), score=100 * rate, answers=answers)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, and afterwards in the mode it had."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)

@@ -6,7 +6,6 @@ The architecture is that of `models/SEResNet.py` in gkibria121/ai-pipeline; its 
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 WIDTHS = (64, 128, 256, 512)
 DEPTHS = {"se_resnet18": (2, 2, 2, 2), "se_resnet34": (3, 4, 6, 3)}  # blocks in each stage
@@ -50,10 +49,12 @@ class Block(nn.Module):
         )
         unchanged = entering == width and stride == 1
         self.shortcut = nn.Identity() if unchanged else _projection(entering, width, stride)
+        self.activation = nn.ReLU()
 
     def forward(self, features: Tensor) -> Tensor:
         """(batch, entering, mels, frames) to (batch, width, mels / stride, frames / stride)."""
-        return functional.relu(self.residual(features) + self.shortcut(features))
+        joined: Tensor = self.activation(self.residual(features) + self.shortcut(features))
+        return joined
 
 
 class AttentiveStatistics(nn.Module):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
 import torch
@@ -10,34 +11,73 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.core.recipe import Value
-from harness.measure.session import Trainee
+from harness.measure.session import Task, Trainee
 
 
 def of_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Value]:
     """The kernel that the optimizer will use, and how it left the gradients of its last step."""
     group = optimizer.param_groups[0]
     kernel = next((name for name in ("fused", "foreach") if group.get(name)), "loop")
-    gradients = [one.grad for group in optimizer.param_groups for one in group["params"]]
-    return {"optimizer_kernel": kernel, "set_to_none": all(gradient is None for gradient in gradients)}
+    return {"optimizer_kernel": kernel, "set_to_none": _gradients_are_gone(optimizer)}
+
+
+def of_learning_rate(optimizer: torch.optim.Optimizer, task: Task) -> dict[str, Value]:
+    """The rule that the learning rate follows, told from the one that the system sets of itself."""
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    own = task.parts.optimizer(parameters, {"foreach": False, "fused": False})
+    ratios = [one["lr"] / before["lr"] for one, before in zip(optimizer.param_groups, own.param_groups, strict=True)]
+    rules = {"fixed": 1.0, "linear": float(task.recipe.batch_scale)}
+    found = (rule for rule, ratio in rules.items() if all(isclose(one, ratio) for one in ratios))
+    return {"learning_rate_rule": next(found, "another")}
+
+
+def of_capture(trainee: Trainee) -> dict[str, Value]:
+    """Whether steps were replayed as one graph, and how many so far."""
+    replays = trainee.graph.replays if trainee.graph else 0
+    return {"cuda_graph": replays > 0, "graph_replays": replays}
 
 
 def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
     """What one more update shows: layers that ran again in the backward pass, and the kernels of the update."""
     bound, calls = trainee.bound, Calls()
     inputs, targets = bound.transfer(batch)
+    before = _versions(trainee.optimizer)
     with calls.counted(trainee.model):
         with bound.autocast():
             value = bound.loss(trainee.model(inputs), targets)
         in_forward = calls.count
         bound.backward(value)
+    updated = _versions(trainee.optimizer) != before and _gradients_are_gone(trainee.optimizer)
     operators = Operators()
     with operators:
         bound.update()
     return {
+        "update_in_backward": updated,
         "checkpointing": calls.count > in_forward,
         "clip_kernel": "foreach" if "aten::_foreach_norm" in operators.names else "loop",
         "average_kernel": "foreach" if "aten::_foreach_lerp_" in operators.names else "loop",
     }
+
+
+def _versions(optimizer: torch.optim.Optimizer) -> list[int]:
+    """How often each weight was written to."""
+    return [one._version for group in optimizer.param_groups for one in group["params"]]  # noqa: SLF001
+
+
+def _gradients_are_gone(optimizer: torch.optim.Optimizer) -> bool:
+    return all(one.grad is None for group in optimizer.param_groups for one in group["params"])
+
+
+@contextmanager
+def backwards_into(model: nn.Module) -> Iterator[list[None]]:
+    """One entry for each backward pass within the block whose gradients reached the model's last weights."""
+    passes: list[None] = []
+    last = [one for one in model.parameters() if one.requires_grad][-1]
+    hook = last.register_post_accumulate_grad_hook(lambda _: passes.append(None))
+    try:
+        yield passes
+    finally:
+        hook.remove()
 
 
 @dataclass(slots=True)

@@ -31,5 +31,5 @@ OPTIMIZATION = Optimization(
     sets={"encoded_cache": "ram"},
     proof={"encoded_cache": "ram"},
     needs=(Need(missing="needs Linux's memfd_create", met=lambda *_: hasattr(os, "memfd_create")),),
-    supersedes=("local_copy", "concurrent_reads"),
+    supersedes=("local_copy", "concurrent_reads", "sharded_files"),
 )

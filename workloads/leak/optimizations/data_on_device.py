@@ -3,7 +3,8 @@
 All 3,165,040 training segments of the real system are 405 MB in float16, a small part of any GPU. With them there, a
 batch is one gather on the device, and what travels is 8 bytes a sample instead of 256. No worker, pinned buffer or
 prefetching is needed any more. It does not pay where the step is bound by computing, and cannot be where the set
-outgrows the device's memory, which it shares with the model. Augmentation must then run on the device too.
+outgrows the device's memory, which it shares with the model. Augmentation must then run on the device too
+(`device_spec_augment`).
 
     mel = torch.from_numpy(file["segments_mel"][:]).to("cuda")
     inputs = mel.index_select(0, numbers.to("cuda")).float()

@@ -1,0 +1,117 @@
+"""Gauges: what a claim is about, read from the records of the comparison that tests it."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from harness.analyze.absence import Absence
+from harness.analyze.estimate import FEWEST_RESTARTS, LEAST_FREEDOM, LEAST_SPREAD, Estimate
+from harness.analyze.evidence import Evidence, Side, gather
+from harness.analyze.pool import results
+from harness.analyze.ruling import Gauged
+from harness.core.claim import Metric
+from harness.core.measurement import Record
+from harness.core.plan import Plan
+
+Values = Mapping[int, float]  # by restart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One comparison of a run: its result in the matrix, and the evidence behind it."""
+
+    result: Estimate | Absence
+    evidence: Evidence
+    data: str = ""  # what the real data of its workload are, in words; empty where they are the suite's own
+
+
+def trials(plan: Plan, records: Iterable[Record]) -> tuple[Trial, ...]:
+    """Every comparison of a run, in the plan's order; raises Mistake where a switch has no promise in the plan."""
+    gathered = list(gather(plan, records))
+    return tuple(
+        Trial(result=result, evidence=one, data=plan.data.get(one.comparison.treatment.workload, ""))
+        for one, result in zip(gathered, results(gathered), strict=True)
+    )
+
+
+def gauge(metric: Metric, trial: Trial) -> Gauged | str:
+    """What a comparison says of a metric, or why it says nothing; quality is judged elsewhere."""
+    if metric is Metric.THROUGHPUT:
+        return _throughput(trial.result)
+    if metric is Metric.DEVICE_SHARE:
+        shares = _shares(trial.evidence.treatment)
+        return _interval(shares) if len(shares) >= FEWEST_RESTARTS else "no device times were recorded"
+    measured = _COSTS[metric]
+    ours, theirs = measured(trial.evidence.treatment), measured(trial.evidence.reference)
+    ratios = {restart: math.log(theirs[restart] / ours[restart]) for restart in ours.keys() & theirs.keys()}
+    if len(ratios) < FEWEST_RESTARTS:
+        return f"{metric} was not recorded in two restarts"
+    return _exponential(_interval(ratios, spread=LEAST_SPREAD))
+
+
+def _throughput(result: Estimate | Absence) -> Gauged | str:
+    if isinstance(result, Absence):
+        return result.words
+    if result.disturbed:
+        return f"the machine was too disturbed: the reference's rate changed by {100 * result.interference:.0f} %"
+    return Gauged(value=result.ratio, low=result.low, high=result.high, restarts=result.processes)
+
+
+def _host_bytes(side: Side) -> Values:
+    return _largest((burst.arm.restart, float(burst.host_bytes)) for burst in side.bursts)
+
+
+def _device_bytes(side: Side) -> Values:
+    known = ((burst.arm.restart, burst.device_bytes) for burst in side.bursts)
+    return _largest((restart, float(count)) for restart, count in known if count)
+
+
+def _start_s(side: Side) -> Values:
+    """Of the first life of each restart, since later ones find caches warm; readies come in the order of lives."""
+    found: dict[int, float] = {}
+    for ready in side.readies:
+        found.setdefault(ready.arm.restart, ready.build_s + ready.first_step_s)
+    return found
+
+
+def _shares(side: Side) -> Values:
+    device_s: dict[int, float] = defaultdict(float)
+    wall_s: dict[int, float] = defaultdict(float)
+    for burst in side.bursts:
+        if burst.device_s is not None:
+            device_s[burst.arm.restart] += burst.device_s
+            wall_s[burst.arm.restart] += burst.wall_s
+    return {restart: device_s[restart] / wall_s[restart] for restart in device_s}
+
+
+_COSTS: Mapping[Metric, Callable[[Side], Values]] = {
+    Metric.HOST_MEMORY: _host_bytes,
+    Metric.DEVICE_MEMORY: _device_bytes,
+    Metric.START_UP: _start_s,
+}
+
+
+def _largest(values: Iterable[tuple[int, float]]) -> Values:
+    found: dict[int, float] = {}
+    for restart, value in values:
+        found[restart] = max(value, found.get(restart, 0.0))
+    return found
+
+
+def _interval(values: Values, spread: float = 0.0) -> Gauged:
+    """Student's t over restarts, no narrower than a spread allows: two restarts may agree by luck."""
+    array = np.array(list(values.values()))
+    own = stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1)
+    least = stats.t.ppf(0.975, LEAST_FREEDOM) * (spread or LEAST_SPREAD * abs(array.mean()))
+    centre, half_width = float(array.mean()), float(max(own, least) / math.sqrt(len(array)))
+    return Gauged(value=centre, low=centre - half_width, high=centre + half_width, restarts=len(array))
+
+
+def _exponential(logs: Gauged) -> Gauged:
+    with np.errstate(over="ignore"):
+        value, low, high = (float(np.exp(one)) for one in (logs.value, logs.low, logs.high))
+    return Gauged(value=value, low=low, high=high, restarts=logs.restarts)

@@ -1,0 +1,37 @@
+"""What the device makes of float32: how far its products and convolutions lie from float64's."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d
+
+from harness.core.recipe import Value
+
+# The relative error tells the mantissa: about 2e-7 with float32's 23 bits, 3e-4 with TensorFloat-32's ten, 2e-3 with
+# bfloat16's seven. Sums of several short numbers stand for longer mantissas and come close to float32's.
+SHORTENED = 2e-5
+
+
+def of_precision(device: torch.device) -> dict[str, Value]:
+    """Whether float32 products and convolutions keep their mantissa now, and the errors that say so."""
+    numbers = torch.Generator().manual_seed(0)  # of its own, so that the model's draws stay what they are
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=numbers).to(device)
+
+    product = relative_error(torch.mm, drawn(256, 256), drawn(256, 256))
+    # Channels by the eight, for tensor cores; a stride of two, because Winograd's algorithm has an error of its own.
+    convolution = relative_error(lambda x, y: conv2d(x, y, stride=2), drawn(4, 64, 16, 16), drawn(64, 64, 3, 3))
+    return {
+        "reduced_products": product > SHORTENED,
+        "reduced_convolutions": convolution > SHORTENED,
+        "product_error": product,
+        "convolution_error": convolution,
+    }
+
+
+def relative_error(operation: Callable[[Tensor, Tensor], Tensor], one: Tensor, other: Tensor) -> float:
+    """The distance of a float32 result from that of float64, as a share of the result's norm."""
+    exact = operation(one.double(), other.double())
+    return float((operation(one, other).double() - exact).norm() / exact.norm())

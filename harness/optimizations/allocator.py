@@ -1,0 +1,37 @@
+"""Serve host memory with jemalloc or tcmalloc instead of the C library's allocator.
+
+Both keep caches for each thread and give memory back in their own time, which helps programs that allocate and free
+large blocks in every step from several threads. Promised most for training and serving on CPUs; on a GPU the host
+allocates little. The reference here is no usual script: glibc runs with fixed thresholds, so that large tensors are
+reused on the heap. Against that, an allocator that maps large blocks anew has the page faults to pay. To see what it
+gives a usual script, make `glibc_malloc` the reference's switch.
+
+    LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 python train.py
+"""
+
+from harness.core.allocator import PACKAGES, STEMS, library_of
+from harness.core.need import Need
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+
+
+def _installed(*names: str) -> Need:
+    """The need of at least one of these libraries, looked for where programs are started."""
+    packages = " or ".join(PACKAGES[name] for name in names)
+    return Need(
+        missing=f"needs the library of {' or '.join(names)}: apt-get install {packages}",
+        met=lambda *_: any(map(library_of, names)),
+    )
+
+
+OPTIMIZATION = Optimization(
+    name="allocator",
+    title="Another allocator of host memory",
+    stage=Stage.LAUNCH,
+    numerics=Numerics.EXACT,
+    sets={"malloc": LEVEL},
+    proof={"malloc": LEVEL},
+    levels=tuple(STEMS),
+    usual=lambda _: next(filter(library_of, STEMS), next(iter(STEMS))),
+    needs=(_installed(*STEMS),),
+    level_needs={name: _installed(name) for name in STEMS},
+)

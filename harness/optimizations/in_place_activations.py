@@ -1,0 +1,22 @@
+"""In-place activations: a ReLU overwrites its input instead of writing a second tensor.
+
+Saves one tensor of every activation, which is memory, and its allocation, which is little time. Nothing is saved where
+a compiler fuses the activation away. Right only where nobody needs the input again: the layer before must not want its
+output for its gradient, and no shortcut may branch off between the two. The first is an error of autograd; the second
+is silent and trains another network.
+
+    activation = nn.ReLU(inplace=True)
+"""
+
+from harness.core.need import trait
+from harness.core.optimization import Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="in_place_activations",
+    title="Activations that overwrite their input",
+    stage=Stage.DEVICE,
+    numerics=Numerics.EXACT,
+    sets={"in_place_activations": True},
+    proof={"in_place_activations": True},
+    needs=(trait("relu", "needs ReLU layers that may overwrite their input and do not do so already"),),
+)

@@ -1,0 +1,25 @@
+"""Let the trainer itself compute with several CPU threads.
+
+PyTorch takes one thread for each core unless told otherwise; here an arm takes one unless this is on. Several pay for
+large operations on a CPU while the other cores are idle. They hurt where loader workers need those cores: two pools of
+threads on two cores wait for each other, and a step beside a busy neighbour was seen to take ten times as long. A
+system that sets more threads than there are cores gets the same. On a GPU the host only queues work, so little
+changes. Sums are added up in another order, so losses agree closely and not to the last bit.
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+"""
+
+from harness.core.need import SEVERAL_CORES
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+
+OPTIMIZATION = Optimization(
+    name="trainer_threads",
+    title="Several threads for the trainer",
+    stage=Stage.LAUNCH,
+    numerics=Numerics.CLOSE,
+    sets={"threads": LEVEL},
+    proof={"threads": LEVEL},
+    levels=(2, 4, 8),
+    usual=lambda environment: environment.cores,
+    needs=(SEVERAL_CORES,),
+)

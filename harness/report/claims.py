@@ -1,0 +1,141 @@
+"""The ledger's report: every claim with its conditions, what was measured and the ruling, as words."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.analyze.claims import Account, Basis, Finding
+from harness.analyze.ruling import REFUTED, Gauged, Ruling
+from harness.core.cell import Cell
+from harness.core.claim import ANY, Bound, Claim, Metric
+from harness.report.words import NOTHING, factor, one_line
+
+COLUMNS = ("claim", "promised", "said of", "measured, 95 %", "verdict")
+
+_BETTER = {
+    Metric.THROUGHPUT: ("faster", "slower"),
+    Metric.START_UP: ("sooner at the first step", "later at the first step"),
+    Metric.HOST_MEMORY: ("less host memory", "more host memory"),
+    Metric.DEVICE_MEMORY: ("less device memory", "more device memory"),
+    Metric.DEVICE_SHARE: ("a busier device", "an idler device"),
+    Metric.RATE: ("more samples a second", "fewer samples a second"),
+    Metric.QUALITY: ("learns better", "learns worse"),
+}
+
+
+def promised(claim: Claim) -> str:
+    """What a claim promises in a few words: `1.5 to 2x faster`, `learns the same`."""
+    better, worse = _BETTER[claim.metric]
+    if claim.bound in {Bound.GAIN, Bound.LOSS}:
+        return better if claim.bound is Bound.GAIN else worse
+    if claim.bound is Bound.FREE:
+        return "learns the same" if claim.metric is Metric.QUALITY else f"the same {claim.metric}"
+    if claim.metric is Metric.DEVICE_SHARE:
+        return f"device works {_figures(claim, 100)} % of the time"
+    if claim.metric is Metric.RATE:
+        return f"{_figures(claim)} samples/s"
+    costs = (claim.high or claim.low or 1.0) < 1
+    return f"{_figures(claim, inverse=costs)}x {worse if costs else better}"
+
+
+def _figures(claim: Claim, scale: float = 1.0, *, inverse: bool = False) -> str:
+    """The figures as they are meant; the inverse of a cost reads as a multiple too."""
+    known = (one for one in (claim.low, claim.high) if one is not None)
+    texts = [_figure(1 / one if inverse else one * scale) for one in known]
+    words = {Bound.POINT: "about ", Bound.AT_LEAST: "at most " if inverse else "at least ", Bound.UP_TO: "up to "}
+    return words.get(claim.bound, "") + " to ".join(reversed(texts) if inverse else texts)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+
+
+def measured(finding: Finding) -> str:
+    """The estimate with its interval, or nothing where there is none."""
+    gauged, metric = finding.gauged, finding.claim.metric
+    if gauged is None:
+        return NOTHING
+    if metric is Metric.DEVICE_SHARE:
+        value, low, high = (f"{100 * one:.0f}" for one in (gauged.value, gauged.low, gauged.high))
+        return f"{value} % [{low}, {high}]"
+    return f"{_factor(gauged)} {_BETTER[metric][0]}"
+
+
+def _factor(gauged: Gauged) -> str:
+    places = 3 if gauged.high - gauged.low < 0.02 else 2 if gauged.high - gauged.low < 2 else 1
+    value, low, high = (factor(one, places) for one in (gauged.value, gauged.low, gauged.high))
+    return f"{value}x [{low}, {high}]"
+
+
+def verdict(finding: Finding) -> str:
+    """The ruling, the words that belong to it, and how the test falls short of what was claimed."""
+    first = f"{finding.ruling}: {finding.words}" if finding.words else str(finding.ruling)
+    return one_line("; ".join((first, *(finding.basis.tried.shortfalls if finding.basis else ()))))
+
+
+def body(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
+    """The rows of a table, a claim's workloads below what they say together."""
+    for finding in findings:
+        claim = finding.claim
+        yield claim.name, promised(claim), claim.conditions or NOTHING, measured(finding), verdict(finding)
+        for part in finding.parts:
+            yield f"· {part.workload}", "", "", measured(part), verdict(part)
+
+
+def grouped(account: Account) -> dict[str, list[Finding]]:
+    """Findings under the title of their workload, in the ledger's order; those about training in general come last."""
+    found: dict[str, list[Finding]] = {}
+    for finding in sorted(account.findings, key=lambda one: one.workload == ANY):
+        title = "training in general" if finding.workload == ANY else finding.workload
+        found.setdefault(title, []).append(finding)
+    return found
+
+
+def count_line(findings: Sequence[Finding]) -> str:
+    """How many claims came to what: `84 claims: 5 confirmed, 2 refuted (1 overstated, 1 harmful), 77 untestable`."""
+    counts = Counter(finding.ruling for finding in findings)
+    refuted = [f"{counts[one]} {one}" for one in Ruling if one in REFUTED and counts[one]]
+    parts = [f"{counts[one]} {one}" for one in Ruling if one not in REFUTED and counts[one]]
+    if refuted:
+        total = sum(counts[one] for one in REFUTED)
+        parts.insert(int(bool(counts[Ruling.CONFIRMED])), f"{total} refuted ({', '.join(refuted)})")
+    return f"{len(findings)} claims: {', '.join(parts) or 'none'}"
+
+
+def contradictions(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Claims that cannot all be true, side by side: each group is one chain of contradictions."""
+    by_name = {finding.claim.name: finding for finding in findings}
+    left, groups = [name for name, one in by_name.items() if one.claim.contradicts], []
+    while left:
+        reached, open_ends = [left[0]], [left[0]]
+        while open_ends:
+            for name in by_name[open_ends.pop()].claim.contradicts:
+                if name in by_name and name not in reached:
+                    reached.append(name)
+                    open_ends.append(name)
+        groups.append([by_name[name] for name in by_name if name in reached])
+        left = [name for name in left if name not in reached]
+    return [group for group in groups if len(group) > 1]
+
+
+def details(finding: Finding) -> Iterator[str]:
+    """What stands behind one line: the whole promise, its source, the cells that test it and what was known before."""
+    claim, basis = finding.claim, finding.basis
+    yield f"{claim.text} Said in {claim.source}."
+    if basis:
+        count = f", {finding.gauged.restarts} restarts" if finding.gauged else ""
+        yield f"Judged by {_comparison(basis)}, run {basis.run}{count}."
+    elif claim.treatment:
+        yield f"Tested by {claim.treatment} against {claim.reference}, timed on {claim.timing}."
+    if claim.remark:
+        yield claim.remark
+
+
+def _comparison(basis: Basis) -> str:
+    cell = basis.cell
+    data = f", {basis.data}" if basis.data else ""
+    place = f"{cell.workload} at size {cell.size}, batch {cell.batch}, timed on {basis.tried.timing}{data}"
+    return f"{_stack(cell)} against {_stack(basis.reference)} ({place})"
+
+
+def _stack(cell: Cell) -> str:
+    return "+".join(map(str, cell.switches)) or "plain"

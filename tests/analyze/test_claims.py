@@ -1,0 +1,221 @@
+"""Findings: from the records of synthetic runs to what is said of a claim."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.analyze.claims import Finding, Look, find, matching
+from harness.analyze.gauge import Trial, gauge, trials
+from harness.analyze.ruling import Gauged, Ruling
+from harness.core.cell import Switch
+from harness.core.claim import Bound, Claim, Metric, Resolution, Tried, Untried
+from harness.core.measurement import Burst, Lost, Ready, Record
+from harness.core.optimization import Timing
+from tests.analyze.synthetic import arm, comparison, plan, records
+
+TRIED = Tried(
+    treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP, shortfalls=("tested without luck",)
+)
+BAD_SCORE = {"losses": (2.3, 2.2, 1.9)}
+
+
+def claim(bound: Bound = Bound.RANGE, metric: Metric = Metric.THROUGHPUT, **facts: Any) -> Claim:
+    figures = {"low": 1.5, "high": 2.0} if bound is Bound.RANGE and "low" not in facts else {}
+    given = {"treatment": "workers", **figures, **facts}
+    return Claim(name="toy", text="x", source="x", workload="leak", metric=metric, bound=bound, **given)
+
+
+def trial(found: list[Record], name: str = "workers", timing: Timing = Timing.STEP) -> Trial:
+    return trials(plan(comparison(name, timing=timing)), found)[0]
+
+
+def look(found: list[Record] | None, run: str = "r1", resolution: Resolution = TRIED) -> Look:
+    return Look(run=run, resolution=resolution, trial=None if found is None else trial(found))
+
+
+def judged(one: Claim, found: list[Record] | None, resolution: Resolution = TRIED) -> Finding:
+    return find(one, "leak", [look(found, resolution=resolution)])
+
+
+def changed(found: list[Record], position: int, **facts: Any) -> list[Record]:
+    """The records with the bursts of one arm changed."""
+    return [replace(one, **facts) if isinstance(one, Burst) and one.arm.position == position else one for one in found]
+
+
+def test_an_estimate_is_ruled_and_the_finding_says_how_it_was_tested() -> None:
+    found = judged(claim(), records(0, 1.75))
+    assert found.ruling is Ruling.CONFIRMED
+    assert found.gauged is not None
+    assert found.gauged.low < 1.75 < found.gauged.high
+    assert found.basis is not None
+    assert (found.basis.run, str(found.basis.cell)) == ("r1", "leak@quick#64:workers")
+    assert found.basis.tried.shortfalls == ("tested without luck",)
+    assert judged(claim(), records(0, 1.2)).ruling is Ruling.OVERSTATED
+    assert judged(claim(), records(0, 0.8)).ruling is Ruling.HARMFUL
+    assert judged(claim(), records(0, 1.0)).ruling is Ruling.NO_EFFECT
+
+
+def test_real_data_are_told() -> None:
+    real = replace(plan(comparison("workers")), data={"leak": "real data; 3 files"})
+    one = Look(run="r", resolution=TRIED, trial=trials(real, records(0, 1.75))[0])
+    basis = find(claim(), "leak", [one]).basis
+    assert basis is not None
+    assert basis.data == "real data; 3 files"
+
+
+def test_what_is_undecided_says_how_many_restarts_would_decide() -> None:
+    found = judged(claim(), records(0, 1.505))
+    assert found.ruling is Ruling.UNDECIDED
+    assert found.words.startswith("about ")
+    assert found.words.endswith(" restarts would decide, 2 were made")
+
+
+def test_a_claim_that_nobody_can_test_and_one_that_cannot_be_tested_here() -> None:
+    assert judged(claim(untestable="an absolute rate", treatment=""), None).words == "an absolute rate"
+    assert judged(claim(untestable="an absolute rate", treatment=""), None).ruling is Ruling.UNTESTABLE
+    found = judged(claim(), None, Untried(reason="needs a CUDA device"))
+    assert (found.ruling, found.words) == (Ruling.NOT_TESTABLE_HERE, "needs a CUDA device")
+
+
+def test_what_is_not_measured_says_by_what_it_would_be() -> None:
+    for found in (None, records(0, 1.7, restarts=1), []):
+        finding = judged(claim(), found)
+        assert (finding.ruling, finding.words) == (Ruling.NOT_MEASURED, "speedmatrix run leak --design claims")
+
+
+def test_a_failure_and_what_did_not_engage_decide_nothing() -> None:
+    lost = Lost(arm=arm(0, 0, 1), outcome="failed", reason="out of memory")
+    found = judged(claim(), [*records(0, 1.7), lost])
+    assert found.ruling is Ruling.UNDECIDED
+    assert "out of memory" in found.words
+    found = judged(claim(), records(0, 1.7, unengaged=("workers is 0, not 2",)))
+    assert found.ruling is Ruling.UNDECIDED
+    assert "workers is 0, not 2" in found.words
+
+
+def test_a_disturbed_machine_withholds_its_verdict() -> None:
+    found = records(0, 1.75)
+    slow = [
+        replace(one, wall_s=2 * one.wall_s)
+        if isinstance(one, Burst) and one.arm.position == 0 and one.order % 4 == 0
+        else one
+        for one in found
+    ]
+    finding = judged(claim(), slow)
+    assert finding.ruling is Ruling.UNDECIDED
+    assert finding.words.startswith("the machine was too disturbed")
+    assert finding.gauged is None
+
+
+def test_a_gain_that_learns_otherwise_says_so() -> None:
+    found = judged(claim(), records(0, 1.75, **BAD_SCORE))
+    assert found.ruling is Ruling.CONFIRMED
+    assert "but its quality differs: losses differ from step 2" in found.words
+
+
+def test_a_switch_with_nothing_to_act_on_says_so() -> None:
+    tried = replace(TRIED, treatment=(Switch(name="chunk_cache"),))
+    one = Look(run="r", resolution=tried, trial=trial(records(0, 1.0), "chunk_cache"))
+    finding = find(claim(Bound.GAIN), "leak", [one])
+    assert finding.ruling is Ruling.NO_EFFECT
+    assert "chunk_cache has nothing to act on: layout contiguous" in finding.words
+
+
+def test_the_newest_run_with_an_estimate_decides_and_none_is_pooled() -> None:
+    failed = [*records(0, 1.7), Lost(arm=arm(0, 0, 1), outcome="failed", reason="out of memory")]
+    looks = [look(None, "r4"), look(failed, "r3"), look(records(0, 1.2), "r2"), look(records(0, 1.7), "r1")]
+    found = find(claim(), "leak", looks)
+    assert found.basis is not None
+    assert (found.ruling, found.basis.run) == (Ruling.OVERSTATED, "r2")
+    found = find(claim(), "leak", looks[:2])
+    assert found.basis is not None
+    assert (found.ruling, found.basis.run) == (Ruling.UNDECIDED, "r3")
+
+
+def test_a_newer_loss_that_became_nan_decides_about_quality_and_not_about_speed() -> None:
+    broken = records(0, 1.7, losses=(2.3, float("nan"), 1.9))
+    looks = [look(broken, "r2"), look(records(0, 1.7), "r1")]
+    quality, speed = (find(one, "leak", looks) for one in (claim(Bound.FREE, Metric.QUALITY), claim()))
+    assert quality.basis is not None
+    assert (quality.ruling, quality.basis.run) == (Ruling.HARMFUL, "r2")
+    assert speed.basis is not None
+    assert (speed.ruling, speed.basis.run) == (Ruling.CONFIRMED, "r1")
+
+
+@pytest.mark.parametrize(
+    ("start", "status", "loss"),
+    [
+        ({}, Ruling.CONFIRMED, Ruling.NO_EFFECT),
+        (BAD_SCORE, Ruling.HARMFUL, Ruling.CONFIRMED),
+        ({"losses": (2.3, float("nan"), 1.9)}, Ruling.HARMFUL, Ruling.CONFIRMED),
+        ({"losses": (2.3,)}, Ruling.UNDECIDED, Ruling.UNDECIDED),
+    ],
+)
+def test_quality(start: dict[str, Any], status: Ruling, loss: Ruling) -> None:
+    found = records(0, 1.2, **start)
+    assert judged(claim(Bound.FREE, Metric.QUALITY), found).ruling is status
+    assert judged(claim(Bound.LOSS, Metric.QUALITY), found).ruling is loss
+    assert judged(claim(Bound.FREE, Metric.QUALITY), found).words
+
+
+def test_what_changes_the_task_is_not_judged_by_its_losses() -> None:
+    tried = replace(TRIED, treatment=(Switch(name="augment"),))
+    one = Look(run="r", resolution=tried, trial=trial(records(0, 1.0), "augment"))
+    finding = find(claim(Bound.FREE, Metric.QUALITY), "leak", [one])
+    assert (finding.ruling, finding.words) == (Ruling.UNDECIDED, "changes what is learned")
+
+
+def test_memory_is_compared_by_restart_and_less_is_better() -> None:
+    found = changed(changed(records(0, 1.0), 0, host_bytes=400), 1, host_bytes=500)
+    value = gauge(Metric.HOST_MEMORY, trial(found))
+    assert isinstance(value, Gauged)
+    assert value.value == pytest.approx(0.8)
+    assert 0.78 < value.low < 0.8 < value.high < 0.82  # two restarts that agree by luck are not believed to the bit
+    assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), found).ruling is Ruling.CONFIRMED
+    found = changed(changed(records(0, 1.0), 0, device_bytes=900), 1, device_bytes=600)
+    assert judged(claim(Bound.RANGE, Metric.DEVICE_MEMORY, low=1.4, high=1.6), found).ruling is Ruling.CONFIRMED
+
+
+def test_memory_that_was_not_seen_decides_nothing() -> None:
+    found = judged(claim(Bound.GAIN, Metric.DEVICE_MEMORY), records(0, 1.0))
+    assert (found.ruling, found.words) == (Ruling.UNDECIDED, "device memory was not recorded in two restarts")
+
+
+def test_start_up_is_that_of_each_restarts_first_life() -> None:
+    found = [
+        replace(one, build_s=0.0, first_step_s=(4.0 if one.arm.position else 2.0) if one.arm.life == 0 else 0.1)
+        if isinstance(one, Ready)
+        else one
+        for one in records(0, 1.0)
+    ]
+    warm = [replace(one, arm=replace(one.arm, life=1)) for one in found if isinstance(one, Ready)]
+    value = gauge(Metric.START_UP, trial([*found, *(replace(one, first_step_s=0.1) for one in warm)]))
+    assert isinstance(value, Gauged)
+    assert value.value == pytest.approx(0.5)
+
+
+def test_a_devices_share_is_of_the_treatment_alone() -> None:
+    found = changed(changed(records(0, 1.0), 0, device_s=0.0), 1, device_s=3.2, wall_s=6.4)
+    value = gauge(Metric.DEVICE_SHARE, trial(found))
+    assert isinstance(value, Gauged)
+    assert value.value == pytest.approx(0.5)
+    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).ruling is Ruling.CONFIRMED
+    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), found).ruling is Ruling.OVERSTATED
+    unseen = judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), records(0, 1.0))
+    assert (unseen.ruling, unseen.words) == (Ruling.UNDECIDED, "no device times were recorded")
+
+
+def test_a_comparison_is_found_by_its_stacks_and_what_it_was_timed_on() -> None:
+    one, other = comparison("workers"), comparison("workers", timing=Timing.EVALUATION)
+    made = trials(plan(one, other, comparison("amp")), [*records(0, 1.2), *records(2, 1.3)])
+    assert matching(TRIED, "leak", made) is made[0]
+    assert matching(replace(TRIED, timing=Timing.EVALUATION), "leak", made) is made[1]
+    assert matching(replace(TRIED, timing=Timing.LOADER), "leak", made) is None
+    assert matching(TRIED, "speaker", made) is None
+    assert matching(Untried(reason="x"), "leak", made) is None
+
+
+def test_of_two_equal_comparisons_the_one_with_an_estimate_is_taken() -> None:
+    made = trials(plan(comparison("workers"), replace(comparison("workers"), copy=1)), records(1, 1.2))
+    assert matching(TRIED, "leak", made) is made[1]

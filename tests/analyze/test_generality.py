@@ -1,0 +1,128 @@
+"""Claims about training in general: several workloads, and the interval for one that nobody has tried."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.analyze.claims import Finding
+from harness.analyze.generality import general, predicted
+from harness.analyze.ruling import Gauged, Ruling, rule
+from harness.core.claim import ANY, Bound, Claim, Metric
+
+
+def claim(bound: Bound = Bound.GAIN, **facts: Any) -> Claim:
+    given = {"metric": Metric.THROUGHPUT, **facts}
+    return Claim(name="toy", text="x", source="x", workload=ANY, bound=bound, treatment="workers=2", **given)
+
+
+def gauged(value: float, half_width: float = 0.02) -> Gauged:
+    return Gauged(value=value, low=value * math.exp(-half_width), high=value * math.exp(half_width), restarts=2)
+
+
+def parts(one: Claim, *values: float, half_width: float = 0.02) -> list[Finding]:
+    measured = [gauged(value, half_width) for value in values]
+    return [
+        Finding(claim=one, workload=f"w{number}", ruling=rule(one, value), gauged=value)
+        for number, value in enumerate(measured)
+    ]
+
+
+def test_it_holds_in_general_where_a_further_workload_would_gain_too() -> None:
+    found = general(claim(), parts(claim(), 1.3, 1.32, 1.28, 1.31))
+    assert found.ruling is Ruling.CONFIRMED
+    assert found.workload == ANY
+    assert len(found.parts) == 4
+    assert "over 4 workloads" in found.words
+
+
+def test_workloads_that_differ_widely_prove_nothing_for_the_next_one() -> None:
+    found = general(claim(), parts(claim(), 1.05, 1.5, 2.5, 1.1))
+    assert all(part.ruling is Ruling.CONFIRMED for part in found.parts)
+    assert found.ruling is Ruling.UNDECIDED
+    assert found.gauged is not None
+    assert found.gauged.low < 1
+
+
+def test_three_workloads_are_too_few() -> None:
+    found = general(claim(), parts(claim(), 1.3, 1.3, 1.3))
+    assert (found.ruling, found.words) == (Ruling.UNDECIDED, "3 workloads so far; 4 are needed to speak in general")
+    assert found.gauged is None
+
+
+def test_the_prediction_covers_a_further_workload_as_often_as_it_says() -> None:
+    """Effects drawn around a mean, each measured with an error; 95 % of fresh ones should lie inside."""
+    random, covered, times = np.random.default_rng(4), 0, 2_000
+    for _ in range(times):
+        truth = random.normal(0.2, 0.1, 5)
+        seen = truth[:4] + random.normal(0, 0.02, 4)
+        interval = predicted([gauged(float(np.exp(value)), 1.96 * 0.02) for value in seen])
+        covered += interval.low <= np.exp(truth[4]) <= interval.high
+    assert 0.93 <= covered / times <= 0.99
+
+
+def test_without_differences_between_workloads_the_interval_is_that_of_the_mean() -> None:
+    found = predicted([gauged(1.2)] * 4)
+    assert found.value == pytest.approx(1.2)
+    error = 0.02 / 1.96 / math.sqrt(4)
+    assert math.log(found.high / found.value) == pytest.approx(4.302653 * error, rel=1e-4)  # t of 2 degrees of freedom
+
+
+def test_an_interval_without_end_weighs_nothing() -> None:
+    endless = Gauged(value=3.0, low=0.0, high=math.inf, restarts=2)
+    found = predicted([gauged(1.2), gauged(1.2), gauged(1.2), endless])
+    assert found.value == pytest.approx(1.2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("values", "ruling"),
+    [
+        ((1.1, 1.9, 1.0, 1.3), Ruling.UNDECIDED),  # 1.9 is right on the edge
+        ((1.1, 2.1), Ruling.CONFIRMED),
+        ((1.1, 1.2), Ruling.UNDECIDED),
+        ((1.1, 1.2, 1.3, 1.0), Ruling.OVERSTATED),
+        ((1.0, 1.0, 1.0, 0.9), Ruling.NO_EFFECT),
+        ((0.9, 0.9, 0.8, 0.9), Ruling.HARMFUL),
+    ],
+)
+def test_an_up_to_must_be_reached_once(values: tuple[float, ...], ruling: Ruling) -> None:
+    one = claim(Bound.UP_TO, high=2.0)
+    assert general(one, parts(one, *values, half_width=0.015)).ruling is ruling
+
+
+def silent(one: Claim, *rulings: Ruling) -> list[Finding]:
+    return [
+        Finding(claim=one, workload=f"w{number}", ruling=ruling, words=str(ruling))
+        for number, ruling in enumerate(rulings)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rulings", "ruling"),
+    [
+        ((Ruling.NOT_TESTABLE_HERE, Ruling.NOT_MEASURED), Ruling.NOT_MEASURED),
+        ((Ruling.NOT_TESTABLE_HERE, Ruling.UNDECIDED), Ruling.UNDECIDED),
+        ((Ruling.NOT_TESTABLE_HERE, Ruling.UNTESTABLE), Ruling.NOT_TESTABLE_HERE),
+        ((Ruling.UNTESTABLE, Ruling.UNTESTABLE), Ruling.UNTESTABLE),
+        ((), Ruling.UNTESTABLE),
+    ],
+)
+def test_nothing_known_says_what_could_be_done(rulings: tuple[Ruling, ...], ruling: Ruling) -> None:
+    for one in (claim(), claim(Bound.FREE, metric=Metric.QUALITY)):
+        assert general(one, silent(one, *rulings)).ruling is ruling
+
+
+@pytest.mark.parametrize(
+    ("rulings", "ruling"),
+    [
+        ([Ruling.CONFIRMED] * 4, Ruling.CONFIRMED),
+        ([Ruling.CONFIRMED] * 3, Ruling.UNDECIDED),
+        ([Ruling.CONFIRMED, Ruling.HARMFUL], Ruling.HARMFUL),
+        ([*[Ruling.NO_EFFECT] * 3, Ruling.CONFIRMED], Ruling.UNDECIDED),
+        ([Ruling.NO_EFFECT] * 4, Ruling.NO_EFFECT),
+    ],
+)
+def test_quality_in_general(rulings: list[Ruling], ruling: Ruling) -> None:
+    one = claim(Bound.FREE, metric=Metric.QUALITY)
+    assert general(one, silent(one, *rulings)).ruling is ruling

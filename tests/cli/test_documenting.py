@@ -1,0 +1,120 @@
+"""Pages are written, checked and kept true to the catalogue, the ledger and the runs."""
+
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.cli.documenting import INDEX, document, finished, pages_of, stale
+from harness.core.mistake import Mistake
+from harness.report.pages import MARK
+from harness.store import Journal, create, finish
+from tests.analyze.synthetic import comparison, plan, records
+from tests.test_store import RUN_FACTS
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "optimizations"
+CATALOGUE = read_catalogue()
+
+
+def kept(results: Path, day: int = 2, *, rehearsed: bool = False, done: bool = True) -> Path:
+    """A run about set_to_none in a results folder."""
+    facts = replace(RUN_FACTS, began=f"2026-01-0{day}T03:04:05+00:00", rehearsed=rehearsed)
+    run = replace(facts, plan=plan(comparison("set_to_none")))
+    promises = {"set_to_none": run.plan.promises["workers"]}
+    folder = create(results, replace(run, plan=replace(run.plan, promises=promises)))
+    journal = Journal(folder)
+    for record in records(0, 2.0):
+        journal.append(record)
+    journal.close()
+    if done:
+        finish(folder)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with a page of somebody else's in it."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("docs/notes.md").write_text("By hand.")
+    return Path("docs")
+
+
+def test_pages_are_written_and_stay_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = kept(Path("results"))
+    assert document(Path("results"), place, check=False) == 0
+    first = {path.name: path.read_bytes() for path in place.glob("*.md")}
+    assert set(first) == {INDEX, "notes.md", *(f"{name}.md" for name in CATALOGUE.optimizations)}
+    assert f"[2026-01-02](../{folder})" in (place / "set_to_none.md").read_text()
+    assert document(Path("results"), place, check=False) == 0
+    assert {path.name: path.read_bytes() for path in place.glob("*.md")} == first
+    capsys.readouterr()
+    assert document(Path("results"), place, check=True) == 0
+    assert "are as they would be written now" in capsys.readouterr().out
+
+
+def test_a_check_names_the_first_page_that_is_stale(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document(Path("results"), place, check=False)
+    (place / "workers.md").write_text("Something else.")
+    (place / "batched_fetch.md").unlink()
+    (place / "gone.md").write_text(f"{MARK}\n")
+    capsys.readouterr()
+    assert document(Path("results"), place, check=True) == 1
+    assert capsys.readouterr().err == (
+        "docs/batched_fetch.md is missing (2 others too); ./speedmatrix document writes it anew.\n"
+    )
+    found = list(stale(pages_of(CATALOGUE, [], place), place))
+    assert found[1:] == [
+        "docs/workers.md is not what would be written now",
+        "docs/gone.md is about nothing that exists",
+    ]
+    document(Path("results"), place, check=False)
+    assert not (place / "gone.md").exists()
+    assert (place / "notes.md").read_text() == "By hand."
+
+
+def test_a_new_run_makes_pages_stale_but_not_one_that_is_unfinished_or_rehearsed(place: Path) -> None:
+    results = Path("results")
+    kept(results, 1)
+    before = pages_of(CATALOGUE, finished(results), place)
+    kept(results, 2, done=False)
+    kept(results, 3, rehearsed=True)
+    assert pages_of(CATALOGUE, finished(results), place) == before
+    kept(results, 4)
+    after = pages_of(CATALOGUE, finished(results), place)
+    assert {name for name in after if after[name] != before[name]} == {"set_to_none.md"}  # the best stays the best
+
+
+def test_a_folder_that_cannot_be_written_is_a_mistake(place: Path) -> None:
+    with pytest.raises(Mistake, match=r"Cannot write to .*; choose another folder with --output\."):
+        document(Path("results"), place / "notes.md", check=False)
+
+
+def test_the_pages_of_this_tree_are_true() -> None:
+    """Of the runs that git knows: whoever has measured something of his own has not made a page false."""
+    known = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if known.returncode or not (ROOT / ".git").exists():
+        pytest.skip("needs a git checkout; would check that docs/optimizations is what `document` writes")
+    runs = [ROOT / Path(name).parent for name in known.stdout.split() if name.endswith("/run.json")]
+    wrong = list(stale(pages_of(CATALOGUE, sorted(runs), PAGES), PAGES))
+    assert wrong == [], "./speedmatrix document writes them anew"
+
+
+def test_every_link_of_every_page_leads_somewhere() -> None:
+    pages = pages_of(CATALOGUE, finished(ROOT / "results"), PAGES)
+    for name, text in pages.items():
+        for target in re.findall(r"(?<!\\)\]\(([^)]+)\)", text):
+            assert target in pages or (PAGES / target).resolve().exists(), (name, target)
+
+
+def test_the_prose_of_every_page_is_sound_markdown() -> None:
+    for name, text in pages_of(CATALOGUE, [], PAGES).items():
+        words = re.sub(r"```.*?```", "", text.removeprefix(MARK), flags=re.DOTALL)
+        bare = re.sub(r"`[^`\n]*`", "", words)
+        assert "`" not in bare, name
+        assert not re.search(r"(?<!\\)<[a-zA-Z/!]", bare), name
+        assert len(re.findall("^```", text, flags=re.MULTILINE)) % 2 == 0, name

@@ -1,0 +1,200 @@
+"""The reader of the ledger refuses whatever a claim could get wrong, and the ledger itself is whole."""
+
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.core.claim import ANY, Bound, Claim, Metric, names_of
+from harness.core.ledger import checked, parsed, switches, unknown
+from harness.core.mistake import Mistake
+from tests.core.invented import KNOWN, workload
+
+ROOT = Path(__file__).parents[2]
+CATALOGUE = read_catalogue()
+WORKLOADS = {"toy": workload(as_found=("workers=4", "fast_reader"))}
+GOOD: dict[str, Any] = {
+    "name": "toy-workers",
+    "text": "Workers are twice as fast.",
+    "source": "somebody/somewhere, README.md",
+    "workload": "toy",
+    "metric": "throughput",
+    "bound": "range",
+    "low": 1.5,
+    "high": 2,
+    "treatment": "workers=2",
+}
+
+
+def toml(*entries: dict[str, Any]) -> str:
+    return "\n".join(
+        "\n".join(("[[claim]]", *(f"{name} = {shown(value)}" for name, value in one.items() if value is not None)))
+        for one in entries
+    )
+
+
+def shown(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def read(*entries: dict[str, Any]) -> tuple[Claim, ...]:
+    return checked(parsed(toml(*entries), "toy.toml"), WORKLOADS, KNOWN)
+
+
+def test_a_claim_is_read_with_its_defaults() -> None:
+    (claim,) = read(GOOD)
+    assert (claim.metric, claim.bound, claim.low, claim.high) == (Metric.THROUGHPUT, Bound.RANGE, 1.5, 2.0)
+    assert (claim.reference, claim.timing, claim.contradicts, claim.differing) == ("plain", "step", (), {"workers"})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"text": None}, "toy.toml, claim 1 (toy-workers).text is missing"),
+        ({"gain": 2}, "toy.toml, claim 1 (toy-workers).gain is unknown"),
+        ({"low": "much"}, "toy.toml, claim 1 (toy-workers).low is of none of the kinds it may have"),
+        ({"metric": "charm"}, "toy.toml, claim 1 (toy-workers).metric must be one of throughput, "),
+        ({"bound": "some"}, "toy.toml, claim 1 (toy-workers).bound must be one of range, "),
+        ({"timing": "hour"}, "toy.toml, claim 1 (toy-workers).timing must be one of step, "),
+        ({"name": "Toy workers"}, "needs a name of lower-case words joined by hyphens"),
+        ({"source": " "}, "toy-workers lacks its text or its source"),
+        ({"workload": "nope"}, "toy-workers names a workload 'nope' that is not there"),
+        ({"low": 3}, "toy-workers promises from 3 to 2, which is no range"),
+        ({"low": -1}, "toy-workers has a figure that is not above 0"),
+        ({"low": None}, "toy-workers is of bound 'range' and so must give low and high"),
+        ({"bound": "point"}, "toy-workers is of bound 'point' and so must give low"),
+        ({"bound": "gain"}, "toy-workers is of bound 'gain' and so must give no figure"),
+        (
+            {"metric": "device share", "bound": "point", "high": None},
+            "about the device share of one cell; give a range",
+        ),
+        ({"metric": "quality"}, "toy-workers is about quality, of which no figure can be tested"),
+        ({"treatment": None}, "toy-workers names no treatment and does not say why it is untestable"),
+        ({"treatment": "plain"}, "toy-workers has the same treatment and reference"),
+        ({"untestable": "nobody can"}, "toy-workers is untestable and names a treatment; one of the two is wrong"),
+        ({"treatment": "workers=many"}, "impossible on toy: workers has no level many"),
+        ({"treatment": "workers"}, "impossible on toy: workers needs a level"),
+        ({"treatment": "prefetch=4"}, "impossible on toy: prefetch_factor needs loader workers"),
+        ({"treatment": "halved+fused"}, "impossible on toy: halved excludes fused"),
+        ({"reference": "fast_reader+best_reader"}, "impossible on toy: "),
+        ({"stand_in": "prefetch=4"}, "impossible on toy: prefetch_factor needs loader workers"),
+        ({"essential": ["fused"]}, "toy-workers calls fused essential and does not switch it on"),
+        ({"contradicts": ["nobody"]}, "toy-workers contradicts 'nobody', which is no other claim"),
+        ({"contradicts": ["toy-workers"]}, "toy-workers contradicts 'toy-workers', which is no other claim"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_that_names_the_claim(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(Mistake) as caught:
+        read(GOOD | change)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_names_are_unique_and_contradictions_mutual() -> None:
+    with pytest.raises(Mistake, match="toy-workers stands in it twice"):
+        read(GOOD, GOOD)
+    other = GOOD | {"name": "toy-again"}
+    with pytest.raises(Mistake, match="toy-workers contradicts toy-again, which does not say so in turn"):
+        read(GOOD | {"contradicts": ["toy-again"]}, other)
+    assert len(read(GOOD | {"contradicts": ["toy-again"]}, other | {"contradicts": ["toy-workers"]})) == 2
+
+
+def test_only_tables_of_claims() -> None:
+    for text in ("", "[other]\n", 'claim = "x"\n', "[[claim]]\nname = 'x'\n[other]\n"):
+        with pytest.raises(Mistake, match=r"toy.toml must hold tables \[\[claim\]\] and nothing else"):
+            parsed(text, "toy.toml")
+    with pytest.raises(Mistake, match=r"toy.toml is not TOML \("):
+        parsed("[[claim", "toy.toml")
+
+
+def test_an_evaluation_needs_one() -> None:
+    without = {"toy": replace(workload(), traits=frozenset())}
+    with pytest.raises(Mistake, match="is timed on evaluation, which toy has not"):
+        checked(parsed(toml(GOOD | {"timing": "evaluation"}), "toy.toml"), without, KNOWN)
+
+
+def test_another_workloads_optimization_is_refused() -> None:
+    other = {"doll": workload(name="doll")}
+    with pytest.raises(Mistake, match="names fast_reader, which belongs to toy"):
+        checked(parsed(toml(GOOD | {"workload": "doll", "treatment": "fast_reader"}), "toy.toml"), other, KNOWN)
+
+
+def test_an_optimization_that_is_not_there_is_told_and_refuses_nothing() -> None:
+    claims = read(GOOD | {"treatment": "workers=2+magic=3", "stand_in": "luck"})
+    assert unknown(claims, KNOWN) == {"magic": ("toy-workers",), "luck": ("toy-workers",)}
+
+
+def test_a_stack_spells_out_what_was_found_and_a_later_switch_wins() -> None:
+    found = switches("as_found+workers=2", WORKLOADS["toy"])
+    assert list(map(str, found)) == ["fast_reader", "workers=2"]
+    assert switches("plain", WORKLOADS["toy"]) == ()
+    assert names_of("plain+workers=2") == ("workers=2",)
+
+
+# What the write-ups promise, one name for each line of theirs that says what a change is worth.
+OF_THE_REPORTS = """
+speaker-loader-group speaker-workers speaker-mixed-precision speaker-single-precision-penalty
+speaker-accumulation-convergence speaker-vectorised-operations speaker-preallocated-tensors
+speaker-checkpointing-memory speaker-local-disk speaker-evaluation-interval speaker-larger-batch speaker-emptied-cache
+speaker-smaller-network speaker-data-cache speaker-phase-one speaker-phase-two speaker-phase-three speaker-total
+speaker-device-starved speaker-device-target spoof-workers spoof-persistent-workers spoof-mixed-precision
+spoof-loss-scaling spoof-cudnn-benchmark spoof-compile spoof-compile-first-epoch spoof-inference-mode
+spoof-non-blocking spoof-set-to-none spoof-total spoof-total-epoch-time spoof-total-training-time
+spoof-evaluation-time spoof-quality spoof-equal-error-rate spoof-larger-batch spoof-reproducible-settings
+spoof-more-workers-when-idle spoof-no-cpu imagenet-prefetching imagenet-prefetching-first-epoch
+imagenet-prefetching-memory imagenet-local-copy-loading imagenet-local-copy-training imagenet-local-copy-device-share
+imagenet-warm-store imagenet-larger-batch imagenet-linear-learning-rate imagenet-small-images-training
+imagenet-small-images-loading imagenet-no-persistent-workers leak-loader-settings leak-prefetch-memory leak-spawn
+leak-compile leak-compile-range leak-compile-mode leak-compile-first-epoch leak-chunk-cache leak-memory-map
+leak-file-index leak-batched-evaluation leak-batched-evaluation-range leak-evaluation-device-share
+leak-preallocated-results leak-rarer-monitoring leak-deferred-metrics leak-accumulation leak-accumulation-range
+leak-spec-augment leak-phase-one leak-phase-two leak-phase-three leak-total leak-device-share-before
+leak-device-share-target leak-rate-target leak-evaluation-rate-target leak-loader-time-target
+leak-smaller-batch-fallback patches3d-batch-two patches3d-batch-four patches3d-batch-memory patches3d-workers
+patches3d-worker-rule patches3d-worker-memory patches3d-prefetching patches3d-accumulation patches3d-option-a
+patches3d-option-a-epoch patches3d-option-b patches3d-option-b-overall patches3d-option-c patches3d-option-c-overall
+patches3d-total patches3d-device-share-before patches3d-rate-before
+"""
+
+
+def test_every_promise_of_the_five_reports_is_in_the_ledger() -> None:
+    assert not set(OF_THE_REPORTS.split()) - {claim.name for claim in CATALOGUE.claims}
+
+
+def test_the_ledger_is_large_and_every_workload_has_its_share() -> None:
+    names = [claim.name for claim in CATALOGUE.claims]
+    assert len(names) == len(set(names)) >= 170
+    for workload_name in (ANY, *CATALOGUE.workloads):
+        assert sum(claim.workload == workload_name for claim in CATALOGUE.claims) >= 15, workload_name
+
+
+def test_the_ledger_can_be_tested_by_optimizations_that_exist() -> None:
+    assert unknown(CATALOGUE.claims, CATALOGUE.optimizations) == {}
+
+
+def test_most_claims_are_testable_and_the_others_say_why_not() -> None:
+    untestable = [claim for claim in CATALOGUE.claims if claim.untestable]
+    assert len(untestable) < len(CATALOGUE.claims) / 5
+    assert all(not claim.untestable.endswith(".") and len(claim.untestable) > 20 for claim in untestable)
+    assert all(claim.text.endswith(".") for claim in CATALOGUE.claims)
+
+
+def test_contradictions_are_shown_from_both_sides() -> None:
+    by_name = {claim.name: claim for claim in CATALOGUE.claims}
+    pairs = [(claim.name, other) for claim in CATALOGUE.claims for other in claim.contradicts]
+    assert len(pairs) >= 20
+    assert all(name in by_name[other].contradicts for name, other in pairs)
+
+
+def test_the_ledger_lies_inside_the_package_and_is_installed_with_it() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    assert "harness" in wheel["wheel"]["packages"]  # whole, whatever the kind of file
+    assert not {"include", "exclude", "only-include"} & set(wheel["wheel"])
+    files = sorted(path.name for path in (ROOT / "harness" / "claims").iterdir())
+    assert files == [f"{name}.toml" for name in ("imagenet", "leak", "patches3d", "public", "speaker", "spoof")]
+    assert {one.name for one in fields(Claim)} >= {"text", "source", "conditions"}

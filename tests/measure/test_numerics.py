@@ -1,0 +1,109 @@
+"""Every optimization on every workload that it applies to: it takes effect, and its losses keep its promise.
+
+`speedmatrix verify` does the same over 20 steps in processes of their own and keeps what it finds under results/. Here
+slow workloads take fewer steps.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.analyze.verification import verified
+from harness.core.cell import Cell, Comparison, Switch
+from harness.core.compose import compose, expected
+from harness.core.measurement import Arm, Ready
+from harness.core.optimization import Optimization, Timing
+from harness.core.plan import Hole
+from harness.measure.learning import UNTIMED
+from harness.measure.session import Task
+from harness.measure.trial import begin
+from harness.plan.designs import single
+from tests.measure.settings import put_back
+from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
+
+STEPS = {"leak": 20, "speaker": 4, "spoof": 4, "imagenet": 3, "patches3d": 2}
+LONGEST_START_S = 10.0  # compilers have tests of their own
+MOST_PROCESSES = 2  # loader workers; more of them show nothing more
+NAMELESS = Arm(block="test", restart=0, life=0, position=0)
+KNOWN = CATALOGUE.optimizations
+# Seen not to take effect on a CPU, which is what the matrix then says.
+UNENGAGED = {("patches3d", "channels_last_3d"): "instance norms return the other memory format whatever they get"}
+
+
+def comparisons() -> Iterator[Comparison]:
+    for workload in CATALOGUE.workloads.values():
+        scope = scope_of(workload)
+        for one in scope.optimizations:
+            if one.start_s <= LONGEST_START_S and not isinstance(entry := single(scope, one, _level(one)), Hole):
+                yield entry
+
+
+def _level(one: Optimization) -> int | str | None:
+    level = one.usual_level(ENVIRONMENT)
+    return min(level, MOST_PROCESSES) if one.name == "workers" and isinstance(level, int) else level
+
+
+COMPARISONS = list(comparisons())
+
+
+def begun(cell: Cell, timing: Timing, folder: Path, *, is_reference: bool) -> Ready:
+    """What the cell's arm shows, trained in this process."""
+    task: Task = task_at(cell, folder)
+    proof: dict[str, Any] = {}
+    for switch in cell.switches:
+        if timing is Timing.EVALUATION or KNOWN[switch.name].timed_on is not Timing.EVALUATION:
+            proof |= expected(KNOWN[switch.name], switch.level)
+    # Nothing is timed, so no step need be repeated: a loader's arm takes its first steps and then only fetches.
+    timing = Timing.LOADER if timing is Timing.STEP else timing
+    protocol = replace(UNTIMED, loss_steps=STEPS[cell.workload], burst_s=100.0 if timing is Timing.STEP else 0.4)
+    with put_back():
+        trial, fields = begin(task, timing, protocol, proof, is_reference=is_reference)
+        trial.session.feed.close()
+    return Ready(arm=NAMELESS, **fields)
+
+
+@cache
+def reference(cell: Cell, timing: Timing, folder: Path) -> Ready:
+    return begun(cell, timing, folder, is_reference=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", COMPARISONS, ids=lambda one: f"{one.treatment.workload}-{one.subject}")
+def test_it_takes_effect_and_keeps_its_promise(one: Comparison, smoke_data: dict[str, Path]) -> None:
+    folder = smoke_data[one.treatment.workload]
+    treatment = begun(one.treatment, one.timing, folder, is_reference=False)
+    plain = reference(one.reference, one.timing, folder)
+    differing = set(one.treatment.switches) ^ set(one.reference.switches)
+    order = list(type(KNOWN["workers"].numerics))
+    promised = max((KNOWN[switch.name].numerics for switch in differing), key=order.index)
+    status, sentence = verified(treatment, plain, promised, one.timing)
+    if (one.treatment.workload, one.subject) in UNENGAGED:
+        assert status == "not engaged"
+        return
+    assert status in {"same bits", "close", "not judged"}, f"{status}: {sentence}"
+
+
+@pytest.mark.parametrize("one", COMPARISONS, ids=lambda one: f"{one.treatment.workload}-{one.subject}")
+def test_what_was_asked_for_and_reverted_is_not_engaged(one: Comparison, smoke_data: dict[str, Path]) -> None:
+    """The reference shows the settings of a run in which the switch did nothing: its proof must fail there."""
+    switch = _asked_for(one)
+    plain = reference(one.reference, one.timing, smoke_data[one.reference.workload])
+    proof = expected(KNOWN[switch.name], switch.level)
+    assert proof, "an optimization without proof could never be seen to fail"
+    assert any(plain.effective.get(name) != value for name, value in proof.items()), plain.effective
+
+
+def _asked_for(one: Comparison) -> Switch:
+    (switch,) = set(one.treatment.switches) - set(one.reference.switches)
+    return switch
+
+
+def test_most_of_the_catalogue_is_examined_here() -> None:
+    assert len(COMPARISONS) > 150
+    assert {one.treatment.workload for one in COMPARISONS} == set(CATALOGUE.workloads)
+    for one in COMPARISONS:
+        compose(CATALOGUE.workloads[one.treatment.workload], one.treatment.switches, KNOWN)

@@ -1,0 +1,88 @@
+"""The page cache: files that are dropped from it are read from storage, and lie in it again afterwards."""
+
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.core.compose import unengaged
+from harness.core.optimization import Timing
+from harness.measure import evidence, trial
+from harness.measure.learning import UNTIMED
+from harness.measure.page_cache import COLD, ColdFiles, StillWarm, cold_files, resident_share
+from tests.measure.tasks import task_of
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> ColdFiles:
+    """Two files and an empty one."""
+    for name, size in (("large", 1 << 22), ("small", 5), ("nothing", 0)):
+        (tmp_path / name).write_bytes(os.urandom(size))
+    found = cold_files(tmp_path)
+    if found.drop() >= COLD:
+        pytest.skip("the temporary folder lies in memory; would check that its files can be dropped")
+    return found
+
+
+def test_files_are_found_cold_and_left_warm(files: ColdFiles) -> None:
+    assert {path.name for path in files.files} == {"large", "small"}
+    files.fill()
+    assert resident_share(files.files) == 1.0
+    with files.dropped():
+        assert resident_share(files.files) < COLD
+    assert resident_share(files.files) == 1.0
+
+
+def test_one_of_two_files_is_counted_by_its_pages(files: ColdFiles) -> None:
+    next(path for path in files.files if path.name == "small").read_bytes()
+    assert 0 < resident_share(files.files) < COLD
+
+
+def test_what_a_process_has_mapped_stays_and_is_said_to(files: ColdFiles) -> None:
+    large = next(path for path in files.files if path.name == "large")
+    with large.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert sum(mapped[:: mmap.PAGESIZE])
+        assert evidence.of_page_cache(files) == {"page_cache": "warm"}
+        with pytest.raises(StillWarm, match="100% of the data stayed in the page cache"), files.dropped():
+            pytest.fail("a burst would have run on warm files")
+
+
+def test_nothing_is_said_where_nothing_was_asked_for() -> None:
+    assert evidence.of_page_cache(None) == {}
+
+
+def test_a_cold_burst_is_one_epoch_and_begins_without_the_data(
+    files: ColdFiles, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of("leak", smoke_data["leak"], ("cold_page_cache",))
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, is_reference=False)
+    assert ready["unengaged"] == ()
+    assert begun.cold is not None
+    shares, step = [], begun.step
+
+    def looking() -> object:
+        shares.append(resident_share(begun.cold.files if begun.cold else ()))
+        return step()
+
+    begun.step = looking
+    burst = begun.burst(60.0)
+    assert burst["steps"] == task.size.epoch_steps == len(shares)
+    assert shares[0] < COLD
+    assert shares[0] < shares[-1]  # the epoch reads a part of the folder
+    assert resident_share(begun.cold.files) == 1.0
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
+    with pytest.raises(StillWarm):
+        begun.burst(60.0)
+    begun.session.feed.close()
+
+
+def test_a_system_that_does_not_drop_is_seen(
+    smoke_data: dict[str, Path], files: ColdFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
+    task = task_of("leak", smoke_data["leak"], ("cold_page_cache",))
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, is_reference=False)
+    assert unengaged({"page_cache": "cold"}, ready["effective"]) == ("page_cache is warm, not cold",)
+    assert begun.cold is None
+    begun.session.feed.close()

@@ -1,0 +1,94 @@
+"""Two hundred stacks drawn by a seed, of all sizes: each that composes trains."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.core.cell import Cell, Comparison, Switch
+from harness.core.compose import unmet
+from harness.core.optimization import Optimization
+from harness.core.workload import Workload
+from harness.measure.backend import settle_backend
+from harness.measure.session import open_session
+from harness.plan.designs import compare
+from tests.measure.settings import put_back
+from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
+
+STACKS, STEPS, SEED = 200, 3, 20
+FEW = {"workers": (1, 2), "trainer_threads": (2,), "worker_threads": (2,), "batch_scale": (2,)}  # levels that are cheap
+KNOWN = CATALOGUE.optimizations
+
+
+def stacks() -> Iterator[Cell]:
+    """As many for each workload, their sizes spread evenly from one switch to all that go together."""
+    random = Random(SEED)
+    workloads = list(CATALOGUE.workloads.values())
+    for number in range(STACKS):
+        workload = workloads[number % len(workloads)]
+        willing = [one for one in CATALOGUE.of(workload) if _can_be_drawn(one, workload)]
+        yield _stack(workload, random.sample(willing, len(willing)), random.randint(1, len(willing)), random)
+
+
+def _can_be_drawn(one: Optimization, workload: Workload) -> bool:
+    # A compiler takes minutes, and launch settings are another process's; both have tests of their own.
+    in_process = set(one.sets).isdisjoint({"malloc", "expandable_segments", "compile"})
+    return in_process and unmet(one, ENVIRONMENT, workload) is None
+
+
+def _stack(workload: Workload, order: list[Optimization], wanted: int, random: Random) -> Cell:
+    scope = scope_of(workload)
+    cell, switches = scope.reference, ()
+    for one in order:
+        further = _with(one, switches, random)
+        entry = compare(scope, "stack", further)
+        if isinstance(entry, Comparison) and len(switches) < wanted:
+            cell, switches = entry.treatment, further
+    return cell
+
+
+def _with(one: Optimization, switches: tuple[Switch, ...], random: Random) -> tuple[Switch, ...]:
+    """The switches, one more, and what it requires; nothing where a requirement cannot be met."""
+    names = {switch.name for switch in switches}
+    added = [KNOWN[name] for name in (*one.requires, one.name) if name not in names]
+    levels = [random.choice(FEW.get(each.name, each.levels) or (None,)) for each in added]
+    new = (Switch(name=each.name, level=level) for each, level in zip(added, levels, strict=True))
+    return tuple(sorted((*switches, *new)))
+
+
+CELLS = list(stacks())
+
+
+def test_the_draw_has_stacks_of_all_sizes() -> None:
+    sizes = Counter(len(cell.switches) for cell in CELLS)
+    assert len(CELLS) == STACKS
+    assert min(sizes) == 1
+    assert max(sizes) >= 15
+    assert len(sizes) >= 15
+
+
+def test_every_optimization_that_can_be_drawn_is_in_some_stack() -> None:
+    drawn = {switch.name for cell in CELLS for switch in cell.switches}
+    willing = {
+        one.name
+        for workload in CATALOGUE.workloads.values()
+        for one in CATALOGUE.of(workload)
+        if _can_be_drawn(one, workload)
+    }
+    assert willing <= drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_a_stack_trains(cell: Cell, smoke_data: dict[str, Path]) -> None:
+    task = task_at(cell, smoke_data[cell.workload])
+    with put_back():
+        settle_backend(task.recipe)
+        session = open_session(task)
+        step = session.step()
+        losses = [float(step()) for _ in range(STEPS)]
+        session.feed.close()
+    assert all(map(math.isfinite, losses)), losses

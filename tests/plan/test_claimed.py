@@ -1,0 +1,199 @@
+"""What the ledger's claims come to on a machine: the pair of stacks, what is left out, and the design that asks."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.claim import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
+from harness.core.plan import Hole
+from harness.core.protocol import BRIEF, Protocol
+from harness.plan.claimed import Ground, concerns, resolve
+from harness.plan.designs import DESIGNS, Entry, Scope
+from tests.analyze.synthetic import ENVIRONMENT
+from tests.core.invented import ALL, GPU, KNOWN, workload
+
+TOY = workload(as_found=("workers=4", "tf32"))
+CATALOGUE = read_catalogue()
+
+
+def claim(treatment: str, reference: str = "plain", **facts: Any) -> Claim:
+    given = {"name": "toy", "workload": "toy", "metric": Metric.THROUGHPUT, **facts}
+    return Claim(text="x", source="x", bound=Bound.GAIN, treatment=treatment, reference=reference, **given)
+
+
+def resolved(one: Claim, environment: Environment = ENVIRONMENT) -> Resolution:
+    return resolve(one, Ground(workload=TOY, environment=environment, known=KNOWN))
+
+
+def tried(treatment: str, reference: str = "", **facts: Any) -> Tried:
+    stacks = (tuple(sorted(map(parse_switch, one.split("+")))) if one else () for one in (treatment, reference))
+    ours, theirs = stacks
+    return Tried(treatment=ours, reference=theirs, timing=Timing.STEP, **facts)
+
+
+def test_a_claim_becomes_two_stacks() -> None:
+    assert resolved(claim("workers=2+prefetch=4", "workers=2")) == tried("prefetch=4+workers=2", "workers=2")
+    assert resolved(claim("as_found+workers=2", "as_found"), GPU) == tried("tf32+workers=2", "tf32+workers=4")
+    assert resolved(claim("plain", "fast_reader")).subject == "without fast_reader"  # type: ignore[union-attr]
+
+
+def test_what_the_machine_lacks_is_left_out_and_told() -> None:
+    found = resolved(claim("workers=2+tf32"))
+    assert found == tried("workers=2", shortfalls=("tested without tf32: needs a CUDA device",))
+    assert resolved(claim("workers=2+tf32"), GPU) == tried("tf32+workers=2")
+    both = resolved(claim("workers=2+tf32", "tf32"))
+    assert both == tried("workers=2", shortfalls=("tested without tf32: needs a CUDA device",))
+
+
+def test_where_nothing_remains_it_is_untried_with_the_reason() -> None:
+    assert resolved(claim("tf32")) == Untried(reason="tf32 needs a CUDA device")
+    assert resolved(claim("workers=2+tf32", "workers=2")) == Untried(reason="tf32 needs a CUDA device")
+    alone = replace(ENVIRONMENT, cores=1)
+    assert resolved(claim("tf32", "fused"), alone) == Untried(
+        reason="fused needs at least two CPU cores; tf32 needs a CUDA device"
+    )
+
+
+def test_a_remainder_that_adds_nothing_would_turn_the_claim_round() -> None:
+    """Left with what the reference alone has on, it would test the absence of that."""
+    assert resolved(claim("tf32", "fast_reader")) == Untried(reason="tf32 needs a CUDA device")
+    assert isinstance(resolved(claim("tf32", "fast_reader"), GPU), Tried)
+    assert isinstance(resolved(claim("tf32", "tf32+fast_reader")), Tried)  # a harm, which it never added to
+
+
+def test_what_is_essential_is_not_left_out() -> None:
+    assert isinstance(resolved(claim("workers=2+tf32", essential=("workers",))), Tried)
+    assert resolved(claim("workers=2+tf32", essential=("tf32",))) == Untried(reason="tf32 needs a CUDA device")
+
+
+def test_a_stand_in_is_tried_where_the_treatment_cannot_be() -> None:
+    one = claim("tf32", stand_in="halved")
+    assert resolved(one, GPU) == tried("tf32")
+    assert resolved(one) == tried(
+        "halved", shortfalls=("tested with halved in place of tf32: tf32 needs a CUDA device",)
+    )
+    assert resolved(claim("tf32", stand_in="tf32")) == Untried(reason="tf32 needs a CUDA device")
+
+
+def test_an_impossible_rest_is_untried() -> None:
+    """Without its workers a prefetch makes no sense."""
+    known = KNOWN | {"workers": replace(KNOWN["workers"], needs=KNOWN["tf32"].needs)}
+    ground = Ground(workload=TOY, environment=ENVIRONMENT, known=known)
+    found = resolve(claim("workers=2+prefetch=4"), ground)
+    assert found == Untried(reason="prefetch_factor needs loader workers: add workers=2")
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (claim("", untestable="nobody can"), "nobody can"),
+        (claim("magic+workers=2"), "there is no optimization 'magic'"),
+        (claim("workers=2", metric=Metric.DEVICE_SHARE), "the device's own time is seen on CUDA devices only"),
+        (claim("workers=2", metric=Metric.DEVICE_MEMORY), "a device's memory is seen on CUDA devices only"),
+        (claim("as_found"), None),
+    ],
+)
+def test_what_cannot_be_tried_says_why(one: Claim, reason: str | None) -> None:
+    found = resolved(one)
+    assert (found.reason if isinstance(found, Untried) else None) == reason
+
+
+def scope(*claims: Claim, environment: Environment = ENVIRONMENT, **facts: Any) -> Scope:
+    given = {"protocol": Protocol(), "reference": Cell(workload="toy", size="quick", batch=12), **facts}
+    return Scope(
+        workload=TOY,
+        optimizations=ALL,
+        known=KNOWN,
+        as_found=(),
+        environment=environment,
+        claims=claims,
+        **given,
+    )
+
+
+def entries(*claims: Claim, **facts: Any) -> list[Entry]:
+    return list(DESIGNS["claims"](scope(*claims, **facts)))
+
+
+def test_the_design_makes_each_pair_once_and_tells_of_the_others() -> None:
+    found = entries(
+        claim("workers=2"),
+        claim("workers=2", name="again"),
+        claim("workers=2+tf32", name="nearly"),
+        claim("workers=2", name="epochs", timing=Timing.EPOCH),
+        claim("workers=4", "workers=2", name="more"),
+        claim("tf32", name="absent"),
+        claim("workers=2", name="elsewhere", workload="leak"),
+        claim("halved", name="general", workload=ANY),
+    )
+    made = [one for one in found if isinstance(one, Comparison)]
+    assert [(one.subject, str(one.treatment), str(one.reference), one.timing) for one in made] == [
+        ("workers=2", "toy@quick#12:workers=2", "toy@quick#12", "step"),
+        ("workers=2", "toy@quick#12:workers=2", "toy@quick#12", "epoch"),
+        ("workers=4", "toy@quick#12:workers=4", "toy@quick#12:workers=2", "step"),
+        ("halved", "toy@quick#12:halved", "toy@quick#12", "step"),
+    ]
+    assert [one for one in found if isinstance(one, Hole)] == [
+        Hole(workload="toy", subject="absent", reason="tf32 needs a CUDA device")
+    ]
+
+
+def test_what_starts_slowly_waits_for_the_patient_protocol() -> None:
+    assert isinstance(entries(claim("compile=default"))[0], Comparison)
+    (hole,) = entries(claim("compile=default"), protocol=BRIEF)
+    assert isinstance(hole, Hole)
+    assert "starts too slowly for a first look" in hole.reason
+
+
+def test_a_claim_keeps_its_own_reference_and_timing() -> None:
+    below = Cell(workload="toy", size="quick", batch=12, switches=(parse_switch("workers=2"),))
+    for facts in ({"reference": below}, {"probe": Timing.LOADER}):
+        with pytest.raises(Mistake, match="A claim names its own reference and what it is timed on"):
+            entries(claim("workers=2"), **facts)
+
+
+def test_claims_in_general_concern_every_workload() -> None:
+    assert concerns(claim("x", workload=ANY), TOY)
+    assert not concerns(claim("x", workload="leak"), TOY)
+
+
+@pytest.mark.parametrize("environment", [ENVIRONMENT, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("name", CATALOGUE.workloads)
+def test_every_claim_of_the_ledger_is_tried_or_says_why_not(name: str, environment: Environment) -> None:
+    found = CATALOGUE.workloads[name]
+    ground = Ground(workload=found, environment=environment, known=CATALOGUE.optimizations)
+    resolutions = {one.name: resolve(one, ground) for one in CATALOGUE.claims if concerns(one, found)}
+    untried = {key: one.reason for key, one in resolutions.items() if isinstance(one, Untried)}
+    assert all(reason.strip() for reason in untried.values())
+    share = len(untried) / len(resolutions)
+    assert share < 0.35 if environment is GPU else share < 0.75
+
+
+@pytest.mark.parametrize("name", CATALOGUE.workloads)
+def test_on_a_gpu_every_pair_of_the_ledger_can_be_measured(name: str) -> None:
+    """At the real system's size nothing but what the workload lacks stands in the way."""
+    found = CATALOGUE.workloads[name]
+    size = found.sizes["standard"]
+    machine = replace(GPU, cores=32, compiler="g++ 13", memory_bytes=2**38)
+    on_gpu = Scope(
+        workload=found,
+        reference=Cell(workload=name, size="standard", batch=size.batch),
+        optimizations=CATALOGUE.of(found),
+        known=CATALOGUE.optimizations,
+        as_found=(),
+        environment=machine,
+        protocol=Protocol(),
+        claims=CATALOGUE.claims,
+    )
+    holes = [one for one in DESIGNS["claims"](on_gpu) if isinstance(one, Hole)]
+    claims = {one.name: one for one in CATALOGUE.claims}
+    own = [one for one in holes if one.subject in claims and claims[one.subject].workload == name]
+    stopped = {one.subject for one in own if not claims[one.subject].untestable}
+    assert stopped == set()
+    assert [one for one in holes if one.subject not in claims] == []

@@ -1,0 +1,160 @@
+"""The words of the claims' report, and that no form of it can be led astray by foreign text."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.analyze.claims import Account, Basis, Finding
+from harness.analyze.ruling import Gauged, Ruling
+from harness.core.cell import Switch
+from harness.core.claim import ANY, Bound, Claim, Metric, Tried
+from harness.core.optimization import Timing
+from harness.report.claim_tables import to_json, to_markdown, to_terminal
+from harness.report.claims import body, contradictions, count_line, details, grouped, measured, promised, verdict
+from tests.analyze.synthetic import cell
+
+NASTY = "8 <script>alert(1)</script> | [GPU](http://x)\nsecond\x1b[31m line"
+
+
+def claim(name: str = "toy", bound: Bound = Bound.RANGE, metric: Metric = Metric.THROUGHPUT, **facts: Any) -> Claim:
+    figures = {"low": 1.5, "high": 2.0} if bound is Bound.RANGE and "low" not in facts else {}
+    given = {
+        "workload": "leak",
+        "treatment": "workers=2",
+        "text": "It is fast.",
+        "source": "a page",
+        **figures,
+        **facts,
+    }
+    return Claim(name=name, metric=metric, bound=bound, **given)
+
+
+def basis(*shortfalls: str) -> Basis:
+    tried = Tried(treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
+    return Basis(run="20260102T030405-abc", cell=cell("workers"), reference=cell(), tried=tried)
+
+
+def finding(one: Claim, ruling: Ruling = Ruling.CONFIRMED, **facts: Any) -> Finding:
+    return Finding(claim=one, workload=one.workload, ruling=ruling, **facts)
+
+
+@pytest.mark.parametrize(
+    ("bound", "metric", "facts", "words"),
+    [
+        (Bound.RANGE, Metric.THROUGHPUT, {}, "1.5 to 2x faster"),
+        (Bound.POINT, Metric.THROUGHPUT, {"low": 1.35}, "about 1.35x faster"),
+        (Bound.POINT, Metric.THROUGHPUT, {"low": 0.8}, "about 1.25x slower"),
+        (Bound.AT_LEAST, Metric.DEVICE_MEMORY, {"low": 2.0}, "at least 2x less device memory"),
+        (Bound.UP_TO, Metric.THROUGHPUT, {"high": 3.0}, "up to 3x faster"),
+        (Bound.RANGE, Metric.HOST_MEMORY, {"low": 0.5, "high": 0.8}, "1.25 to 2x more host memory"),
+        (Bound.GAIN, Metric.THROUGHPUT, {}, "faster"),
+        (Bound.LOSS, Metric.START_UP, {}, "later at the first step"),
+        (Bound.FREE, Metric.THROUGHPUT, {}, "the same throughput"),
+        (Bound.FREE, Metric.QUALITY, {}, "learns the same"),
+        (Bound.RANGE, Metric.DEVICE_SHARE, {"low": 0.4, "high": 0.6}, "device works 40 to 60 % of the time"),
+        (Bound.AT_LEAST, Metric.RATE, {"low": 337_920.0}, "at least 337,920 samples/s"),
+    ],
+)
+def test_what_is_promised(bound: Bound, metric: Metric, facts: dict[str, float], words: str) -> None:
+    assert promised(claim(bound=bound, metric=metric, **facts)) == words
+
+
+def test_what_was_measured_in_the_units_of_the_claim() -> None:
+    gauged = Gauged(value=1.42, low=1.4, high=1.44, restarts=2)
+    assert measured(finding(claim(), gauged=gauged)) == "1.42x [1.40, 1.44] faster"
+    share = Gauged(value=0.5, low=0.45, high=0.55, restarts=2)
+    device = claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6)
+    assert measured(finding(device, gauged=share)) == "50 % [45, 55]"
+    assert measured(finding(claim())) == "-"
+
+
+def test_a_verdict_says_why_and_how_it_falls_short() -> None:
+    found = finding(
+        claim(), Ruling.UNDECIDED, words="about 6 restarts would decide", basis=basis("tested without tf32: x")
+    )
+    assert verdict(found) == "undecided: about 6 restarts would decide; tested without tf32: x"
+    assert verdict(finding(claim())) == "confirmed"
+
+
+def test_a_count_names_what_was_refuted_and_how() -> None:
+    rulings = [Ruling.CONFIRMED, Ruling.OVERSTATED, Ruling.NO_EFFECT, Ruling.NO_EFFECT, Ruling.UNTESTABLE]
+    found = [finding(claim(), ruling) for ruling in rulings]
+    assert count_line(found) == "5 claims: 1 confirmed, 3 refuted (1 overstated, 2 no effect), 1 untestable"
+    assert count_line(found[1:]) == "4 claims: 3 refuted (1 overstated, 2 no effect), 1 untestable"
+    assert count_line([]) == "0 claims: none"
+
+
+def test_claims_in_general_come_last_with_their_workloads_below() -> None:
+    parts = (finding(claim(), Ruling.CONFIRMED),)
+    general = Finding(claim=claim("wide", workload=ANY), workload=ANY, ruling=Ruling.UNDECIDED, parts=parts)
+    found = grouped(Account(machine="m", runs=(), findings=(general, finding(claim()))))
+    assert list(found) == ["leak", "training in general"]
+    assert [row[0] for row in body(found["training in general"])] == ["wide", "· leak"]
+
+
+def test_contradictions_stand_side_by_side_once() -> None:
+    chain = [
+        finding(claim("one", contradicts=("two",))),
+        finding(claim("other")),
+        finding(claim("two", contradicts=("one", "three"))),
+        finding(claim("three", contradicts=("two",))),
+        finding(claim("left", contradicts=("gone",))),  # its counterpart is not shown
+    ]
+    assert [[one.claim.name for one in group] for group in contradictions(chain)] == [["one", "two", "three"]]
+
+
+def test_details_name_the_source_the_cells_and_what_was_known() -> None:
+    one = claim(remark="Nobody looked.", conditions="an A10")
+    words = " ".join(details(finding(one, basis=basis())))
+    assert words == (
+        "It is fast. Said in a page. Judged by workers against plain (leak at size quick, batch 64, timed on step), "
+        "run 20260102T030405-abc. Nobody looked."
+    )
+    gauged = Gauged(value=1.42, low=1.4, high=1.44, restarts=3)
+    real = finding(one, gauged=gauged, basis=replace(basis(), data="real data; 3 files"))
+    assert "timed on step, real data; 3 files), run 20260102T030405-abc, 3 restarts." in " ".join(details(real))
+    assert "Tested by workers=2 against plain, timed on step." in " ".join(details(finding(one)))
+
+
+def account() -> Account:
+    nasty = claim("nasty", text=NASTY, source=NASTY, conditions=NASTY, contradicts=("plain-one",))
+    plain = claim("plain-one", conditions="an A10", contradicts=("nasty",))
+    gauged = Gauged(value=1.42, low=1.4, high=float("inf"), restarts=2)
+    findings = (finding(nasty, Ruling.HARMFUL, words=NASTY, basis=basis(NASTY)), finding(plain, gauged=gauged))
+    return Account(machine="cpu-2", runs=("r1",), findings=findings)
+
+
+def test_markdown_shows_foreign_text_as_it_is() -> None:
+    page = to_markdown([account()])
+    assert page == to_markdown([account()])
+    assert "<script>" not in page
+    assert "[GPU](" not in page
+    assert "\x1b" not in page
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert {line.replace(r"\|", "").count("|") for line in rows} == {6}
+    assert "## cpu-2" in page
+    assert "2 claims: 1 confirmed, 1 refuted (1 harmful)." in page
+    assert "### Claims that contradict each other" in page
+
+
+def test_the_terminal_shows_conditions_beside_the_verdict() -> None:
+    shown = to_terminal([account()], width=160, colour=False)
+    assert "\x1b" not in shown
+    (line,) = [line for line in shown.splitlines() if line.strip().startswith("plain-one")][:1]
+    assert "an A10" in line
+    assert "confirmed" in line
+    assert "Claims that contradict each other" in shown
+    assert "\x1b[" in to_terminal([account()], width=160, colour=True)
+
+
+def test_json_holds_everything_a_script_needs() -> None:
+    document = json.loads(to_json([account()]))
+    assert document["schema"] == 1
+    (machine,) = document["machines"]
+    harmful, confirmed = machine["findings"]
+    assert (harmful["verdict"], harmful["refuted"], harmful["estimate"]) == ("harmful", True, None)
+    assert harmful["tested"]["treatment"] == "leak@quick#64:workers"
+    assert confirmed["estimate"] == {"value": 1.42, "low": 1.4, "high": "inf", "restarts": 2}
+    assert confirmed["claim"]["conditions"] == "an A10"

@@ -1,0 +1,211 @@
+"""Pages of optimizations, from rows of runs that never ran."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.analyze.claims import Account, Finding
+from harness.analyze.matrix import Row
+from harness.analyze.ruling import Gauged, Ruling
+from harness.core.cell import Switch
+from harness.core.claim import Bound, Claim, Metric
+from harness.core.need import CUDA
+from harness.core.optimization import LEVEL, Numerics, Timing
+from harness.report.page_index import index
+from harness.report.pages import page, prose
+from harness.report.subjects import MOST, Measured, Subject, judged, subject
+from tests.analyze.synthetic import comparison, matrix, plan, records
+from tests.core.invented import optimization
+
+WORKERS = optimization("workers", {"workers": LEVEL}, levels=(1, 2))
+PINNED = optimization("pin_memory", {"pin_memory": True}, needs=(CUDA,))
+NOISY: dict[str, Any] = {"losses": (2.3, 2.2, 1.9)}
+
+
+def claim(treatment: str, reference: str = "plain", name: str = "a-promise", **facts: Any) -> Claim:
+    given: dict[str, Any] = {"bound": Bound.RANGE, "low": 1.5, "high": 2.0, **facts}
+    return Claim(
+        name=name,
+        text="Workers make it | faster.",
+        source="somebody/something, README.md",
+        workload="leak",
+        metric=Metric.THROUGHPUT,
+        treatment=treatment,
+        reference=reference,
+        **given,
+    )
+
+
+def row(
+    ratio: float, *, level: int | None = 2, timing: Timing = Timing.STEP, workload: str = "leak", **arm: Any
+) -> Row:
+    """A row about workers, or one without any record where the ratio is 0."""
+    plain = comparison("workers", timing=timing, workload=workload)
+    switch = Switch(name="workers", level=level)
+    one = replace(plain, subject=str(switch), treatment=replace(plain.treatment, switches=(switch,)))
+    return matrix(plan(one), records(0, ratio, timing=timing, **arm) if ratio else []).rows[0]
+
+
+def measured(one: Row, run: str = "20260102T030405-aaaaaaaa", machine: str = "h200", data: str = "") -> Measured:
+    return Measured(machine=machine, run=run, link=f"../../results/{machine}/{run}", data=data, row=one)
+
+
+def about(*rows: Measured, claims: tuple[Claim, ...] = ()) -> Subject:
+    return subject(WORKERS, judged(claims, ()), rows)
+
+
+def test_a_docstring_keeps_its_words_and_its_code_gets_a_fence() -> None:
+    found = list(prose("One.\n\nTwo `x`.\n\n    if a:\n        b()\n\n    c()\n\nThree.\n\n    run this --now\n"))
+    assert found == [
+        *("One.", "", "Two `x`.", ""),
+        *("```python", "if a:", "    b()", "", "c()", "```", ""),
+        *("Three.", ""),
+        *("```", "run this --now", "```", ""),
+    ]
+
+
+def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
+    one = replace(
+        WORKERS, page="Workers.\n\n    num_workers=2", requires=("fast_reader",), excludes={"fused": "they | quarrel"},
+        supersedes=("slow",), pointless_where={"layout contiguous": "no chunks"}, sought=False, needs=(CUDA,),
+        numerics=Numerics.DIFFERENT, timed_on=Timing.EPOCH, workload="toy",
+    )  # fmt: skip
+    text = page(subject(one, (), ()))
+    for fact in (
+        "# workers: workers\n\nWorkers.\n\n```python\nnum_workers=2\n```\n",
+        "| numerics | different: it changes what is learned, so that its score must be measured |",
+        "| timed on | whole epochs |",
+        "| sets | `workers = LEVEL` |",
+        "| levels | 1, 2 |",
+        "| conditions | needs a CUDA device |",
+        "| requires | [fast_reader](fast_reader.md) |",
+        r"| excludes | [fused](fused.md), because they \| quarrel |",
+        "| supersedes | [slow](slow.md) |",
+        "| gains nothing where | `layout contiguous`: no chunks |",
+        "| in `everything` | no: it is a price, a harm or a condition",
+        "Not measured yet: `./speedmatrix run toy --only workers` does it.",
+        "Nothing that the ledger knows of.",
+    ):
+        assert fact in text
+
+
+def test_rows_stand_with_their_interval_level_reference_and_run() -> None:
+    text = page(about(measured(row(2.0), data="voices of a city")))
+    assert (
+        "| h200 | leak, quick, batch 64; voices of a city | 2 | training steps | plain "
+        r"| 2.00x \[1.97, 2.03\] | faster | same bits | - | [2026-01-02](../../results/h200/20260102T030405-aaaaaaaa) |"
+    ) in text
+    assert "To measure it again: `./speedmatrix run --only workers`." in text
+
+
+def test_what_was_lost_is_told_in_words_and_what_nobody_came_to_is_not() -> None:
+    lost = row(2.0, unengaged=("workers is 0, not 2",))
+    text = page(about(measured(lost)))
+    assert "| no ratio | - | same bits | not engaged: workers is 0, not 2 |" in text
+    assert "Not measured yet" in page(about(measured(row(0))))
+
+
+def test_notes_of_a_row_stand_beside_it() -> None:
+    text = page(about(measured(row(2.0, **NOISY))))
+    assert "| faster | differs | quality differs: losses differ from step 2 by 0.1 |" in text
+
+
+def test_the_newest_rows_of_each_question_come_first_and_the_others_are_counted() -> None:
+    runs = [f"2026010{day}T000000-aaaaaaaa" for day in range(1, MOST + 3)]
+    rows = [measured(row(2.0), run) for run in runs]
+    others = [measured(row(1.5, level=1), runs[0]), measured(row(3.0, timing=Timing.LOADER), runs[0])]
+    found = about(*rows, *others)
+    assert [one.run for one in found.newest if one.level == "2"] == [*sorted(runs, reverse=True)[:MOST], runs[0]]
+    assert len(found.newest) == MOST + 2
+    assert "Older runs have 2 more. To measure" in page(found)
+
+
+def test_only_what_is_about_the_optimization_itself_is_on_its_page() -> None:
+    both = matrix(plan(comparison("workers", "pin_memory")), records(0, 2.0)).rows[0]
+    assert about(measured(both)).measured == ()
+    assert subject(PINNED, (), [measured(row(2.0))]).measured == ()
+
+
+def test_claims_alone_stand_in_full_and_those_of_several_by_name() -> None:
+    claims = (
+        claim("workers=2"),
+        claim("workers=2+pin_memory", name="a-pair"),
+        claim("plain", "workers=2", name="a-harm", bound=Bound.LOSS, low=None, high=None),
+        claim("workers=2+pin_memory", "pin_memory", name="on-top"),
+        claim("pin_memory", name="another"),
+    )
+    found = about(claims=claims)
+    assert [one.claim.name for one in found.claims] == ["a-promise", "a-pair", "a-harm", "on-top"]
+    text = page(found)
+    assert r"| Workers make it \| faster. | leak | 1.5 to 2x faster | - | somebody/something, README.md | - |" in text
+    assert "by name in the ledger: `a-pair`." in text
+    assert "another" not in text
+
+
+def test_a_claim_stands_with_what_each_machine_says_of_it() -> None:
+    promise = claim("workers=2")
+    low = Finding(
+        claim=promise, workload="leak", ruling=Ruling.OVERSTATED, words="but its quality differs",
+        gauged=Gauged(value=1.2, low=1.1, high=1.3, restarts=4),
+    )  # fmt: skip
+    absent = Finding(claim=promise, workload="leak", ruling=Ruling.NOT_MEASURED, words="speedmatrix run leak")
+    accounts = [Account(machine=name, runs=(), findings=(one,)) for name, one in (("cpu", absent), ("h200", low))]
+    text = page(subject(WORKERS, judged([promise], accounts), ()))
+    assert r"| cpu: not measured yet; h200: overstated, 1.20x \[1.10, 1.30\] faster |" in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "best", "worst"),
+    [
+        ((), "not measured yet", "-"),
+        ((row(0),), "not measured yet", "-"),
+        ((row(2.0, timing=Timing.LOADER),), "see its page", "-"),
+        ((row(2.0),), r"2.00x \[1.97, 2.03\] (leak, quick, level 2; h200)", "the same"),
+        ((row(2.0, **NOISY),), r"2.00x \[1.97, 2.03\] (leak, quick, level 2, quality differs; h200)", "the same"),
+        (
+            (row(2.0), row(0.5, level=1), row(9.0, timing=Timing.LOADER), row(1.1, workload="speaker")),
+            r"2.00x \[1.97, 2.03\] (leak, quick, level 2; h200)",
+            r"0.500x \[0.494, 0.507\] (leak, quick, level 1; h200)",
+        ),
+    ],
+)
+def test_the_index_tells_the_best_and_the_worst(rows: tuple[Row, ...], best: str, worst: str) -> None:
+    text = index([about(*map(measured, rows))])
+    assert f"| [workers](workers.md) | workers | exact | any workload | {best} | {worst} |" in text
+
+
+def test_an_older_ratio_does_not_outlive_a_newer_one_of_the_same_cells() -> None:
+    old, new = (measured(row(ratio), f"2026010{day}T000000-a") for day, ratio in ((1, 3.0), (2, 2.0)))
+    assert [one.run for one, _ in about(old, new).decided] == [new.run]
+    elsewhere = replace(old, machine="cpu")
+    assert len(about(elsewhere, new).decided) == 2
+
+
+def test_the_index_has_the_stages_in_order_and_what_each_needs() -> None:
+    text = index([subject(PINNED, (), ()), about(), subject(replace(WORKERS, name="alpha"), (), ())])
+    assert re.findall(r"^## (\w+)", text, flags=re.MULTILINE) == ["Input"]
+    assert re.findall(r"^\| \[(\w+)\]", text, flags=re.MULTILINE) == ["alpha", "pin_memory", "workers"]
+    assert "any workload; needs a CUDA device" in text
+
+
+def test_foreign_words_cannot_break_a_table() -> None:
+    evil = "x|<b>\n# y"
+    one = row(2.0)
+    text = page(about(measured(replace(one, notes=(evil,), reference_name=evil), machine=evil, data=evil)))
+    assert not re.search(r"(?<!\\)<b>", text)
+    assert "\n# y" not in text
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("| x")}) == 1
+
+
+def test_no_page_has_two_empty_lines_in_a_row() -> None:
+    claims = (claim("workers=2"), claim("workers=2+pin_memory", name="a-pair"))
+    for found in (
+        about(),
+        about(claims=claims),
+        about(claims=claims[1:]),
+        about(measured(row(2.0)), claims=claims[:1]),
+    ):
+        assert "\n\n\n" not in page(found)
+        assert not page(found).endswith("\n\n")

@@ -1,0 +1,105 @@
+"""The environment of an arm's process, and what a process shows of it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.core import allocator
+from harness.core.compose import unengaged, unmet
+from harness.core.recipe import Recipe, Value, patched
+from harness.measure.evidence.launching import all_expandable
+from harness.run.arm import ALLOCATOR, launch_environment
+from tests.analyze.synthetic import ENVIRONMENT
+from tests.measure.tasks import CATALOGUE
+
+SHOW = "import json; from harness.measure import evidence; print(json.dumps(evidence.of_launch()))"
+
+
+def shown(environment: dict[str, str]) -> dict[str, Value]:
+    done = subprocess.run([sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, Value] = json.loads(done.stdout)
+    return found
+
+
+def launched(recipe: Recipe) -> dict[str, str]:
+    return launch_environment(recipe, dict(os.environ))
+
+
+@pytest.mark.parametrize("malloc", ["fixed", "glibc"])
+def test_a_process_shows_by_whose_rules_its_memory_is_served(malloc: str) -> None:
+    environment = launched(patched(Recipe(), {"malloc": malloc}))
+    assert (environment.items() >= ALLOCATOR.items()) == (malloc == "fixed")
+    assert shown(environment)["malloc"] == malloc
+
+
+def test_thresholds_that_are_set_after_all_are_seen() -> None:
+    environment = launched(Recipe(malloc="glibc")) | ALLOCATOR
+    assert unengaged({"malloc": "glibc"}, shown(environment)) == ("malloc is fixed, not glibc",)
+
+
+@pytest.mark.parametrize("name", allocator.STEMS)
+def test_another_allocator_is_preloaded_and_its_functions_are_called(name: str) -> None:
+    if (library := allocator.library_of(name)) is None:
+        pytest.skip(f"needs {allocator.PACKAGES[name]}; would check that {name} serves a process that asks for it")
+    environment = launched(patched(Recipe(), {"malloc": name}))
+    assert environment["LD_PRELOAD"] == library
+    assert not environment.keys() & ALLOCATOR.keys()
+    assert shown(environment)["malloc"] == name
+    del environment["LD_PRELOAD"]
+    assert unengaged({"malloc": name}, shown(environment)) == (f"malloc is glibc, not {name}",)
+
+
+def test_a_library_is_found_where_the_loader_of_programs_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "libtcmalloc_minimal.so.4").write_bytes(b"")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    found = str(tmp_path / "libtcmalloc_minimal.so.4")
+    assert allocator.library_of("tcmalloc") == found
+    assert launched(Recipe(malloc="tcmalloc"))["LD_PRELOAD"] == found
+
+
+def test_an_allocator_that_is_missing_has_words_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimization, leak = CATALOGUE.optimizations["allocator"], CATALOGUE.workloads["leak"]
+    monkeypatch.setattr("harness.optimizations.allocator.library_of", {"jemalloc": "libjemalloc.so.2"}.get)
+    assert unmet(optimization, ENVIRONMENT, leak, "jemalloc") is None
+    assert unmet(optimization, ENVIRONMENT, leak) is None
+    words = "needs the library of tcmalloc: apt-get install libtcmalloc-minimal4"
+    assert unmet(optimization, ENVIRONMENT, leak, "tcmalloc") == words
+    monkeypatch.setattr("harness.optimizations.allocator.library_of", lambda _: None)
+    assert "jemalloc or tcmalloc" in (unmet(optimization, ENVIRONMENT, leak) or "")
+
+
+def test_what_the_harness_was_started_with_does_not_reach_its_arms() -> None:
+    ours = {
+        "LD_PRELOAD": "/usr/lib/libjemalloc.so.2:/usr/lib/other.so",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+        "PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync",
+        "MALLOC_TRIM_THRESHOLD_": "1",
+        "HOME": "/root",
+    }
+    plain = launch_environment(Recipe(), ours)
+    assert plain["LD_PRELOAD"] == "/usr/lib/other.so"
+    assert plain["HOME"] == "/root"
+    assert plain["MALLOC_TRIM_THRESHOLD_"] == ALLOCATOR["MALLOC_TRIM_THRESHOLD_"]
+    assert not [name for name in plain if name.endswith("ALLOC_CONF")]
+    assert "MALLOC_TRIM_THRESHOLD_" not in launch_environment(Recipe(malloc="glibc"), ours)
+
+
+def test_expandable_segments_are_asked_for_by_both_of_the_variable_s_names() -> None:
+    found = launched(Recipe(expandable_segments=True))
+    assert found["PYTORCH_ALLOC_CONF"] == found["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+
+
+def test_segments_can_grow_only_if_every_one_of_them_can() -> None:
+    assert all_expandable([{"is_expandable": True}, {"is_expandable": True}])
+    assert not all_expandable([{"is_expandable": True}, {"is_expandable": False}])
+    assert not all_expandable([{}])
+    assert not all_expandable([])
+
+
+def test_the_threads_of_a_recipe_reach_every_library() -> None:
+    environment = launched(Recipe(threads=2))
+    assert {environment[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"2"}

@@ -1,0 +1,95 @@
+"""What all evaluations owe: the model's mode is settled for them, and results that stay on the device are the same."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harness.core.workload import Evaluation
+from harness.measure.read_backs import ReadBacks, counting_read_backs, of_read_backs
+from harness.measure.session import evaluating, open_session
+from tests.measure.tasks import CATALOGUE, task_of
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+KEEPING = sorted(name for name, one in CATALOGUE.workloads.items() if "device_results" in one.traits)
+
+
+def evaluated(name: str, folder: Path, *names: str) -> tuple[Evaluation, ReadBacks]:
+    session = open_session(task_of(name, folder, names))
+    with counting_read_backs(session.trainee.model, CPU) as reads:
+        return session.evaluate(), reads
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_kept_results_are_the_same_bits_in_the_same_order_and_are_asked_for_once(
+    name: str, smoke_data: dict[str, Path]
+) -> None:
+    each, asked = evaluated(name, smoke_data[name])
+    kept, seldom = evaluated(name, smoke_data[name], "device_results")
+    assert kept == each
+    assert len(set(each.answers)) > 1 or name == "imagenet"  # fresh, it says one class of all: see its own tests
+    assert of_read_backs(asked)["device_results"] is False
+    assert of_read_backs(seldom)["device_results"] is True
+    assert asked.forwards == seldom.forwards
+    assert asked.count >= each.items > 2 >= seldom.count
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_kept_results_go_with_batches(name: str, smoke_data: dict[str, Path]) -> None:
+    batched, _ = evaluated(name, smoke_data[name], "batched_evaluation")
+    both, reads = evaluated(name, smoke_data[name], "batched_evaluation", "device_results")
+    assert both == batched
+    assert of_read_backs(reads)["device_results"] is True
+
+
+def test_batches_alone_are_waited_for_one_by_one_in_spoof(smoke_data: dict[str, Path]) -> None:
+    _, reads = evaluated("spoof", smoke_data["spoof"], "batched_evaluation")
+    assert of_read_backs(reads) == {"device_results": False, "evaluation_read_backs": reads.forwards}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
+def test_an_evaluation_finds_the_model_ready_and_leaves_no_trace(
+    name: str, *, training: bool, smoke_data: dict[str, Path]
+) -> None:
+    model = open_session(task_of(name, smoke_data[name], ())).trainee.model.train(training)
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    modes: set[bool] = set()
+    session = open_session(task_of(name, smoke_data[name], ("batched_evaluation",)))
+    session.trainee.model = model
+    model.register_forward_hook(lambda module, _inputs, _output: modes.add(module.training))
+    assert session.evaluate() == session.evaluate()
+    assert modes == {False}
+    assert all(module.training is training for module in model.modules())
+    assert all(one.equal(before[name]) for name, one in model.state_dict().items())
+
+
+def test_the_mode_comes_back_after_an_error() -> None:
+    model = nn.Linear(1, 1)
+    with pytest.raises(RuntimeError), evaluating(model):
+        model(torch.ones(2))
+    assert model.training
+
+
+@pytest.mark.parametrize("ask", [Tensor.item, Tensor.tolist, Tensor.cpu, float, int, bool])
+def test_every_way_of_asking_is_seen_once_there_are_results(ask: object) -> None:
+    assert callable(ask)
+    model, one = nn.Linear(1, 1), torch.ones(1)
+    with counting_read_backs(model, CPU) as reads:
+        ask(one)  # as a loader may ask for its seed
+        assert reads.count == 0
+        result = model(one).detach()
+        assert (reads.forwards, reads.count) == (1, 0)
+        ask(result)
+    assert reads.count == 1
+    ask(result)
+    assert reads.count == 1
+
+
+def test_what_lies_on_another_device_is_no_read_back() -> None:
+    model = nn.Linear(1, 1)
+    with counting_read_backs(model, torch.device("cuda")) as reads:
+        model(torch.ones(1)).item()
+    assert (reads.forwards, reads.count) == (1, 0)
