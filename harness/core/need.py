@@ -27,6 +27,11 @@ def trait(name: str, missing: str) -> Need:
     return Need(missing=missing, met=lambda _, workload: name in workload.traits)
 
 
+def without(name: str, present: str) -> Need:
+    """The need of a workload that does not do something already."""
+    return Need(missing=present, met=lambda _, workload: name not in workload.traits)
+
+
 CONVOLUTIONS = trait("convolutions", "needs 2-D convolutions")
 ANY_CONVOLUTIONS = Need(
     missing="needs 2-D or 3-D convolutions",

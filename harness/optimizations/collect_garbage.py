@@ -9,6 +9,7 @@ queued the walk may hide behind it; on a CPU it is paid in full. On patches3d as
     gc.collect()
 """
 
+from harness.core.need import without
 from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
@@ -18,5 +19,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"garbage_collector": "every_step"},
     proof={"collection_each_step": True},
+    needs=(without("collects_garbage", "its loss collects garbage in every step as it was found"),),
     sought=False,
 )

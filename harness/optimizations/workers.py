@@ -20,5 +20,5 @@ OPTIMIZATION = Optimization(
     levels=(1, 2, 4, 8, 16),
     # On few cores the trainer keeps one for itself; beyond eight workers batches queue up rather than come sooner.
     usual=lambda environment: max(1, min(8, environment.cores - 1)),
-    supersedes=("trainer_threads",),  # the cores are the workers' where everything is on
+    supersedes=("trainer_threads", "worker_threads"),  # where everything is on, a core goes to each worker
 )

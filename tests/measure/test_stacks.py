@@ -19,7 +19,7 @@ from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 
 STACKS, STEPS, SEED = 200, 3, 20
-FEW = {"workers": (1, 2), "trainer_threads": (2,), "worker_threads": (2,), "batch_scale": (2,)}  # levels that are cheap
+FEW = {"workers": (1, 2), "worker_threads": (2,), "batch_scale": (2,)}  # levels that are cheap
 KNOWN = CATALOGUE.optimizations
 
 
@@ -35,7 +35,8 @@ def stacks() -> Iterator[Cell]:
 
 def _can_be_drawn(one: Optimization, workload: Workload) -> bool:
     # A compiler takes minutes, and launch settings are another process's; both have tests of their own.
-    in_process = set(one.sets).isdisjoint({"malloc", "expandable_segments", "compile"})
+    # Threads outlive a stack too: a later worker with several, forked beside them, would wait for ever.
+    in_process = set(one.sets).isdisjoint({"malloc", "expandable_segments", "compile", "threads"})
     return in_process and unmet(one, ENVIRONMENT, workload) is None
 
 

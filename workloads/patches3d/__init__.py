@@ -68,7 +68,10 @@ WORKLOAD = Workload(
     origin="TomBombadyl/vesuvius_challenge at 577d531",
     parameters=33_671_604,
     traits=frozenset(
-        {"convolutions_3d", "clipping", "weight_average", "checkpointing", "evaluation", "batched_evaluation"}
+        {
+            *("convolutions_3d", "clipping", "weight_average", "checkpointing", "collects_garbage"),
+            *("evaluation", "batched_evaluation"),
+        }
     ),
     sizes={
         "smoke": _size(volumes=6, side=48, patch=(48, 16, 16), steps=6, evaluation_items=6),
