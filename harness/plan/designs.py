@@ -1,6 +1,6 @@
 """Designs: which comparisons answer a question; each is a pure function from a scope to comparisons and holes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -74,6 +74,15 @@ def claims(scope: Scope) -> Iterator[Entry]:
     """What tests the ledger's claims: each pair of stacks once, every claim on a reference of its own."""
     if scope.reference.switches or scope.probe:
         raise Mistake("A claim names its own reference and what it is timed on; leave out --reference and --probe.")
+    entries = list(_of_claims(scope))
+    # Every block pays for its reference: what shares one with most others is decided at the least cost, so it is first.
+    sharing = Counter((one.reference, one.timing) for one in entries if isinstance(one, Comparison))
+    yield from sorted(
+        entries, key=lambda one: -sharing[one.reference, one.timing] if isinstance(one, Comparison) else 0
+    )
+
+
+def _of_claims(scope: Scope) -> Iterator[Entry]:
     ground = Ground(workload=scope.workload, environment=scope.environment, known=scope.known)
     seen: list[Tried] = []
     for claim in scope.claims:
