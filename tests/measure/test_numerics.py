@@ -35,7 +35,11 @@ MEETING = {  # general ones that act on what differs between workloads: their la
     *("direct_collate", "pickled_batches", "in_memory_data", "batched_fetch", "batch_scale"),
     *("batched_evaluation", "device_results", "inference_mode"),
 }
-PROCESS = {"malloc", "threads"}  # settled before a process starts, or for its whole life: tests/run/test_launch.py
+PROCESS = {
+    "malloc",
+    "threads",
+    "worker_threads",
+}  # settled before a process starts, or for its whole life: tests/run/test_launch.py
 THOROUGH = bool(os.environ.get("SPEEDMATRIX_THOROUGH"))
 LONGEST_START_S = 10.0  # compilers have tests of their own
 MOST_PROCESSES = 2  # loader workers; more of them show nothing more
