@@ -20,7 +20,7 @@ from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 
 STACKS = {"leak": 90, "speaker": 40, "spoof": 30, "imagenet": 25, "patches3d": 15}  # fewer where a step is slow
 STEPS, SEED = 3, 20
-FEW = {"workers": (1, 2), "batch_scale": (2,)}  # levels that are cheap
+FEW = {"workers": (1, 2), "batch_scale": (2,), "larger_network": ("resnetse34v2",)}  # levels that are cheap here
 KNOWN = CATALOGUE.optimizations
 
 
