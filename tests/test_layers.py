@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "catalogue": {"core", "optimizations", "workloads"},
     "run": {"core", "catalogue", "measure", "store", "plan"},
 }
-EVERYTHING = {"cli", "__main__"}
+EVERYTHING = {"cli", "front_ends", "__main__"}
 INSIDE_FUNCTIONS = {"harness/cli/binding.py", "harness/run/worker.py"}  # torch, where it is asked for
 FILES = [path for folder in ("harness", "workloads") for path in sorted((ROOT / folder).rglob("*.py"))]
 

@@ -29,7 +29,7 @@ def lines_of(function: Function) -> int:
 def is_command(path: Path, function: Function) -> bool:
     """Whether the parameters are the options of a command, which typer reads from them."""
     named = [ast.unparse(one) for one in function.decorator_list]
-    return path == ROOT / "harness" / "cli" / "__init__.py" and any(
+    return path.parent == ROOT / "harness" / "cli" / "commands" and any(
         one.startswith(("app.command", "data_commands.command")) for one in named
     )
 

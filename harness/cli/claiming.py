@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.analyze.claims import Account, Finding, Look, find, matching
+from harness.analyze.collection import TOO_SMALL
 from harness.analyze.gauge import Trial, trials
 from harness.analyze.generality import general
 from harness.catalogue import Catalogue, read_catalogue
@@ -15,8 +16,6 @@ from harness.core.mistake import Mistake
 from harness.plan.claimed import Ground, resolve
 from harness.report.claim_tables import to_json, to_markdown, to_terminal
 from harness.store import read_records, read_run
-
-TOO_SMALL = "smoke"  # shows that things run; its times are no evidence unless somebody asks for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

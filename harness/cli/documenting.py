@@ -5,14 +5,16 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from harness.analyze.collection import TOO_SMALL
 from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.claiming import TOO_SMALL, accounts, witnesses_of
+from harness.cli.claiming import accounts, witnesses_of
 from harness.cli.reporting import matrix_of
+from harness.cli.shelf import finished
 from harness.core.mistake import Mistake
 from harness.report.page_index import index
 from harness.report.pages import MARK, page
 from harness.report.subjects import Measured, judged, subject
-from harness.store import IN_PROGRESS, RUN, read_run
+from harness.store import read_run
 
 INDEX = "README.md"
 
@@ -34,12 +36,6 @@ def pages_of(catalogue: Catalogue, runs: Iterable[Path], output: Path) -> dict[s
     claims = judged(catalogue.claims, accounts(list(witnesses_of(folders)), catalogue))
     subjects = [subject(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
     return {INDEX: index(subjects), **{f"{one.name}.md": page(one) for one in subjects}}
-
-
-def finished(results: Path) -> list[Path]:
-    """The folders of all runs that have nothing left to measure."""
-    folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
-    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
 
 
 def _rows(folder: Path, output: Path) -> Iterator[Measured]:

@@ -1,0 +1,164 @@
+"""Commands that measure, train or check."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import (
+    Batch,
+    Budget,
+    Data,
+    Design,
+    Device,
+    Only,
+    Own,
+    Probe,
+    Protocol,
+    Real,
+    Reference,
+    Restarts,
+    Results,
+    Rounds,
+    Seed,
+    Size,
+    Stack,
+    Workloads,
+    examples,
+)
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples(
+        "run",
+        "run leak --only batched_fetch --only hdf5_chunk_cache --batch 5632 --probe loader --reference as_found",
+        "run speaker --stack seek_read+workers=1 --protocol standard --budget none",
+        "run leak --design against_itself",
+    )
+)
+def run(
+    workloads: Workloads = None,
+    size: Size = None,
+    batch: Batch = None,
+    design: Design = "alone",
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "plain",
+    probe: Probe = None,
+    protocol: Protocol = "brief",
+    restarts: Restarts = None,
+    rounds: Rounds = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "7m",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
+    ] = False,
+) -> None:
+    """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
+    from harness.cli.measuring import Place, measure
+    from harness.cli.planning import Wish
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
+        reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
+        device=device, own=workload, data_roots=tuple(data_root or ()),
+    )  # fmt: skip
+    raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
+
+
+@app.command(epilog=examples("rehearse", "rehearse leak --effect workers=1.8", "rehearse --design levels --seed 7"))
+def rehearse(
+    workloads: Workloads = None,
+    design: Design = "alone",
+    protocol: Protocol = "brief",
+    seed: Seed = 0,
+    workload: Own = None,
+    effect: Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")] = None,
+    results: Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")] = None,
+) -> None:
+    """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
+    from harness.cli.planning import Wish
+    from harness.cli.rehearsing import show_rehearsal
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size="quick", batch=None, design=design, only=(), stack=None,
+        reference="plain", probe=None, protocol=protocol, restarts=None, rounds=None, seed=seed,
+        device="cpu", own=workload,
+    )  # fmt: skip
+    show_rehearsal(wish, tuple(effect or ()), results)
+
+
+@app.command(epilog=examples("learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200"))
+def learn(
+    cell: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.")],
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps; else those of the workload's lesson.")
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    data: Data = None,
+) -> None:
+    """Trains a cell from its first weights: does it learn, and can its evaluation be believed?"""
+    from harness.cli.learning import Course
+    from harness.cli.learning import learn as given
+
+    course = Course(
+        cell=cell, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+    )
+    raise typer.Exit(given(course))
+
+
+@app.command(epilog=examples("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))
+def verify(
+    workloads: Workloads = None,
+    size: Annotated[str, typer.Option(help="smoke, quick or standard.")] = "smoke",
+    steps: Annotated[int, typer.Option(min=2, help="First steps whose losses are compared.")] = 20,
+    only: Only = None,
+    stack: Stack = None,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Arms that train side by side.")] = 1,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+) -> None:
+    """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
+    from harness.cli.measuring import Place
+    from harness.cli.planning import Wish
+    from harness.cli.verifying import Examination
+    from harness.cli.verifying import verify as verified
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size=size, batch=None, design="alone", only=tuple(only or ()), stack=stack,
+        reference="plain", probe=None, protocol="standard", restarts=2, rounds=None, seed=seed,
+        device=device, own=workload,
+    )  # fmt: skip
+    place = Place(results=results, data=data, budget="none", fresh=True)
+    raise typer.Exit(verified(Examination(wish=wish, place=place, steps=steps, at_once=at_once)))
+
+
+data_commands = typer.Typer(
+    no_args_is_help=True, help="The workloads' files: are they whole, and are they like the real ones?"
+)
+app.add_typer(data_commands, name="data")
+
+
+@data_commands.command("check", epilog=examples("data check", "data check speaker --size smoke"))
+def data_check(
+    workloads: Workloads = None,
+    size: Annotated[str, typer.Option(help="smoke, quick or standard.")] = "quick",
+    data: Data = None,
+) -> None:
+    """Verifies checksums, then holds bytes and costs of the files against those of the real systems."""
+    from harness.cli.weighing import check
+
+    raise typer.Exit(check(tuple(workloads or ()), size, data))

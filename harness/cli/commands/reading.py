@@ -1,0 +1,51 @@
+"""Commands that read what was measured; none needs torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import Format, Output, Results, examples
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples("report", "report results/…/… --format markdown", "report --format json --output matrix.json")
+)
+def report(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
+    format: Format = "terminal",  # noqa: A002
+    output: Output = None,
+    results: Results = Path("results"),
+) -> None:
+    """Shows the matrix of a run; needs no torch."""
+    from harness.cli.reporting import show_report
+
+    show_report(run, format, output, results)
+
+
+@app.command(epilog=examples("claims", "claims --only leak", "claims --format markdown --output results/claims.md"))
+def claims(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; all under --results if none.")] = None,
+    format: Format = "terminal",  # noqa: A002
+    output: Output = None,
+    only: Annotated[str | None, typer.Option(help="Only claims that this workload can test.")] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Holds what others promised against what was measured, machine by machine; needs no torch."""
+    from harness.cli.claiming import show_claims
+
+    show_claims(tuple(runs or ()), format, (output, results), only)
+
+
+@app.command(epilog=examples("document", "document --check"))
+def document(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 names the first stale page.")] = False,
+    output: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/optimizations"),
+    results: Results = Path("results"),
+) -> None:
+    """Writes a page for each optimization: what it does, what is claimed of it, what was measured; needs no torch."""
+    from harness.cli.documenting import document as written
+
+    raise typer.Exit(written(results, output, check=check))
