@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich import box
 from rich import progress as bars
@@ -52,8 +53,7 @@ def verify(asked: Examination) -> int:
     for workload in dict.fromkeys(one.workload for one in found):
         mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.subject)
         console.print(_table(workload, mine))
-        if not asked.wish.only and not asked.wish.stack:
-            _keep(mine, workload, ready, asked)
+        _keep(mine, workload, ready, asked)
     counts = Counter(one.status for one in found)
     console.print(f"{len(found)} in all: " + ", ".join(f"{count} {status}" for status, count in counts.most_common()))
     return int(any(one.broken for one in found))
@@ -111,13 +111,25 @@ def _table(workload: str, found: list[Verified]) -> Table:
 
 
 def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examination) -> None:
-    """Writes what was found beside the machine's runs, in place of what an earlier version of the code gave."""
+    """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
     cell = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
     path = asked.place.results / ready.environment.machine / FOLDER / f"{workload}.json"
-    facts = {"version": __version__, "size": cell.size if cell else None, "steps": asked.steps, "found": found}
+    facts = {"version": __version__, "size": cell.size if cell else None, "steps": asked.steps}
+    facts |= {"environment": encode(ready.environment)}
     try:
+        rows = _with_others(encode(found), facts, path) if asked.wish.only or asked.wish.stack else encode(found)
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**encode(facts), "environment": encode(ready.environment)}, indent=1)
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Mistake(f"Cannot write {path} ({error.strerror}); choose another folder with --results.") from error
+        path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Mistake(f"Cannot read or write {path} ({error}); choose another folder with --results.") from error
+
+
+def _with_others(rows: list[dict[str, object]], facts: dict[str, object], path: Path) -> list[dict[str, object]]:
+    """The rows, and those of the same circumstances that were not looked at again."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if {name: known.get(name) for name in facts} != json.loads(json.dumps(facts)):
+        return rows
+    fresh = {row["subject"] for row in rows}
+    return sorted(
+        [*rows, *(row for row in known["found"] if row["subject"] not in fresh)], key=lambda row: str(row["subject"])
+    )
