@@ -4,6 +4,13 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
+STEP_BYTES = 1 << 26
+
+
+def round_memory(count: int) -> int:
+    """Bytes to the nearest whole 64 MiB."""
+    return (count + STEP_BYTES // 2) // STEP_BYTES * STEP_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
@@ -24,8 +31,12 @@ class Environment:
 
     @property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that differ when any fact differs."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:12]
+        """Twelve hexadecimal digits that differ when any fact differs.
+
+        Memory counts to whole 64 MiB: the same virtual machine is given some pages more or fewer every day.
+        """
+        facts = asdict(self) | {"memory_bytes": round_memory(self.memory_bytes)}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def machine(self) -> str:

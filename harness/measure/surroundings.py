@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.core.environment import Environment
+from harness.core.environment import Environment, round_memory
 from harness.core.mistake import Mistake
 
 PACKAGES = (
@@ -33,7 +33,7 @@ def read_environment(device: str = "auto") -> Environment:
         driver=gpu.get("driver"),
         cpu=cpu_name(),
         cores=usable_cores(),
-        memory_bytes=memory_limit_bytes(),
+        memory_bytes=round_memory(memory_limit_bytes()),
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
         compiler="g++" if shutil.which("g++") else None,

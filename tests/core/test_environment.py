@@ -42,3 +42,9 @@ def test_a_machines_name_is_neutral_and_fit_for_a_folder(accelerator: str | None
 
 def test_a_machines_name_is_never_long() -> None:
     assert len(replace(ENVIRONMENT, cpu="very " * 40).machine) == 48
+
+
+def test_some_pages_of_memory_are_no_other_environment() -> None:
+    whole = replace(ENVIRONMENT, memory_bytes=24 << 30)
+    assert replace(whole, memory_bytes=(24 << 30) + 8192).digest == whole.digest
+    assert replace(whole, memory_bytes=32 << 30).digest != whole.digest
