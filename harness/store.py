@@ -45,14 +45,33 @@ class Run:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 
+def stamp_of(run: Run) -> str:
+    """The second in which a run began, as its folder's name states it: `20261120T212407`."""
+    return run.began.replace("-", "").replace(":", "")[:15]
+
+
+def folder_of(results: Path, run: Run) -> Path:
+    """Where a run is kept: under its machine's name, by the hour it began and its digest."""
+    return results / run.environment.machine / f"{stamp_of(run)}-{run.digest}"
+
+
+def run_text(run: Run) -> str:
+    """What `run.json` holds."""
+    return json.dumps({"schema": SCHEMA, **encode(run)}, indent=1) + "\n"
+
+
+def record_line(record: Record) -> bytes:
+    """One line of `measurements.jsonl`, its end included."""
+    body = {"schema": SCHEMA, "record": NAMES[type(record)], **encode(record)}
+    return json.dumps(body, allow_nan=False).encode() + b"\n"
+
+
 def create(results: Path, run: Run) -> Path:
     """Makes the folder of a new run under the machine's name and writes what it is; raises Mistake on a full disk."""
-    stamp = run.began.replace("-", "").replace(":", "")[:15]
-    folder = results / run.environment.machine / f"{stamp}-{run.digest}"
-    text = json.dumps({"schema": SCHEMA, **encode(run)}, indent=1)
+    folder = folder_of(results, run)
     try:
         folder.mkdir(parents=True)
-        _write_durably(folder / RUN, text + "\n")
+        _write_durably(folder / RUN, run_text(run))
         (folder / IN_PROGRESS).touch()
     except OSError as error:
         raise Mistake(
@@ -144,10 +163,10 @@ class Journal:
 
     def append(self, record: Record) -> None:
         """Writes one record; raises Mistake when the disk is full, with all earlier records intact."""
-        line = json.dumps({"schema": SCHEMA, "record": NAMES[type(record)], **encode(record)}, allow_nan=False)
+        line = record_line(record)
         end = self._file.seek(0, os.SEEK_END)
         try:
-            self._write(line.encode() + b"\n")
+            self._write(line)
             os.fsync(self._file.fileno())
         except OSError as error:
             self._file.truncate(end)

@@ -17,7 +17,8 @@ from harness.core.cell import Switch, parse_cell
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
-from harness.plan.designs import DESIGNS, STAGE_ORDER
+from harness.plan.designs import DESIGNS
+from harness.plan.entries import STAGE_ORDER
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
 

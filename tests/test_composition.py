@@ -12,7 +12,8 @@ from harness.core.environment import Environment
 from harness.core.plan import Hole
 from harness.core.protocol import PROTOCOLS
 from harness.core.recipe import Recipe, as_mapping
-from harness.plan.designs import Scope, alone
+from harness.plan.designs import alone
+from harness.plan.entries import Scope
 from tests.analyze.synthetic import ENVIRONMENT
 
 CATALOGUE = read_catalogue()

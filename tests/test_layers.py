@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "analyze": {"core"},
     "optimizations": {"core"},
     "workloads": {"core"},
+    "intake": {"core", "store"},
     "report": {"core", "analyze"},
     "catalogue": {"core", "optimizations", "workloads"},
     "run": {"core", "catalogue", "measure", "store", "plan"},

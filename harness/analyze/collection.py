@@ -20,6 +20,7 @@ class Kept:
     command: str
     version: str  # of the harness
     matrix: Matrix
+    contributed: bool = False  # it was measured by somebody else and taken in
 
     @property
     def environment(self) -> Environment:

@@ -1,5 +1,6 @@
 """Profiles: what one arm showed besides its ratio: rates, phases, memory, start-up and facts."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import harmonic_mean
@@ -18,6 +19,7 @@ class Profile:
 
     cell: Cell
     rate: float
+    restart_rates: tuple[float, ...]  # of each process by itself
     phases: Phases
     device_busy: float | None  # share of wall time, where events can tell
     loader_rate: float | None
@@ -42,6 +44,7 @@ def profile(side: Side) -> Profile | None:
     return Profile(
         cell=side.cell,
         rate=rate,
+        restart_rates=_restart_rates(bursts),
         phases=phases(bursts),
         device_busy=_device_busy(bursts),
         loader_rate=loader_rate,
@@ -53,6 +56,16 @@ def profile(side: Side) -> Profile | None:
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
     )
+
+
+def _restart_rates(bursts: Iterable[Burst]) -> tuple[float, ...]:
+    samples: dict[tuple[str, int, int], int] = defaultdict(int)
+    wall_s: dict[tuple[str, int, int], float] = defaultdict(float)
+    for burst in bursts:
+        process = burst.arm.block, burst.arm.restart, burst.arm.life
+        samples[process] += burst.samples
+        wall_s[process] += burst.wall_s
+    return tuple(samples[process] / wall_s[process] for process in samples)
 
 
 def _mean_rate(rates: Iterable[float | None]) -> float | None:

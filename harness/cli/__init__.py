@@ -6,6 +6,7 @@ import typer
 
 from harness.cli.commands import asking, measuring, reading, sharing
 from harness.core.mistake import Mistake
+from harness.report.words import one_line
 
 app = typer.Typer(
     name="speedmatrix",
@@ -25,5 +26,5 @@ def main() -> None:
     try:
         app()
     except Mistake as mistake:
-        sys.stderr.write(f"{mistake}\n")
+        sys.stderr.write(f"{one_line(str(mistake))}\n")  # it may quote a stranger's file
         sys.exit(2)

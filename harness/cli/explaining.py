@@ -20,7 +20,7 @@ from harness.core.compose import Conflict, batch_scale, compose, unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.measure.surroundings import read_environment
-from harness.plan.designs import equal_samples
+from harness.plan.entries import equal_samples
 from harness.report.claims import promised
 
 

@@ -13,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
-from harness.plan.designs import Scope, everything
+from harness.plan.entries import Scope, everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

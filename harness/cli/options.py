@@ -11,7 +11,10 @@ Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of y
 Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
 Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
 Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
-Only = Annotated[list[str] | None, typer.Option(help="Only this optimization (NAME or NAME=LEVEL); may be repeated.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this optimization (NAME or NAME=LEVEL), as the design has it; may be repeated."),
+]
 Stack = Annotated[str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.")]
 Reference = Annotated[str, typer.Option(help="What everything is compared with: plain, as_found, or a stack (A+B=2).")]
 Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only the compute, of each cell.")]

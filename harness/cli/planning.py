@@ -23,7 +23,8 @@ from harness.core.promise import promises
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
-from harness.plan.designs import DESIGNS, Entry, Scope, compare, single
+from harness.plan.designs import CROSSED, DESIGNS
+from harness.plan.entries import Entry, Scope, compare, single
 from harness.plan.schedule import blocks
 
 # Fewer comparisons have no pool to borrow a variance from; two restarts would then agree by luck too often.
@@ -66,9 +67,16 @@ def prepared(wish: Wish) -> Prepared:
     """The plan of a wish on this machine; raises Mistake for whatever cannot be."""
     catalogue = read_catalogue(wish.own)
     environment = read_environment(wish.device)
-    protocol = _protocol(wish)
     real_data = roots(wish.data_roots, catalogue, chosen_workloads(wish, catalogue))
     catalogue = adopted(catalogue, real_data, _size(wish, environment))
+    plan = planned(wish, catalogue, environment)
+    data = {name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data}
+    return Prepared(catalogue=catalogue, environment=environment, plan=replace(plan, data=data), real_data=real_data)
+
+
+def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
+    """The plan of a wish on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
+    protocol = _protocol(wish)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(wish, context))
     entries = [entry for scope in scopes for entry in _entries(wish, scope)]
@@ -78,7 +86,7 @@ def prepared(wish: Wish) -> Prepared:
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
     if wish.restarts is None and len(comparisons) < SMALLEST_POOL:
         protocol = replace(protocol, restarts=RESTARTS_ALONE)
-    plan = Plan(
+    return Plan(
         design=wish.design,
         seed=wish.seed,
         protocol=protocol,
@@ -86,9 +94,7 @@ def prepared(wish: Wish) -> Prepared:
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
         names=_names(wish, scopes, comparisons),
         promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
-        data={name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data},
     )
-    return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data)
 
 
 def chosen_workloads(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
@@ -151,17 +157,27 @@ def _entries(wish: Wish, scope: Scope) -> Iterator[Entry]:
     if wish.stack:
         yield _stack(wish.stack, scope)
     if wish.only:
-        yield from (_only(name, scope) for name in wish.only)
+        yield from _of_named(wish, scope)
     if not wish.stack and not wish.only:
         yield from DESIGNS[wish.design](scope)
 
 
-def _only(name: str, scope: Scope) -> Entry:
-    switch = _settled(name, scope)
-    optimization = scope.known[switch.name]
-    level = switch.level if switch.level is not None else optimization.usual_level(scope.environment)
+def _of_named(wish: Wish, scope: Scope) -> Iterator[Entry]:
+    """Each optimization that was named, alone; or all of them as the design crosses them."""
+    chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in wish.only))
     # Whoever names an optimization has accepted that it starts slowly.
-    return single(replace(scope, protocol=PROTOCOLS["standard"]), optimization, level)
+    patient = replace(scope, protocol=PROTOCOLS["standard"], chosen=chosen)
+    if wish.design in CROSSED:
+        yield from DESIGNS[wish.design](patient)
+    else:
+        yield from (single(patient, scope.known[one.name], one.level) for one in chosen)
+
+
+def _leveled(name: str, scope: Scope) -> Switch:
+    """The switch of that name, at its usual level where none is named."""
+    switch = _settled(name, scope)
+    usual = scope.known[switch.name].usual_level(scope.environment)
+    return switch if switch.level is not None else replace(switch, level=usual)
 
 
 def _stack(text: str, scope: Scope) -> Entry:

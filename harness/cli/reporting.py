@@ -6,8 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from harness.analyze.collection import Kept
+from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, build_matrix
+from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.asking_again import commands
+from harness.cli.shelf import finished
 from harness.core.mistake import Mistake
+from harness.report.html.document import to_html
+from harness.report.html.exhibit import Exhibit, Shown
 from harness.report.machine_readable import to_json
 from harness.report.markdown import to_markdown
 from harness.report.terminal import render, to_terminal
@@ -49,6 +56,9 @@ def console() -> Console:
 
 def rendered(folder: Path, form: str) -> str:
     """A run's matrix as text; raises Mistake for an unknown form."""
+    if form == "html":
+        catalogue = read_catalogue()
+        return to_html(Shown(exhibits=(exhibit(folder, catalogue),), known=catalogue.optimizations))
     matrix = matrix_of(folder)
     if form == "terminal":
         where = console()
@@ -57,13 +67,47 @@ def rendered(folder: Path, form: str) -> str:
         return to_markdown(matrix, read_run(folder).command)
     if form == "json":
         return to_json(matrix) + "\n"
-    raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
+    raise Mistake(f"There is no format '{form}'; choose terminal, markdown, json or html.")
 
 
 def show_report(run: Path | None, form: str, output: Path | None, results: Path) -> None:
     """Shows or writes the matrix of a run in the form asked for."""
     folder = run or newest(results)
+    _refuse_a_terminal(form, output)
     deliver(rendered(folder, form), output)
+
+
+def show_all(run: Path | None, form: str, output: Path | None, results: Path) -> None:
+    """Writes every finished run below a folder as one HTML file; raises Mistake for other forms and for no run."""
+    if run is not None:
+        raise Mistake(f"--all shows every run under --results; leave out {run}, or --all.")
+    if form != "html":
+        raise Mistake(f"--all is for --format html, not for {form}: publish writes the tables of everything.")
+    found = [folder for folder in finished(results) if not read_run(folder).rehearsed]
+    if not found:
+        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    _refuse_a_terminal(form, output)
+    catalogue = read_catalogue()
+    exhibits = tuple(exhibit(folder, catalogue) for folder in found)
+    deliver(to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, collected=True)), output)
+
+
+def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
+    """A run, finished or not, with the records behind its matrix; raises Mistake when the folder is none or damaged."""
+    run, records = read_run(folder), read_records(folder)
+    matrix = build_matrix(run.plan, records, run.environment)
+    compared = [row.comparison for row in matrix.rows if row.estimate]
+    return Exhibit(
+        kept=Kept(name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix),
+        evidence=tuple(gather(run.plan, records)),
+        commands=commands(run, compared, catalogue),
+        rehearsed=run.rehearsed,
+    )
+
+
+def _refuse_a_terminal(form: str, output: Path | None) -> None:
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise Mistake("A page of HTML is for a browser; name a file for it with --output.")
 
 
 def deliver(text: str, output: Path | None) -> None:

@@ -8,6 +8,8 @@ from harness.analyze.matrix import build_matrix
 from harness.core.mistake import Mistake
 from harness.store import IN_PROGRESS, RUN, read_records, read_run
 
+ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
+
 
 def finished(results: Path) -> list[Path]:
     """The folders of all runs that have nothing left to measure, by machine and day."""
@@ -23,7 +25,14 @@ def read_kept(folder: Path) -> Kept:
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
     matrix = build_matrix(run.plan, read_records(folder), run.environment)
-    return Kept(name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix)
+    return Kept(
+        name=folder.resolve().name,
+        began=run.began,
+        command=run.command,
+        version=run.version,
+        matrix=matrix,
+        contributed=(folder / ORIGIN).exists(),
+    )
 
 
 def shelf(folders: Iterable[Path]) -> list[Kept]:

@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
@@ -63,10 +64,15 @@ def _decode_tuple(kinds: tuple[Any, ...], data: list[object], where: str) -> tup
     return tuple(_decode(kind, one, f"{where}[{n}]") for n, (kind, one) in enumerate(zip(kinds, data, strict=True)))
 
 
+@cache  # reading the annotations anew takes most of the time of reading a record
+def _form(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """The types of a dataclass's fields by name, and the names of those that may not be missing."""
+    return get_type_hints(kind), frozenset(one.name for one in fields(kind) if "since" not in one.metadata)
+
+
 def _decode_dataclass(kind: Any, data: dict[str, object], where: str) -> Any:
-    hints = get_type_hints(kind)
-    names = {field.name for field in fields(kind)}
-    needed = {one.name for one in fields(kind) if "since" not in one.metadata}
+    hints, needed = _form(kind)
+    names = set(hints)
     if wrong := (set(data) - names) | (needed - set(data)):
         first = min(wrong)
         raise Malformed(f"{where}.{first} is {'missing' if first in names else 'unknown'}")

@@ -136,6 +136,9 @@ class Workload:
     score: str = ""
     lesson: Lesson | None = None
     variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name
+    # Of the plain model with its loss, forward and backward, for one sample of a size: multiplications and additions of
+    # its products and convolutions, as torch counts them. Empty where samples differ in shape.
+    operations: Mapping[str, int] = field(default_factory=dict)
     service: Service | None = None
     # The facts of a real data set in its own layout, for a size; raises Mistake that says what is wrong with it.
     adopt: Callable[[Path, Size], Size] | None = None

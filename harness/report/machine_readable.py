@@ -19,7 +19,7 @@ def to_json(matrix: Matrix) -> str:
     tables = [_table(table) for table in matrix.tables]
     document = {
         "schema": SCHEMA,
-        "environment": {**_plain(matrix.environment), "digest": matrix.environment.digest},
+        "environment": {**plain(matrix.environment), "digest": matrix.environment.digest},
         "machine": matrix.environment.machine,
         "protocol": matrix.protocol,
         "design": matrix.design,
@@ -30,7 +30,7 @@ def to_json(matrix: Matrix) -> str:
         "tables": tables,
         "holes": matrix.holes,
     }
-    return json.dumps(_plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -70,16 +70,16 @@ def _cell(cell: Cell) -> dict[str, Any]:
     return {**asdict(cell), "name": str(cell)}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The same with nothing but JSON's own kinds; what is neither number nor text nor a holder of them raises later."""
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

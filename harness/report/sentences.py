@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from harness.analyze.bottleneck import Bottleneck
+from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.optimization import Timing
@@ -93,15 +94,20 @@ def causes(table: Table) -> Iterator[str]:
     name = one_line(table.name)
     found = table.profile.bottleneck if table.profile else None
     if found is not None:
-        stage = "input" if found.stage == "input" else "training step"
-        free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
-        yield (
-            f"The {stage} holds {name} back. It trains {rate(found.rate)}; its step alone takes "
-            f"{rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
-            f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
-        )
+        yield cause(name, found)
     if table.profile and table.profile.facts:
         yield f"Seen in {name}, and wherever nothing else is said: {facts(table.profile.facts)}."
+
+
+def cause(name: str, found: Bottleneck) -> str:
+    """What holds an arm back, with both ceilings and what each would allow."""
+    stage = "input" if found.stage == "input" else "training step"
+    free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
+    return (
+        f"The {stage} holds {name} back. It trains {rate(found.rate)}; its step alone takes "
+        f"{rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
+        f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
+    )
 
 
 def bound(found: Bottleneck) -> str:
@@ -126,12 +132,17 @@ def remarks(row: Row) -> tuple[str, ...]:
     return (*found, f"seen {facts(unlike)}") if unlike else tuple(found)
 
 
+def behind(estimate: Estimate) -> str:
+    """What an interval rests on: `24 pairs in 2 restarts, moderated t with df 12`."""
+    return f"{estimate.pairs} pairs in {estimate.processes} restarts, {estimate.method} with df {estimate.df:.3g}"
+
+
 def details(row: Row) -> Iterator[str]:
     """What stands behind one estimate: its pairs, ceilings, start-up, facts and notes."""
     estimate, arm = row.estimate, row.treatment
     if estimate is None or arm is None:
         return
-    yield f"{estimate.pairs} pairs in {estimate.processes} restarts, {estimate.method} with df {estimate.df:.3g}"
+    yield behind(estimate)
     if arm.bottleneck is not None:
         yield f"held back by {bound(arm.bottleneck)}"
     if row.loader_ratio is not None:

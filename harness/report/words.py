@@ -1,10 +1,25 @@
 """Words: every number, unit and interval as text, so that all reports say the same."""
 
 import math
-
-from harness.analyze.estimate import Estimate
+from typing import Protocol
 
 NOTHING = "-"
+
+
+class Interval(Protocol):
+    """A ratio with its bounds."""
+
+    @property
+    def ratio(self) -> float:
+        """Times as fast."""
+
+    @property
+    def low(self) -> float:
+        """At least."""
+
+    @property
+    def high(self) -> float:
+        """At most; may be infinite."""
 
 
 def one_line(text: str) -> str:
@@ -21,8 +36,8 @@ def factor(value: float, places: int = 2) -> str:
     return f"{value:,.{places}f}"
 
 
-def ratio(estimate: Estimate) -> str:
-    """A speedup with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
+def ratio(estimate: Interval) -> str:
+    """A ratio with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
     width = estimate.high - estimate.low
     places = 3 if width < 0.02 else 2 if width < 2 else 1
     low, high = factor(estimate.low, places), factor(estimate.high, places)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.documenting import INDEX, document, finished, pages_of, stale
+from harness.cli.documenting import INDEX, document, finished, on_disk, pages_of
+from harness.cli.pages_on_disk import stale
 from harness.core.mistake import Mistake
 from harness.report.pages import MARK
 from harness.store import Journal, create, finish
@@ -67,7 +68,7 @@ def test_a_check_names_the_first_page_that_is_stale(place: Path, capsys: pytest.
     assert capsys.readouterr().err == (
         "docs/batched_fetch.md is missing (2 others too); ./speedmatrix document writes it anew.\n"
     )
-    found = list(stale(pages_of(CATALOGUE, [], place), place))
+    found = list(stale(on_disk(pages_of(CATALOGUE, [], place), place)))
     assert found[1:] == [
         "docs/workers.md is not what would be written now",
         "docs/gone.md is about nothing that exists",
@@ -100,7 +101,7 @@ def test_the_pages_of_this_tree_are_true() -> None:
     if known.returncode or not (ROOT / ".git").exists():
         pytest.skip("needs a git checkout; would check that docs/optimizations is what `document` writes")
     runs = [ROOT / Path(name).parent for name in known.stdout.split() if name.endswith("/run.json")]
-    wrong = list(stale(pages_of(CATALOGUE, sorted(runs), PAGES), PAGES))
+    wrong = list(stale(on_disk(pages_of(CATALOGUE, sorted(runs), PAGES), PAGES)))
     assert wrong == [], "./speedmatrix document writes them anew"
 
 

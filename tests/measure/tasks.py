@@ -11,7 +11,7 @@ from harness.core.protocol import PROTOCOLS
 from harness.core.workload import Workload
 from harness.measure.session import Task
 from harness.measure.surroundings import read_environment
-from harness.plan.designs import Scope
+from harness.plan.entries import Scope
 
 CATALOGUE = read_catalogue()
 ENVIRONMENT = read_environment("cpu")

@@ -18,7 +18,7 @@ from harness.measure import evidence, trial
 from harness.measure.feed import Feed, open_feed
 from harness.measure.learning import UNTIMED
 from harness.measure.order import Order
-from harness.plan.designs import Scope, compare
+from harness.plan.entries import Scope, compare
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE, task_of
 

@@ -23,7 +23,7 @@ from harness.core.plan import Hole
 from harness.measure.learning import UNTIMED
 from harness.measure.session import Task
 from harness.measure.trial import begin
-from harness.plan.designs import single
+from harness.plan.entries import single
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 

@@ -18,7 +18,7 @@ from harness.core.optimization import Optimization
 from harness.core.workload import Workload
 from harness.measure.backend import settle_backend
 from harness.measure.session import open_session
-from harness.plan.designs import compare
+from harness.plan.entries import compare
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 

@@ -14,7 +14,8 @@ from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.core.protocol import BRIEF, Protocol
 from harness.plan.claimed import Ground, concerns, resolve
-from harness.plan.designs import DESIGNS, Entry, Scope
+from harness.plan.designs import DESIGNS
+from harness.plan.entries import Entry, Scope
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, workload
 

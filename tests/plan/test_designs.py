@@ -12,20 +12,8 @@ from harness.core.optimization import LEVEL, Timing
 from harness.core.plan import Hole
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, difference
-from harness.plan.designs import (
-    DESIGNS,
-    Entry,
-    Scope,
-    against_itself,
-    alone,
-    based_on,
-    combined,
-    compare,
-    everything,
-    levels,
-    ordered,
-    single,
-)
+from harness.plan.designs import DESIGNS, against_itself, alone, combined, levels
+from harness.plan.entries import Entry, Scope, based_on, compare, everything, ordered, single
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, optimization, workload
 

@@ -9,20 +9,34 @@ from harness.cli.options import Format, Output, Results, examples
 
 app = typer.Typer()
 
+ReportFormat = Annotated[str, typer.Option("--format", help="terminal, markdown, json or html.")]
+
 
 @app.command(
-    epilog=examples("report", "report results/…/… --format markdown", "report --format json --output matrix.json")
+    epilog=examples(
+        "report",
+        "report results/…/… --format markdown",
+        "report --format json --output matrix.json",
+        "report --format html --output matrix.html",
+        "report --all --format html --output all.html",
+    )
 )
 def report(
     run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
-    format: Format = "terminal",  # noqa: A002
+    format: ReportFormat = "terminal",  # noqa: A002
     output: Output = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every finished run of all machines under --results, as one HTML file.")
+    ] = False,
     results: Results = Path("results"),
 ) -> None:
-    """Shows the matrix of a run; needs no torch."""
-    from harness.cli.reporting import show_report
+    """Shows the matrix of a run, or of all runs as one page for the browser; needs no torch."""
+    from harness.cli.reporting import show_all, show_report
 
-    show_report(run, format, output, results)
+    if all_:
+        show_all(run, format, output, results)
+    else:
+        show_report(run, format, output, results)
 
 
 @app.command(epilog=examples("claims", "claims --only leak", "claims --format markdown --output results/claims.md"))

@@ -65,7 +65,7 @@ def bundle(
     raise typer.Exit(pack(run, output))
 
 
-@app.command(epilog=examples("export", "export RUN RUN --output bursts.parquet"))
+@app.command(epilog=examples("export", "export RUN RUN --output tables"))
 def export(
     runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; all under --results if none.")] = None,
     output: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("parquet"),

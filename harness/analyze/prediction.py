@@ -1,0 +1,112 @@
+"""Predictions: speedups of stacks that nobody measured, where the stage model has earned it.
+
+The model is fitted without the balanced stacks and must foretell them: within 4 % in the median, and four in five of
+them inside their 90 % intervals. Then it is fitted on everything, and what it says of other stacks is published as
+predictions, with 90 % intervals. Otherwise there are words. A prediction never decides a verdict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from harness.analyze.fitting import fit
+from harness.analyze.stages import Fitted
+from harness.analyze.study import Arrangement, Compared, Study
+
+MOST_ERROR, LEAST_INSIDE = 0.04, 0.8
+FEWEST = 3  # stacks that the model must have foretold
+INTERVAL = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """A speedup that was not measured, with its 90 % interval."""
+
+    arrangement: Arrangement
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foretold:
+    """How well the model, fitted without the balanced stacks, foretold them."""
+
+    stacks: int
+    median_error: float  # of the ratio
+    inside: float  # share of them inside their 90 % intervals
+
+    @property
+    def failing(self) -> str | None:
+        """Why predictions are not published, or None where they are."""
+        if self.stacks < FEWEST:
+            return f"only {self.stacks} of {FEWEST} stacks that test the stage model were measured: add --design matrix"
+        if self.median_error > MOST_ERROR or self.inside < LEAST_INSIDE:
+            return (
+                f"the stage model missed {self.stacks} stacks that it did not know by {100 * self.median_error:.1f} % "
+                f"in the median (at most {100 * MOST_ERROR:.0f} %), {100 * self.inside:.0f} % of them inside their "
+                f"intervals (at least {100 * LEAST_INSIDE:.0f} %): only measured cells are shown"
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """A model that has earned it, and what it says."""
+
+    model: Fitted
+    foretold: Foretold
+    reference: Arrangement
+    cells: tuple[Predicted, ...]  # the fastest first
+
+
+def predictions(study: Study, wanted: Sequence[Arrangement]) -> Predictions | str:
+    """Speedups of stacks over the study's first reference, or why there are none.
+
+    Raises KeyError where a wanted stack has a switch that was on in no measured cell.
+    """
+    found = foretold(study)
+    if found.failing:
+        return found.failing
+    model, reference = fit(study), study.ratios[0].reference
+    logs, deviations = model.log_ratios(wanted, reference)
+    half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
+    cells = [
+        Predicted(arrangement=one, ratio=float(ratio), low=float(low), high=float(high))
+        for one, ratio, low, high in zip(
+            wanted, np.exp(logs), np.exp(logs - half_widths), np.exp(logs + half_widths), strict=True
+        )
+    ]
+    ordered = tuple(sorted(cells, key=lambda one: -one.ratio))
+    return Predictions(model=model, foretold=found, reference=reference, cells=ordered)
+
+
+def foretold(study: Study) -> Foretold:
+    """What a model that does not know the balanced stacks says of them, held against what was measured."""
+    tests = tuple(one for one in study.ratios if is_foretold(study, one))
+    known = tuple(one for one in study.ratios if one not in tests)
+    if not tests or not known:
+        return Foretold(stacks=0, median_error=float("inf"), inside=0.0)
+    hidden = {one.treatment for one in tests}
+    sights = tuple(sight for sight in study.sights if sight.arrangement not in hidden)
+    model = fit(replace(study, ratios=known, sights=sights))
+    errors, deviations = np.array([_error(model, one) for one in tests]).T
+    within = np.abs(errors) <= stats.norm.ppf((1 + INTERVAL) / 2) * deviations
+    return Foretold(
+        stacks=len(tests), median_error=float(np.median(np.abs(np.expm1(errors)))), inside=float(within.mean())
+    )
+
+
+def is_foretold(study: Study, one: Compared) -> bool:
+    """Whether a ratio tests the model: of two switches or more, and of neither all of them nor all but some."""
+    whole = max(study.ratios, key=lambda ratio: len(ratio.treatment.switches)).treatment
+    differing = set(one.treatment.switches) ^ set(one.reference.switches)
+    return whole not in {one.treatment, one.reference} and len(differing) > 1
+
+
+def _error(model: Fitted, one: Compared) -> tuple[float, float]:
+    """The log error of a foretold ratio, and its standard deviation with that of the measurement."""
+    logs, deviations = model.log_ratios((one.treatment,), one.reference)
+    return float(logs[0] - one.log_ratio), float(np.hypot(deviations[0], one.deviation))

@@ -1,0 +1,131 @@
+"""The search for the best stack: which stacks to measure next, given what was measured and what a model says.
+
+Stacks are ranked by what a model predicts for them. Beside the best guess a few proposals come from models drawn at
+random from what the data allow (Thompson sampling, W. R. Thompson 1933), so that what is hardly known is tried too.
+Where there are too many stacks to rank them all, they are reached from good ones by changing one or two switches.
+"""
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, product, zip_longest
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.plan.balanced import Space, Stack
+
+Array = NDArray[np.float64]
+Forecast = Callable[[Sequence[Stack]], Array]  # log times of stacks, in the unit of those that were measured
+
+RANKED = 20_000  # stacks that are all ranked; beyond, they are searched
+STARTS = 4  # random stacks from which a search begins, beside the best that was measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """When to go on and how."""
+
+    stacks: int = 5  # to measure in one round
+    least_gain: float = 0.01  # below it nothing more is sought
+    rounds: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What to measure next, the most promising first; or nothing, and why."""
+
+    stacks: tuple[Stack, ...]
+    gain: float  # the rate of the first over the best that was measured, less 1, as predicted
+    finished: str | None
+
+
+def propose(
+    space: Space,
+    measured: Mapping[Stack, float],
+    forecasts: Sequence[Forecast],
+    generator: np.random.Generator,
+    wanted: Wanted,
+) -> Proposal:
+    """The next stacks to measure, given log times of those that were; `forecasts` begins with the best guess.
+
+    Raises ValueError without a measured stack or a forecast.
+    """
+    if not measured or not forecasts:
+        raise ValueError("a search needs a measured stack and a forecast at least")
+    best = min(measured, key=lambda stack: measured[stack])
+    first, *drawn = (_ranked(space, measured, best, forecast, generator) for forecast in forecasts)
+    stacks = list(islice(first, wanted.stacks))
+    if not stacks:
+        return Proposal(stacks=(), gain=0.0, finished="every stack has been measured")
+    gain = float(np.expm1(measured[best] - forecasts[0](stacks[:1])[0]))
+    if gain < wanted.least_gain:
+        words = f"no other stack is predicted to be {100 * wanted.least_gain:.0f} % faster than the best measured one"
+        return Proposal(stacks=(), gain=gain, finished=words)
+    others = [stack for ranked in drawn for stack in islice(ranked, 1)]
+    return Proposal(stacks=tuple(_in_turns(stacks, others))[: wanted.stacks], gain=gain, finished=None)
+
+
+def is_over(rounds: int, proposal: Proposal, wanted: Wanted) -> bool:
+    """Whether a search that has measured so many rounds ends before this proposal."""
+    return proposal.finished is not None or rounds >= wanted.rounds
+
+
+def _in_turns(stacks: Iterable[Stack], others: Iterable[Stack]) -> Iterable[Stack]:
+    """The best guess's, and after each of the first of them what a drawn model takes for the best."""
+    turns = (one for turn in zip_longest(stacks, others) for one in turn if one is not None)
+    return dict.fromkeys(turns)
+
+
+def _ranked(
+    space: Space, measured: Container[Stack], best: Stack, forecast: Forecast, generator: np.random.Generator
+) -> Iterator[Stack]:
+    """Stacks that were not measured, the fastest first, as one forecast has them."""
+    if prod(1 + len(levels) for levels in space.levels) <= RANKED:
+        found: Iterable[Stack] = _sound(space)
+    else:
+        starts = [best, *(space.drawn(generator) for _ in range(STARTS))]
+        found = (stack for start in starts for stack in _descent(space, start, forecast))
+    left = list(dict.fromkeys(stack for stack in found if stack not in measured))
+    order = np.argsort(forecast(left), kind="stable") if left else np.array([], dtype=np.intp)
+    return (left[index] for index in order if space.possible(left[index]))
+
+
+def every_stack(space: Space) -> Iterator[Stack]:
+    """All stacks that are possible and lack nothing."""
+    return filter(space.possible, _sound(space))
+
+
+def _sound(space: Space) -> Iterator[Stack]:
+    for picked in product(*((None, *levels) for levels in space.levels)):
+        names = {one.name for one in picked if one}
+        below = (one for one in space.below if one.name not in names)
+        switches = tuple(sorted((*below, *(one for one in picked if one))))
+        if space.sound(switches) == switches:
+            yield switches
+
+
+def _descent(space: Space, start: Stack, forecast: Forecast) -> Iterator[Stack]:
+    """The stacks on the way down from a start, each with its neighbours: one switch changed, or two where one fails."""
+    stack, time = start, float(forecast([start])[0])
+    while True:
+        for changes in (1, 2):
+            near = [one for one in _neighbours(space, stack, changes) if space.possible(one)]
+            yield from near
+            times = forecast(near) if near else np.array([np.inf])
+            if times.min() < time - 1e-9:
+                stack, time = near[int(times.argmin())], float(times.min())
+                break
+        else:
+            return
+
+
+def _neighbours(space: Space, stack: Stack, changes: int) -> list[Stack]:
+    found = []
+    for picked in combinations(space.levels, changes):
+        for levels in product(*((None, *one) for one in picked)):
+            other = stack
+            for alike, level in zip(picked, levels, strict=True):
+                other = space.with_level(other, alike, level)
+            found.append(other)
+    return [one for one in dict.fromkeys(found) if one != stack]

@@ -1,0 +1,227 @@
+"""What is published: the newest answers of a folder of results, by machine, setting, workload and table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from re import sub
+
+from harness.analyze.claims import Account
+from harness.analyze.collection import Entry, Kept
+from harness.analyze.matrix import Row, Table
+from harness.analyze.quality import Agreement
+from harness.analyze.verdict import Verdict
+from harness.core.cell import Cell
+from harness.core.environment import Environment
+from harness.core.optimization import Timing
+
+KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
+STACKS = ("everything", "as_found")  # names of stacks whose content depends on the suite and the machine
+_SIZES = ("standard", "quick")  # the most telling first; others come after them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """Answers that share a setting, data, reference and timing: one table, its rows perhaps from several runs."""
+
+    name: str  # the reference's, short enough for a title
+    data: str  # what the workload's real data are, in words; empty for the suite's own
+    entries: tuple[Entry, ...]
+
+    @property
+    def cell(self) -> Cell:
+        """The reference."""
+        return self.entries[0].row.comparison.reference
+
+    @property
+    def timing(self) -> Timing:
+        """What was timed."""
+        return self.entries[0].row.comparison.timing
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the reference has everything off."""
+        return not self.cell.switches
+
+    @property
+    def began(self) -> str:
+        """When its newest estimate was begun; empty where it has none."""
+        return max((one.kept.began for one in self.measured), default="")
+
+    @property
+    def measured(self) -> tuple[Entry, ...]:
+        """Entries with an estimate, the fastest first.
+
+        Copies of the reference are noise and not among them; of a stack that meant something else once, the newest is.
+        """
+        named: dict[object, Entry] = {}
+        for one in sorted(self.estimated, key=lambda one: one.kept.began):
+            comparison = one.row.comparison
+            named[comparison.subject if comparison.subject in STACKS else (comparison.treatment, comparison.copy)] = one
+        return tuple(sorted(named.values(), key=lambda one: (-ratio_of(one), one.row.subject)))
+
+    @property
+    def estimated(self) -> tuple[Entry, ...]:
+        """Every entry with an estimate, former contents of a named stack among them."""
+        return tuple(one for one in self.entries if one.row.estimate is not None and not is_copy(one))
+
+    @property
+    def copies(self) -> tuple[Entry, ...]:
+        """The reference against itself, where that has an estimate."""
+        return tuple(one for one in self.entries if one.row.estimate is not None and is_copy(one))
+
+    @property
+    def table(self) -> Table:
+        """The measured rows as one table, beside the reference's profile in one run: see `profiled`."""
+        profiled = self.profiled
+        return Table(
+            cell=self.cell,
+            name=self.name,
+            timing=self.timing,
+            rows=tuple(one.row for one in self.measured),
+            profile=profiled.table.profile if profiled else None,
+        )
+
+    @property
+    def profiled(self) -> Entry | None:
+        """The entry whose run tells what holds the reference back: the newest that can, or else the newest."""
+        known = sorted((one for one in self.entries if one.table.profile), key=lambda one: one.kept.began, reverse=True)
+        return next(
+            (one for one in known if one.table.profile and one.table.profile.bottleneck), next(iter(known), None)
+        )
+
+
+def is_copy(entry: Entry) -> bool:
+    """Whether a cell was compared with itself."""
+    return entry.row.comparison.treatment == entry.row.comparison.reference
+
+
+def ratio_of(entry: Entry) -> float:
+    """The entry's ratio; raises ValueError where it has none."""
+    if entry.row.estimate is None:
+        raise ValueError("no estimate")
+    return entry.row.estimate.ratio
+
+
+def keeps_learning(row: Row) -> bool:
+    """Whether a row was judged to learn what its reference learns."""
+    return row.quality is not None and row.quality.status in KEPT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One workload in one setting."""
+
+    name: str
+    sheets: tuple[Sheet, ...]
+    holes: Mapping[str, str]  # subject -> why it was not compared; only where nothing else is known of it
+
+    @property
+    def main(self) -> Sheet | None:
+        """The training steps against plain at the most telling size; of several batches the one with most ratios."""
+        found = [
+            one for one in self.sheets if one.is_plain and one.timing is Timing.STEP and one.measured and not one.data
+        ]
+        return min(found, key=lambda one: (telling(one), -len(one.measured), one.cell.batch), default=None)
+
+    @property
+    def best(self) -> Entry | None:
+        """The fastest of `main` that is faster and learns the same, by the low end of its interval."""
+        rows = self.main.measured if self.main else ()
+        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict is Verdict.FASTER]
+        kept = [one for one in sure if keeps_learning(one.row)]
+        return max(kept, key=lambda one: one.row.estimate.low if one.row.estimate else 0.0, default=None)
+
+    @property
+    def faster_otherwise(self) -> Entry | None:
+        """What is faster still, but learns otherwise or was not judged."""
+        limit = self.best.row.estimate.low if self.best and self.best.row.estimate else 1.01
+        rows = self.main.measured if self.main else ()
+        beyond = [one for one in rows if one.row.estimate and one.row.estimate.low > limit]
+        return max((one for one in beyond if not keeps_learning(one.row)), key=ratio_of, default=None)
+
+    def against(self, name: str, like: Entry) -> Entry | None:
+        """The same stack against another reference, on the same size, batch and timing."""
+        wanted = like.row.comparison
+        for sheet in self.sheets:
+            for one in sheet.measured:
+                found = one.row.comparison
+                alike = (found.treatment, found.timing) == (wanted.treatment, wanted.timing)
+                if alike and sheet.name == name and not sheet.data:
+                    return one
+        return None
+
+
+def telling(sheet: Sheet) -> int:
+    """How much the size of a sheet tells: 0 is the real system's."""
+    return _SIZES.index(sheet.cell.size) if sheet.cell.size in _SIZES else len(_SIZES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One environment of a machine; what somebody else measured is a setting of its own, whatever it says it is."""
+
+    environment: Environment
+    is_contributed: bool
+    runs: tuple[Kept, ...]  # the newest first
+    topics: tuple[Topic, ...]  # by name
+
+    @property
+    def ratios(self) -> int:
+        """How many questions have a ratio."""
+        return sum(len(sheet.measured) for topic in self.topics for sheet in topic.sheets)
+
+    @property
+    def key(self) -> str:
+        """What its figures are called by."""
+        return self.environment.digest + ("-contributed" if self.is_contributed else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A machine's folder of results."""
+
+    name: str
+    settings: tuple[Setting, ...]  # the newest first, our own before contributed ones
+    accounts: tuple[Account, ...] = ()
+
+    @property
+    def is_contributed(self) -> bool:
+        """Whether somebody else measured any of it."""
+        return any(one.is_contributed for one in self.settings)
+
+    @property
+    def answers(self) -> tuple[tuple[Setting, Topic], ...]:
+        """For each workload the newest setting in which training has a ratio against plain, by name."""
+        found: dict[str, tuple[Setting, Topic]] = {}
+        for setting in self.settings:
+            for topic in setting.topics:
+                if topic.main is not None:
+                    found.setdefault(topic.name, (setting, topic))
+        return tuple(found[name] for name in sorted(found))
+
+    @property
+    def richest(self) -> Setting:
+        """The setting with most ratios, of our own if there is one; of equals the newest."""
+        return max(self.settings, key=lambda one: (not one.is_contributed, one.ratios))
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """The names of all workloads that anything is known of."""
+        return tuple(sorted({topic.name for setting in self.settings for topic in setting.topics}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """All machines of a folder of results, and what the pages must know beside them."""
+
+    places: tuple[Place, ...]  # by name
+    sought: frozenset[str] = frozenset()  # optimizations that are switched on for a gain
+    has_claims: bool = False  # whether the folder holds claims.md
+
+
+def file_name(text: str) -> str:
+    """A name that is safe in a folder: foreign names lose what is not a letter or digit and get a digest instead."""
+    plain = sub(r"[^A-Za-z0-9_-]", "-", text)[:48]
+    if plain == text and text and text.upper() != "README":
+        return text
+    return f"{plain}-{sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,176 @@
+"""The figures of published pages: from topics and settings to pictures with a name and words."""
+
+import math
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from statistics import fmean
+
+from harness.analyze.absence import Outcome
+from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
+from harness.analyze.collection import Entry
+from harness.analyze.estimate import Estimate
+from harness.analyze.quality import Agreement
+from harness.core.cell import Switch
+from harness.core.optimization import Timing
+from harness.report import sentences
+from harness.report.figures.heat_map import Grid, Tile, heat_map
+from harness.report.figures.interaction_map import interaction_map
+from harness.report.figures.stage_bars import Arm, Group, stage_bars
+from harness.report.figures.style import MARK
+from harness.report.figures.waterfall import waterfall
+from harness.report.interval_plot import interval_plot
+from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.published_cells import Picture
+from harness.report.words import one_line
+
+_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_RESTART, Outcome.INTERRUPTED}
+_TRAINING = (Timing.STEP, Timing.EPOCH, Timing.EVALUATION)
+
+
+def parts_of(topic: Topic) -> Attribution | None:
+    """The best stack's parts, where it has several and any of them was measured."""
+    if topic.best is None:
+        return None
+    parts = attributed(topic.best, [one for sheet in topic.sheets for one in sheet.measured])
+    return parts if parts.shares and len(parts.shares) + len(parts.unmeasured) > 1 else None
+
+
+def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
+    """The waterfall of the best stack."""
+    parts = parts_of(topic)
+    if parts is None or topic.best is None or topic.main is None:
+        return None
+    name = topic.best.row.subject
+    cell = topic.main.cell
+    title = f"{topic.name}, size {cell.size}, batch {cell.batch}: the parts of {name}, against {topic.main.name}"
+    svg = waterfall(one_line(title), one_line(name), parts)
+    return Picture(path=_path(topic.name, setting.key, "waterfall"), words=one_line(title), svg=svg)
+
+
+def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
+    """Rates beside ceilings for some workloads: plain, and the best stack of each."""
+    groups = [group for group in map(_group, topics) if group is not None]
+    if not groups:
+        return None
+    who = one_line(topics[0].name) if len(topics) == 1 else "each workload"
+    title = f"What {who} trains, and what its loader and its step would give alone"
+    words = f"{title}: {'; '.join(group.name for group in groups)}"
+    return Picture(path=_path(name, setting.key, "stages"), words=words, svg=stage_bars(title, groups))
+
+
+def _group(topic: Topic) -> Group | None:
+    best = topic.best
+    if topic.main is None or best is None:
+        return None
+    arms = ((topic.main.name, best.row.reference), (best.row.subject, best.row.treatment))
+    known = tuple(
+        Arm(name=one_line(name), found=profile.bottleneck) for name, profile in arms if profile and profile.bottleneck
+    )
+    cell = topic.main.cell
+    return Group(name=one_line(f"{topic.name}, size {cell.size}, batch {cell.batch}"), arms=known) if known else None
+
+
+def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:
+    """The interval plot of a table with two ratios or more."""
+    if len(sheet.measured) < 2:
+        return None
+    digest = sha256(f"{sheet.cell} {sheet.data}".encode()).hexdigest()[:8]
+    path = _path(sheet.cell.workload, setting.key, f"{sheet.timing}-{digest}")
+    words = f"Intervals of every ratio: {sentences.title(sheet.table)}"
+    return Picture(path=path, words=words, svg=f"{MARK}\n{interval_plot(sheet.table)}")
+
+
+def pairs_of(sheet: Sheet) -> tuple[Interaction, ...]:
+    """The pairs of one table whose parts stand in it too."""
+    return interactions(sheet.measured)
+
+
+def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
+    """The interaction map of a table that holds pairs and their parts."""
+    pairs = pairs_of(sheet)
+    if not pairs:
+        return None
+    title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
+    digest = sha256(f"{sheet.cell} {sheet.data}".encode()).hexdigest()[:8]
+    path = _path(sheet.cell.workload, setting.key, f"pairs-{sheet.timing}-{digest}")
+    return Picture(path=path, words=title, svg=interaction_map(title, pairs))
+
+
+def heat_map_picture(setting: Setting) -> Picture | None:
+    """All optimizations that have a ratio on any workload, each timed on what it acts on."""
+    columns = [topic for topic in setting.topics if topic.main is not None]
+    tiles = {(row, topic.name): tile for topic in columns for row, tile in _tiles(topic).items()}
+    rows = _ranked(tiles)
+    if not rows:
+        return None
+    title = "Speedup of each optimization alone and of the stacks, each against plain"
+    stacks = sum(row in STACKS for row in rows)
+    grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)
+    return Picture(path=f"figures/heat-map-{setting.key}.svg", words=title, svg=heat_map(grid))
+
+
+def _column(topic: Topic) -> tuple[str, str]:
+    cell = topic.main.cell if topic.main else None
+    return one_line(topic.name), one_line(f"{cell.size}, {cell.batch}") if cell else ""
+
+
+def _tiles(topic: Topic) -> dict[str, Tile]:
+    """One tile for each optimization: against plain where that was measured, else against what it requires."""
+    found = {one_line(subject): Tile() for subject in topic.holes}
+    for entry in sorted((one for sheet in topic.sheets for one in sheet.entries), key=_precedence):
+        if _is_shown(entry, topic):
+            found[_row_name(entry)] = _tile(entry)  # what comes later counts more
+    return found
+
+
+def _precedence(entry: Entry) -> tuple[object, ...]:
+    comparison = entry.row.comparison
+    estimate = entry.row.estimate
+    return estimate is not None, not comparison.reference.switches, entry.kept.began, str(comparison.treatment)
+
+
+def _is_shown(entry: Entry, topic: Topic) -> bool:
+    """Whether an entry is about one optimization or everything, at the size and batch of the column."""
+    comparison, main = entry.row.comparison, topic.main
+    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or data_of(entry):
+        return False
+    if (comparison.reference.size, comparison.reference.batch) != (main.cell.size, main.cell.batch):
+        return False
+    if comparison.subject in STACKS:
+        return not comparison.reference.switches
+    return _is_single(entry) and entry.table.name != "as_found"
+
+
+def _is_single(entry: Entry) -> bool:
+    comparison = entry.row.comparison
+    added: set[Switch] = set(comparison.treatment.switches) ^ set(comparison.reference.switches)
+    return [str(one) for one in added] == [comparison.subject]
+
+
+def _row_name(entry: Entry) -> str:
+    timing = entry.row.comparison.timing
+    return one_line(entry.row.comparison.subject) + ("" if timing is Timing.STEP else f" ({timing})")
+
+
+def _tile(entry: Entry) -> Tile:
+    quality = entry.row.quality
+    return Tile(
+        estimate=entry.row.estimate,
+        is_open=entry.row.absence is not None and entry.row.absence.outcome in _UNFINISHED,
+        is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
+        is_conditional=bool(entry.row.comparison.reference.switches),
+    )
+
+
+def _ranked(tiles: Mapping[tuple[str, str], Tile]) -> tuple[str, ...]:
+    """Rows with any ratio: the stacks, then the rest by what they gain on average over the workloads measured."""
+    logs: dict[str, list[float]] = {}
+    for (row, _), tile in tiles.items():
+        if isinstance(tile.estimate, Estimate):
+            logs.setdefault(row, []).append(math.log(tile.estimate.ratio))
+    singles = sorted((row for row in logs if row not in STACKS), key=lambda row: (-fmean(logs[row]), row))
+    return (*(row for row in STACKS if row in logs), *singles)
+
+
+def _path(name: str, key: str, kind: str) -> str:
+    return f"figures/{file_name(name)}-{key}-{kind}.svg"

@@ -1,0 +1,64 @@
+"""Invented machines: runs of synthetic and rehearsed trainers on each, with known effects, for tests of comparisons."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from rich.console import Console
+
+from harness.analyze.collection import Kept
+from harness.analyze.matrix import build_matrix
+from harness.cli.planning import Prepared
+from harness.cli.progress import Progress
+from harness.core.cell import Comparison
+from harness.core.environment import Environment
+from harness.core.measurement import Record
+from harness.core.plan import Block, Plan
+from harness.run.campaign import Campaign
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
+
+SMALL = ENVIRONMENT
+LARGE = replace(ENVIRONMENT, cores=16, packages=(("numpy", "2.1.0"), ("torch", "2.9.1")))
+H200 = replace(ENVIRONMENT, device="cuda", accelerator="NVIDIA H200", driver="570.10", capability="9.0")
+
+
+def run(environment: Environment, found: list[Record], of: Plan, day: int = 1, **facts: Any) -> Kept:
+    """A run of some records, as it would be read from its folder."""
+    began = f"2026-03-{day:02d}T10:00:00+00:00"
+    name = f"202603{day:02d}T100000-{environment.digest[:8]}"
+    matrix = build_matrix(of, found, environment)
+    given = {"name": name, "command": "", "version": "0.2.0", **facts}
+    return Kept(began=began, matrix=matrix, **given)
+
+
+def told(environment: Environment, ratios: dict[str, float], day: int = 1, restarts: int = 4, **treatment: Any) -> Kept:
+    """A quiet run with those speedups, each in a block of its own."""
+    comparisons = [comparison(*name.split("+")) for name in ratios]
+    found = [
+        one
+        for index, ratio in enumerate(ratios.values())
+        for one in records(index, ratio, restarts=restarts, **treatment)
+    ]
+    return run(environment, found, plan(*comparisons, restarts=restarts), day)
+
+
+def rehearsed(environment: Environment, ready: Prepared, effects: Effects, day: int = 1) -> Kept:
+    """A rehearsal on an invented machine: everything but the times is as in a measurement."""
+    clock, random, found = VirtualClock(), Random(f"{ready.plan.seed} {environment.digest}"), list[Record]()
+
+    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        return RehearsedArm(
+            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+        )
+
+    watcher = Progress(ready.plan, Console(quiet=True))
+    Campaign(plan=ready.plan, records=[], start=start, append=found.append, watcher=watcher, clock=clock).run()
+    return run(environment, found, ready.plan, day)
+
+
+def planned(comparisons: Iterable[Comparison], **facts: Any) -> Plan:
+    """A plan of some comparisons with other facts than the usual."""
+    return replace(plan(*comparisons), **facts)

@@ -1,0 +1,91 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from harness.analyze.shapley import Array, Value, shares
+from harness.analyze.study import Stack
+from harness.core.cell import Switch
+
+
+def switches(count: int) -> list[Switch]:
+    return [Switch(name=f"s{index:02d}") for index in range(count)]
+
+
+def game(count: int, seed: int = 0) -> Value:
+    """Single gains, pairs that help or hinder, and one triple."""
+    generator = np.random.default_rng(seed)
+    single, pairs = generator.normal(0.1, 0.1, count), np.triu(generator.normal(0, 0.05, (count, count)), 1)
+
+    def value(stacks: Sequence[Stack]) -> Array:
+        names = [one.name for one in switches(count)]
+        on = np.array([[name in {one.name for one in stack} for name in names] for stack in stacks], dtype=float)
+        return on @ single + np.einsum("ni,ij,nj->n", on, pairs, on) + 0.3 * on[:, 0] * on[:, 1] * on[:, 2]
+
+    return value
+
+
+def test_the_right_glove_is_worth_what_shapley_says() -> None:
+    """One left glove, two right ones, a pair is worth 1: two thirds for the left, a sixth for each right."""
+    left, right, other = switches(3)
+
+    def pair(stacks: Sequence[Stack]) -> Array:
+        return np.array([float(left in stack and (right in stack or other in stack)) for stack in stacks])
+
+    found = shares([left, right, other], pair, {}, np.random.default_rng(0))
+    assert [found[one].log for one in (left, right, other)] == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+
+
+@pytest.mark.parametrize("count", [5, 12, 15])
+def test_shares_add_up_to_the_whole(count: int) -> None:
+    value, players = game(count), switches(count)
+    found = shares(players, value, {}, np.random.default_rng(0))
+    assert sum(one.log for one in found.values()) == pytest.approx(value([tuple(players)])[0])
+    assert all((one.error == 0) == (count <= 12) for one in found.values())
+
+
+def test_of_pairs_each_has_half() -> None:
+    players = switches(2)
+
+    def value(stacks: Sequence[Stack]) -> Array:
+        return np.array([{0: 0.0, 1: 0.1, 2: 0.8}[len(stack)] for stack in stacks])
+
+    assert [one.log for one in shares(players, value, {}, np.random.default_rng(0)).values()] == pytest.approx(
+        [0.4] * 2
+    )
+
+
+def test_drawn_orders_agree_with_all_subsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    value, players = game(8), switches(8)
+    exact = shares(players, value, {}, np.random.default_rng(0))
+    monkeypatch.setattr("harness.analyze.shapley.EXACT", 0)
+    found = shares(players, value, {}, np.random.default_rng(0), orders=400)
+    for one in players:
+        assert found[one].log == pytest.approx(exact[one].log, abs=4 * found[one].error + 1e-9)
+        assert found[one].error < 0.02
+    again = shares(players, value, {}, np.random.default_rng(0), orders=400)
+    assert found == again
+
+
+def test_an_order_and_its_reverse_are_exact_where_only_pairs_interact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.analyze.shapley.EXACT", 0)
+
+    def value(stacks: Sequence[Stack]) -> Array:
+        return np.array([len(stack) + 0.2 * len(stack) * (len(stack) - 1) / 2 for stack in stacks])
+
+    found = shares(switches(6), value, {}, np.random.default_rng(0), orders=4)
+    assert [one.log for one in found.values()] == pytest.approx([1.5] * 6)
+    assert [one.error for one in found.values()] == pytest.approx([0.0] * 6)
+
+
+def test_what_lacks_something_does_nothing_until_it_is_there() -> None:
+    parent, child = switches(2)
+    asked: set[Stack] = set()
+
+    def value(stacks: Sequence[Stack]) -> Array:
+        asked.update(stacks)
+        return np.array([1.0 * (parent in stack) + 0.5 * (child in stack) for stack in stacks])
+
+    found = shares([parent, child], value, {child.name: (parent.name,)}, np.random.default_rng(0))
+    assert asked == {(), (parent,), (parent, child)}
+    assert (found[parent].log, found[child].log) == pytest.approx((1.25, 0.25))

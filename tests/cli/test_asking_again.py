@@ -1,0 +1,94 @@
+"""The command beside a ratio: typed as it stands, it plans that very comparison and nothing else."""
+
+import shlex
+import sys
+from dataclasses import replace
+from importlib import import_module
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.cli import main
+from harness.cli.asking_again import commands
+from harness.cli.planning import Wish, planned
+from harness.core.cell import Comparison
+from harness.core.optimization import Timing
+from harness.core.protocol import PROTOCOLS
+from harness.store import Run
+from tests.test_store import RUN_FACTS
+
+CATALOGUE = read_catalogue()
+
+
+def wish(*, protocol: str = "brief", **given: object) -> Wish:
+    usual = Wish(
+        workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None, reference="plain",
+        probe=None, protocol=protocol, restarts=None, rounds=None, seed=0, device="cpu", own=None,
+    )  # fmt: skip
+    return replace(usual, **given)
+
+
+def run_of(asked: Wish) -> Run:
+    return replace(RUN_FACTS, plan=planned(asked, CATALOGUE, RUN_FACTS.environment))
+
+
+def typed(command: str, monkeypatch: pytest.MonkeyPatch) -> Wish:
+    """What the command line makes of a command."""
+    caught: list[Wish] = []
+    monkeypatch.setattr(
+        import_module("harness.cli.measuring"), "measure", lambda asked, _place: caught.append(asked) or 0
+    )
+    program, *words = shlex.split(command)
+    assert program == "./speedmatrix"
+    monkeypatch.setattr(sys, "argv", ["speedmatrix", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    return caught[0]
+
+
+def question(one: Comparison) -> tuple[object, ...]:
+    return one.treatment, one.reference, one.timing
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        wish(),
+        wish(protocol="standard", seed=7, restarts=3, rounds=9),
+        wish(workloads=("speaker", "imagenet"), design="claims"),
+        wish(reference="as_found", batch=1024, probe="loader"),
+        wish(only=("batch_scale=4", "persistent_workers", "batched_evaluation")),
+        wish(workloads=("spoof",), stack="everything", size="standard"),
+    ],
+    ids=("alone", "protocol", "claims", "loader", "particular", "stack"),
+)
+def test_every_command_asks_for_its_own_comparison_alone(asked: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_of(asked)
+    found = commands(run, run.plan.comparisons, CATALOGUE)
+    assert len(found) >= 0.8 * len(run.plan.comparisons)
+    for one in list(found)[:12]:
+        plan = planned(typed(found[one], monkeypatch), CATALOGUE, run.environment)
+        assert [question(other) for other in plan.comparisons] == [question(one)]
+        assert (plan.protocol, plan.seed) == (run.plan.protocol, run.plan.seed)
+
+
+def test_the_command_is_as_short_as_it_may_be() -> None:
+    run = run_of(wish())
+    found = {one.subject: command for one, command in commands(run, run.plan.comparisons, CATALOGUE).items()}
+    expected = "./speedmatrix run leak --size quick --only batched_fetch --restarts 2 --device cpu --budget none"
+    assert found["batched_fetch"] == expected
+
+
+def test_what_no_command_of_this_version_asks_for_has_none() -> None:
+    run = run_of(wish(design="against_itself"))
+    assert commands(run, run.plan.comparisons, CATALOGUE) == {}
+    run = run_of(wish(only=("workers=2",)))
+    one = run.plan.comparisons[0]
+    other_protocol = replace(run.plan, protocol=replace(PROTOCOLS["brief"], burst_s=0.123))
+    assert commands(replace(run, plan=other_protocol), [one], CATALOGUE) == {}
+    assert commands(replace(run, plan=replace(run.plan, data={"leak": "real"})), [one], CATALOGUE) == {}
+    strange = replace(one, treatment=replace(one.treatment, workload="mine"))
+    assert commands(run, [strange], CATALOGUE) == {}
+    assert commands(run, [replace(one, timing=Timing.EVALUATION)], CATALOGUE) == {}
+    assert set(commands(run, [one], CATALOGUE)) == {one}

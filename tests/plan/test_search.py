@@ -1,0 +1,108 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.core.cell import Switch
+from harness.plan import search
+from harness.plan.balanced import Space, Stack
+from harness.plan.search import Array, Proposal, Wanted, every_stack, is_over, propose
+
+CHOICES = tuple((Switch(name=name),) for name in "abcdef")
+WORKERS = (Switch(name="workers", level=2), Switch(name="workers", level=4))
+SPACE = Space(
+    below=(), levels=(*CHOICES, WORKERS), needs={"b": ("a",)}, possible=lambda stack: Switch(name="f") not in stack
+)
+GAINS = {"a": 0.1, "b": 0.3, "c": -0.2, "d": 0.05, "e": 0.2, "f": 9.0, "workers=2": 0.4, "workers=4": 0.3}
+BEST = tuple(sorted((*(CHOICES[index][0] for index in (0, 1, 3, 4)), WORKERS[0])))
+
+
+def truth(stacks: Sequence[Stack]) -> Array:
+    """b and d cancel each other's gain when e is on."""
+    return np.array([-sum(GAINS[str(one)] for one in stack) for stack in stacks])
+
+
+def proposed(*measured: Stack, space: Space = SPACE, wanted: Wanted | None = None) -> Proposal:
+    times = dict(zip(measured, truth(measured), strict=True))
+    return propose(space, times, [truth], np.random.default_rng(0), wanted or Wanted())
+
+
+def test_the_fastest_that_can_be_run_comes_first_and_nothing_measured_again() -> None:
+    found = proposed((), (CHOICES[0][0],))
+    assert found.finished is None
+    assert found.stacks[0] == BEST
+    assert list(truth(found.stacks)) == sorted(truth(found.stacks))
+    assert len(found.stacks) == 5
+    assert found.gain == pytest.approx(np.expm1(1.05 - 0.1))
+    again = proposed((), *found.stacks)
+    assert not set(again.stacks) & set(found.stacks)
+
+
+def test_the_search_ends_when_nothing_is_predicted_to_be_faster() -> None:
+    found = proposed((), BEST)
+    assert found.stacks == ()
+    assert found.finished == "no other stack is predicted to be 1 % faster than the best measured one"
+    assert found.gain < 0.01
+    everything = list(every_stack(SPACE))
+    assert proposed(*everything).finished == "every stack has been measured"
+
+
+def test_rounds_are_counted() -> None:
+    open_end = proposed(())
+    assert [is_over(rounds, open_end, Wanted()) for rounds in (0, 2, 3)] == [False, False, True]
+    assert is_over(0, proposed((), BEST), Wanted())
+
+
+def test_drawn_models_have_their_say() -> None:
+    other = tuple(sorted((CHOICES[2][0], WORKERS[1])))
+
+    def drawn(stacks: Sequence[Stack]) -> Array:
+        return np.array([0.0 if stack == other else 1.0 for stack in stacks])
+
+    found = propose(SPACE, {(): 0.0}, [truth, drawn], np.random.default_rng(0), Wanted(stacks=3))
+    assert found.stacks[:2] == (BEST, other)
+    assert len(found.stacks) == 3
+
+
+def test_every_stack_lacks_nothing_and_can_be_run() -> None:
+    stacks = list(every_stack(SPACE))
+    assert len(stacks) == len(set(stacks)) == 3 * 2**3 * 3  # a and b, the three that are free, and workers
+    assert all(Switch(name="f") not in stack for stack in stacks)
+
+
+def test_a_level_stands_in_for_the_one_that_is_always_on() -> None:
+    space = Space(below=(WORKERS[1],), levels=((WORKERS[0],), CHOICES[0]), needs={}, possible=lambda _: True)
+    a = CHOICES[0][0]
+    assert set(every_stack(space)) == {(WORKERS[1],), (WORKERS[0],), (a, WORKERS[1]), (a, WORKERS[0])}
+
+
+def test_too_many_to_rank_are_searched_by_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranked = proposed(())
+    monkeypatch.setattr(search, "RANKED", 10)
+    found = proposed(())
+    assert found.stacks[0] == ranked.stacks[0] == BEST
+    assert not any(Switch(name="f") in stack for stack in found.stacks)
+
+
+def test_two_changes_at_once_lead_out_of_where_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "RANKED", 10)
+    monkeypatch.setattr(search, "STARTS", 0)
+    c, d = CHOICES[2][0], CHOICES[3][0]
+
+    def only_together(stacks: Sequence[Stack]) -> Array:
+        return np.array([-1.0 if {c, d} <= set(stack) else len(stack) / 10 for stack in stacks])
+
+    found = propose(SPACE, {(): 0.0}, [only_together], np.random.default_rng(0), Wanted(stacks=1))
+    assert {c, d} <= set(found.stacks[0])
+
+
+def test_what_is_below_stays_on() -> None:
+    below = replace(SPACE, below=(Switch(name="fixed"),))
+    found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0), Wanted())  # fmt: skip  # noqa: E501
+    assert all(Switch(name="fixed") in stack for stack in found.stacks)
+
+
+def test_a_search_from_nothing_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="a measured stack"):
+        propose(SPACE, {}, [truth], np.random.default_rng(0), Wanted())

@@ -1,0 +1,73 @@
+"""Runs that were never made, as a folder of results would hold them, for tests of what is published."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.analyze.collection import Kept
+from harness.core.cell import Cell, Comparison
+from harness.core.environment import Environment
+from harness.core.measurement import Record
+from harness.core.optimization import Timing
+from harness.core.plan import Hole
+from harness.report.published import Place
+from harness.report.published_grouping import place
+from tests.analyze.synthetic import ENVIRONMENT, cell, matrix, plan, records
+
+NAMES = {(): "plain", ("amp", "workers"): "as_found"}
+ANOTHER = replace(ENVIRONMENT, python="3.12.1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """One comparison with the ratio that it shall have; none where it was not measured."""
+
+    treatment: tuple[str, ...]
+    ratio: float | None
+    reference: tuple[str, ...] = ()
+    workload: str = "leak"
+    timing: Timing = Timing.STEP
+    subject: str = ""
+    batch: int = 64
+    start: Mapping[str, Any] = field(default_factory=dict)  # how the treatment started: losses, settings, ceilings
+
+    @property
+    def comparison(self) -> Comparison:
+        return Comparison(
+            subject=self.subject or "+".join(self.treatment),
+            treatment=self._cell(self.treatment),
+            reference=self._cell(self.reference),
+            timing=self.timing,
+        )
+
+    def _cell(self, names: tuple[str, ...]) -> Cell:
+        return cell(*names, workload=self.workload, batch=self.batch)
+
+
+def kept(
+    *made: Made,
+    day: int = 2,
+    environment: Environment = ENVIRONMENT,
+    holes: Iterable[Hole] = (),
+    contributed: bool = False,
+) -> Kept:
+    """A run of that day."""
+    known: list[Record] = []
+    for index, one in enumerate(made):
+        if one.ratio is not None:
+            known += records(index, one.ratio, timing=one.timing, **one.start)
+    the_plan = plan(*(one.comparison for one in made), holes=tuple(holes))
+    named = {str(one.comparison.reference): NAMES.get(one.reference, "") for one in made if one.reference in NAMES}
+    return Kept(
+        name=f"2026010{day}T030405-0123456{day}",
+        began=f"2026-01-0{day}T03:04:05+00:00",
+        command="speedmatrix run",
+        version="0.2.0",
+        matrix=replace(matrix(replace(the_plan, names=the_plan.names | named), known), environment=environment),
+        contributed=contributed,
+    )
+
+
+def placed(*runs: Kept, name: str = "example-9000") -> Place:
+    """The runs of one machine."""
+    return place(name, runs)

@@ -1,0 +1,246 @@
+"""The comparison's three forms: readable with many places, the same every time, and no hostile name gets through."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from harness.analyze.collection import Kept
+from harness.analyze.comparison import Comparison, compare
+from harness.analyze.costs import NO_PRICES, Prices, parse_prices
+from harness.analyze.limits import Known, Limit
+from harness.analyze.places import of_runs
+from harness.core.measurement import Burst
+from harness.core.plan import Hole
+from harness.report.comparison import to_json, to_markdown, to_terminal
+from tests.analyze.machines import H200, LARGE, SMALL, planned, run, told
+from tests.analyze.synthetic import comparison, records
+
+SUBJECTS = ("workers", "amp", "pin_memory", "amp+workers", "pin_memory+workers")
+MACHINES = [SMALL, LARGE, H200, *(replace(H200, accelerator=f"NVIDIA Example {n}000 80GB HBM3") for n in (1, 2))]
+WIDTH = 110
+EUROS = parse_prices(
+    'currency = "EUR"\n[[price]]\nmachine = "h200"\nper_hour = 3.6\nsource = "a test"\n', "prices.toml"
+)
+KNOWN = Known(
+    limits=(Limit(devices=("NVIDIA H200",), operations_per_s=1e9, source="a test"),), work={("leak", "quick"): 500}
+)
+
+
+def of(*runs: Kept, known: Known = KNOWN, prices: Prices = NO_PRICES) -> Comparison:
+    return compare(of_runs(runs), known, prices)
+
+
+def five() -> Comparison:
+    """Five machines with five cells each; what they are worth grows from machine to machine."""
+    return of(
+        *(
+            told(machine, dict.fromkeys(SUBJECTS, 1.1 + 0.3 * index), day=index + 1)
+            for index, machine in enumerate(MACHINES)
+        )
+    )
+
+
+def shown(made: Comparison, width: int = WIDTH) -> str:
+    return to_terminal(made, width=width, colour=False)
+
+
+def test_five_machines_fit_and_every_ratio_has_its_interval_and_its_place() -> None:
+    text = shown(five())
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    start = next(number for number, line in enumerate(lines) if "ratio of the two" in line)
+    end = next(number for number, line in enumerate(lines) if "unpaired, of single" in line)
+    table = [line for line in lines[start:end] if re.match(r" (\S+ +)? *[A-E]   \d", line)]
+    assert len(table) == 5 * len(SUBJECTS)  # one line each: nothing was folded
+    for number, line in enumerate(table):
+        letter = "ABCDE"[number % 5]
+        assert re.search(rf"\b{letter}   \d\.\d+x \[\d\.\d+, \d\.\d+\]   faster", line)
+        held = re.search(r"\d\.\d+x \[\d\.\d+, \d\.\d+\] of A   pays more", line)
+        assert bool(held) == (letter != "A")
+    assert all(f" {name} " in text for name in SUBJECTS)
+
+
+@pytest.mark.parametrize("width", [79, 100, 110, 160])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, shown(five(), width).splitlines())) <= width
+
+
+def test_places_are_named_once_with_machine_environment_and_run() -> None:
+    made = five()
+    text = shown(made)
+    for place in made.places:
+        line = next(line for line in text.splitlines() if place.environment.digest in line)
+        assert line.split()[:2] == [place.letter, place.environment.machine]
+        assert place.runs[0].name in line
+        assert line.endswith("own")
+
+
+def test_a_contributed_run_is_marked() -> None:
+    ours, theirs = told(SMALL, {"workers": 1.5}), replace(told(LARGE, {"workers": 1.5}), contributed=True)
+    ended = [line.split()[-1] for line in shown(of(ours, theirs)).splitlines() if "2026030" in line]
+    assert ended == ["own", "contributed"]
+    assert [one["contributed"] for one in json.loads(to_json(of(ours, theirs)))["places"]] == [False, True]
+
+
+def test_what_differs_between_environments_is_said_before_any_number() -> None:
+    text = shown(five())
+    assert "  cores: A, C, D, E 2; B 16\n" in text
+    assert "  torch: A, C, D, E 2.11.0; B 2.9.1\n" in text
+    assert text.index("torch: A") < text.index("speedup, 95 %")
+
+
+def test_two_runs_of_one_environment_say_so() -> None:
+    text = shown(of(told(SMALL, {"workers": 1.5}), told(SMALL, {"workers": 1.6}, day=2)))
+    assert "Machine and software are alike in every fact that is recorded." in text
+
+
+def test_the_summary_counts_cells() -> None:
+    ours = told(SMALL, {"workers": 1.5, "amp": 1.2, "pin_memory": 1.0})
+    theirs = told(LARGE, {"workers": 3.0, "amp": 1.2, "pin_memory": 0.9})
+    text = " ".join(shown(of(ours, theirs)).split())
+    assert "Shared cells: 3, of them 2 pay differently, 1 alike. Verdicts disagree in 1." in text
+
+
+def test_a_moved_stage_and_settings_stand_beside_a_difference_and_are_not_called_its_cause() -> None:
+    found = [
+        replace(one, loader_rate=2000.0) if getattr(one, "loader_rate", None) else one
+        for one in records(0, 3.0, restarts=4, effective={"layout": "contiguous", "workers": 8})
+    ]
+    made = of(told(SMALL, {"workers": 1.5}), run(LARGE, found, planned([comparison("workers")])))
+    text = " ".join(shown(made).split())
+    assert (
+        "The input holds plain back on A, the training step here: workers (B) "
+        "Seen workers 0 on A, 8 here: workers (B)" in text
+    )
+    assert "A: the input holds plain back; loader alone 120 samples/s, step alone 600 samples/s" in text
+    assert "B: the training step holds plain back; loader alone 2,000 samples/s, step alone 600 samples/s" in text
+    same = " ".join(shown(of(told(SMALL, {"workers": 1.5}), told(LARGE, {"workers": 3.0}))).split())
+    assert (
+        "The same stage and settings as on A, so that there remains cores, torch, when it was measured: workers (B)"
+        in same
+    )
+    again = " ".join(shown(of(told(SMALL, {"workers": 1.5}), told(SMALL, {"workers": 3.0}, 2))).split())
+    assert "so that there remains when it was measured: workers (B)" in again
+
+
+def test_costs_and_shares_stand_where_they_are_known_and_words_where_not() -> None:
+    runs = told(SMALL, {"workers": 1.5}), told(H200, {"workers": 1.5})
+    text = " ".join(shown(of(*runs, prices=EUROS)).split())
+    assert "EUR a million" in text
+    assert "0.005 %" in text  # 100 a second of 500 operations, of a thousand million
+    assert "Share of the device's limit on A: no limit is published of a CPU." in text
+    assert "Cost on A: no price is known; add one to prices.toml" in text
+    assert "Energy for a sample is not told" in text
+    without = shown(of(*runs, known=Known(work={})))
+    assert "a million" not in without
+    assert "of the limit" not in without
+    assert "Cost on A, B: no price is known" in without
+
+
+def test_a_cell_without_a_ratio_has_its_words() -> None:
+    lacking = run(
+        LARGE,
+        records(0, 1.5, unengaged=("workers is 0, not 2",)) + records(1, 1.2),
+        planned([comparison("workers"), comparison("amp")]),
+    )
+    text = shown(of(told(SMALL, {"workers": 1.5, "amp": 1.2}), lacking))
+    assert "workers on B: not engaged: workers is 0, not 2" in text
+    both = shown(of(replace(lacking, name="other", matrix=replace(lacking.matrix, seed=8)), lacking))
+    assert "leak, without a ratio anywhere: workers (A, B not engaged: workers is 0, not 2)" in " ".join(both.split())
+
+
+def test_what_was_not_measured_alike_is_told_by_place() -> None:
+    one = comparison("workers")
+    larger = [replace(cell, batch=128) for cell in (one.treatment, one.reference)]
+    other = replace(one, treatment=larger[0], reference=larger[1])
+    elsewhere = comparison("workers", workload="speaker")
+    found = [*records(0, 2.0), *records(1, 2.0), *records(2, 1.5)]
+    theirs = run(LARGE, found, planned([one, other, elsewhere], data={"leak": ""}))
+    text = " ".join(shown(of(told(SMALL, {"workers": 1.5}), theirs)).split())
+    assert (
+        "leak was not measured alike everywhere (A size quick with batch 64; B size quick with batch 64 and 128)"
+        in text
+    )
+    assert "leak, on B alone: workers" in text
+    assert "speaker was measured on B alone" in text
+    real = run(H200, [*records(0, 2.0), *records(1, 1.5)], planned([one, elsewhere], data={"leak": "44 recordings"}))
+    text = " ".join(shown(of(theirs, real)).split())
+    assert "B size quick on 44 recordings with batch 64" in text
+
+
+def test_a_restless_machine_is_named() -> None:
+    restless = [
+        replace(one, wall_s=one.wall_s * (1 if one.order % 4 else 2)) if isinstance(one, Burst) else one
+        for one in records(0, 1.5, restarts=4)
+    ]
+    text = shown(of(told(SMALL, {"workers": 1.5}), run(LARGE, restless, planned([comparison("workers")]))))
+    assert "workers on B: the machine was too restless for a verdict" in text
+    assert "pays" not in text.partition("speedup, 95 %")[2].partition("samples/s")[0]
+
+
+EVIL = "[bold]\x1b[31m<script>alert(1)</script>|`*_[x](javascript:y) http://evil.example\n\n# made up $1$"
+
+
+def hostile() -> Comparison:
+    """Everything that a stranger may choose says something evil."""
+    environment = replace(SMALL, accelerator=EVIL, device=EVIL, packages=((EVIL, EVIL),))
+    hole = Hole(workload="leak", subject="amp", reason=EVIL)
+    effective = {EVIL: EVIL, "workers": 8}
+    theirs = run(
+        environment,
+        records(0, 3.0, effective=effective),
+        planned([comparison("workers")], holes=(hole,)),
+        name=EVIL,
+        version=EVIL,
+        contributed=True,
+    )
+    ours = told(SMALL, {"workers": 1.5, "amp": 1.5})
+    return of(ours, theirs)
+
+
+def test_no_escape_sequence_reaches_the_terminal() -> None:
+    text = shown(hostile(), 4000)
+    assert "\x1b" not in text
+    assert not any(line.startswith("# made up") for line in text.splitlines())
+    assert "[bold]" in text  # shown as it is, and not obeyed
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+
+
+def test_markdown_shows_foreign_text_as_it_is() -> None:
+    text = to_markdown(hostile())
+    page = MarkdownIt("commonmark").enable("table").render(text)
+    assert "<script" not in page
+    assert "<a " not in page
+    assert "<code" not in page
+    assert page.count("<h1>") == 1
+    assert "alert(1)" in page  # shown
+    assert "http://" not in text  # which some renderers make a link of
+    tables = page.split("<table>")[1:]
+    assert all(one.count("<th>") * one.count("<tr>") == one.count("<th>") + one.count("<td>") for one in tables)
+
+
+def test_json_is_strict_and_says_what_the_comparison_says() -> None:
+    made = five()
+
+    def refused(name: str) -> float:
+        raise AssertionError(name)
+
+    document = json.loads(to_json(made), parse_constant=refused)
+    assert [one["letter"] for one in document["places"]] == list("ABCDE")
+    (group,) = document["groups"]
+    assert group["reference"] == "leak@quick#64"
+    cell = next(one for one in group["cells"] if one["subject"] == "workers")
+    assert [one["letter"] for one in cell["places"]] == list("ABCDE")
+    theirs = cell["places"][1]
+    assert theirs["contrast"]["ratio"] == pytest.approx(1.4 / 1.1)
+    assert theirs["contrast"]["difference"] == "pays more"
+    assert theirs["against"] == "A"
+    assert json.loads(to_json(hostile()))["places"][1]["environment"]["accelerator"] == EVIL
+
+
+def test_the_page_is_the_same_whenever_it_is_made() -> None:
+    assert to_markdown(five()) == to_markdown(five())
+    assert to_json(five()) == to_json(five())

@@ -1,0 +1,166 @@
+"""The parts of the HTML report that are data before they are text: lines, gaps, axis, series, summary."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.estimate import Estimate
+from harness.analyze.verdict import Verdict, verdict
+from harness.core.cell import Cell
+from harness.core.plan import Hole
+from harness.report.html import arms, summary
+from harness.report.html.axis import Axis, axis
+from harness.report.html.exhibit import lines, stage
+from harness.report.html.gaps import gaps
+from harness.report.html.series import rounded, series
+from tests.analyze.synthetic import comparison, plan, records
+from tests.report.exhibits import HOLES, KNOWN, exhibit, five, five_told, shown, two_machines
+
+
+def estimate(ratio: float, low: float, high: float) -> Estimate:
+    return replace(lines(shown())[0].estimate, ratio=ratio, low=low, high=high)
+
+
+def test_a_line_for_each_ratio_in_the_matrixs_order() -> None:
+    found = lines(shown())
+    assert [line.entry.row.subject for line in found] == ["augment", "workers", "pin_memory", "chunk_cache", "amp"]
+    assert [line.key for line in found] == ["r1", "r2", "r3", "r4", "r5"]
+    assert all(line.evidence.comparison == line.entry.row.comparison for line in found)
+    assert not any(line.older for line in found)
+
+
+def test_a_comparison_that_was_made_twice_keeps_its_own_records() -> None:
+    twice = plan(comparison("workers"), comparison("workers"))
+    found = lines(shown(exhibit(twice, [*records(0, 2.0), *records(1, 3.0)])))
+    assert [round(line.treatment.rate) for line in found] == [300, 200]
+    assert [line.evidence.treatment.bursts[0].arm.block for line in found] == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("workers",), "input"),
+        (("workers", "pin_memory"), "input"),
+        (("workers", "amp"), "several"),
+        (("made_elsewhere",), "unknown"),
+        ((), "none"),
+    ],
+)
+def test_the_stage_is_that_of_what_differs(names: tuple[str, ...], expected: str) -> None:
+    assert stage(comparison(*names), KNOWN) == expected
+
+
+def test_places_on_the_axis_keep_the_order_of_ratios() -> None:
+    whole = axis([estimate(1.8, 1.5, 2.1), estimate(0.7, 0.6, 0.8)])
+    assert (whole.first, whole.last) == (-1, 2)
+    places = [whole.place(ratio) for ratio in (0.5, 0.9, 1.0, 1.1, 2.0, 4.0)]
+    assert places == sorted(places)
+    assert whole.place(2.0) - whole.place(1.0) == pytest.approx(whole.place(1.0) - whole.place(0.5), abs=0.11)
+    assert [label for _, label in whole.ticks] == ["½", "1", "2", "4"]
+
+
+def test_what_runs_off_the_axis_is_an_arrow_at_its_edge() -> None:
+    whole = axis([estimate(700.0, 600.0, math.inf), estimate(0.01, 0.0, 0.02)])
+    assert (whole.first, whole.last) == (-3, 3)
+    far, near = whole.mark(estimate(700.0, 600.0, math.inf)), whole.mark(estimate(0.01, 0.0, 1.0))
+    assert (far.runs_off_left, far.runs_off_right) == (False, True)
+    assert (near.runs_off_left, near.runs_off_right) == (True, False)
+    assert 0 < near.low < far.high < 100
+
+
+def test_an_axis_without_ratios_spans_a_half_to_two() -> None:
+    assert axis([]) == Axis(first=-1, last=1)
+
+
+def test_bursts_can_be_told_from_the_numbers_to_four_digits() -> None:
+    found = lines(shown())
+    numbers = series(found)
+    for line in found:
+        block, lives = numbers["lines"][line.key]
+        rates = [samples / took for _, _, _, took_s, samples in lives for took in took_s]
+        assert rates == pytest.approx([one.rate for one in line.evidence.treatment.bursts], rel=6e-4)
+        assert [life[0] for life in numbers["references"][block]] == [0, 1]
+    assert len(numbers["references"]) == 5
+
+
+def test_comparisons_of_a_block_share_their_reference() -> None:
+    one, other = lines(shown())[:2]
+    shared = replace(other, evidence=replace(other.evidence, reference=one.evidence.reference))
+    numbers = series([one, shared])
+    assert len(numbers["references"]) == 1
+    assert [block for block, _ in numbers["lines"].values()] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(1234.56, 1235), (0.123456, 0.1235), (5.0, 5), (math.inf, None), (math.nan, None)]
+)
+def test_numbers_are_as_short_as_they_may_be(value: float, expected: float | None) -> None:
+    assert rounded(value) == expected
+
+
+def test_gaps_say_why_and_stand_together_where_the_words_are_the_same() -> None:
+    more = replace(five(), holes=(*HOLES, replace(HOLES[0], subject="codegen")))
+    whole = shown(exhibit(more, five_told()))
+    found = {gap.words: gap.subjects for gap in gaps(whole, lines(whole))}
+    assert found["needs a C++ compiler (g++)"] == ("compile", "codegen")
+    assert found["failed: out of memory: wanted 2 GiB | had 1 GiB (restart 1)"] == ("amp+workers",)
+
+
+def test_among_many_runs_a_hole_that_another_run_filled_is_none() -> None:
+    filled = replace(five(), holes=(Hole(workload="leak", subject="workers", reason="no time"), *HOLES))
+    whole = shown(exhibit(filled, five_told()), exhibit(name="20261120T100000-ffffffff"), collected=True)
+    found = gaps(whole, lines(whole))
+    assert "no time" not in {gap.words for gap in found}
+    assert len(found) == len({(gap.machine, gap.workload, gap.words) for gap in found})
+    assert sum("compile" in gap.subjects for gap in found) == 1
+
+
+def test_the_smallest_size_is_no_evidence_among_many_runs() -> None:
+    def smoke(cell: Cell) -> Cell:
+        return replace(cell, size="smoke")
+
+    one = comparison("workers")
+    small = replace(one, treatment=smoke(one.treatment), reference=smoke(one.reference))
+    run = exhibit(plan(small), records(0, 2.0))
+    assert len(lines(shown(run))) == 1
+    collected = shown(run, exhibit(), collected=True)
+    assert len(lines(collected)) == 5
+    assert any("1 runs at size smoke" in remark for remark in summary.remarks(collected, lines(collected)))
+
+
+def test_facts_that_differ_between_runs_are_told_one_by_one() -> None:
+    heading = dict(summary.heading(two_machines()))
+    assert len(heading["machine"]) == 2
+    assert len(heading["protocol"]) == 1
+
+
+def test_invented_times_are_called_so() -> None:
+    whole = shown(replace(exhibit(), rehearsed=True))
+    assert any("invented" in remark for remark in summary.remarks(whole, lines(whole)))
+
+
+def test_the_rules_that_are_told_are_those_that_are_used() -> None:
+    intervals = {
+        Verdict.FASTER: [(1.0101, 5.0)],
+        Verdict.SLOWER: [(0.1, 0.9899)],
+        Verdict.NO_EFFECT: [(0.98, 1.02)],
+        Verdict.UNDECIDED: [(0.9, 1.5), (0.979, 1.0)],
+    }
+    for rule, words in summary.RULES:
+        assert all(verdict(*interval) is rule for interval in intervals[rule])
+        for low, high in ((1.01, 5.0), (0.1, 0.99)):
+            assert verdict(low, high) is not rule or rule is Verdict.UNDECIDED, words
+
+
+def test_both_arms_side_by_side() -> None:
+    line = lines(shown())[1]
+    speeds = {name: (ours, theirs) for name, ours, theirs in arms.speeds(line)}
+    assert speeds["input wait"] == ("80 %", "80 %")
+    assert speeds["its loader alone"] == ("400 samples/s", "120 samples/s")
+    assert "device busy" not in speeds
+    costs = {name: (ours, theirs) for name, ours, theirs in arms.costs(line)}
+    assert costs["first step"] == ("1.35 s", "1.35 s")
+    assert [proof.setting for proof in arms.proofs(line) if proof.promised] == ["workers"]
+    assert arms.alike(line) == "layout contiguous"
+    assert sum(length for _, _, length in arms.shares(line.treatment)) == pytest.approx(100, abs=0.2)

@@ -1,0 +1,293 @@
+"""What is published: which answers stand for a workload, what is kept apart, and what the pages say of it."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from harness.core.optimization import Timing
+from harness.core.plan import Hole
+from harness.report.figures.style import MARK
+from harness.report.published import Place, Publication, Topic, file_name
+from harness.report.published_cells import Page
+from harness.report.published_facts import surprises
+from harness.report.published_figures import heat_map_picture
+from harness.report.published_index import index_page
+from harness.report.published_machine import machine_page
+from harness.report.published_workload import workload_page
+from tests.report.collected import ANOTHER, Made, kept, placed
+
+WORKERS = Made(treatment=("workers",), ratio=1.5)
+AMP = Made(treatment=("amp",), ratio=1.2)
+BOTH = Made(treatment=("amp", "workers"), ratio=2.0)
+EVERYTHING = Made(treatment=("amp", "chunk_cache", "workers"), ratio=3.0, subject="everything")
+ALL = frozenset({"workers", "amp", "pin_memory", "chunk_cache"})
+OTHERWISE = {"losses": (2.3, 2.6, 2.9)}  # further off than other seeds are
+
+
+def topic(*made: Made) -> Topic:
+    ((one,),) = [setting.topics for setting in placed(kept(*made)).settings]
+    return one
+
+
+def leak(*made: Made) -> str:
+    return workload_page(placed(kept(*made)), "leak", has_claims=True).text
+
+
+def best(one: Topic) -> str | None:
+    return one.best.row.subject if one.best else None
+
+
+def test_the_best_is_the_fastest_that_learns_the_same() -> None:
+    assert best(topic(WORKERS, AMP, EVERYTHING)) == "everything"
+    spoilt = replace(EVERYTHING, start=OTHERWISE)
+    found = topic(WORKERS, AMP, spoilt)
+    assert best(found) == "workers"
+    assert found.faster_otherwise is not None
+    assert found.faster_otherwise.row.subject == "everything"
+    assert "Faster still on leak, but its quality differs: `everything`" in leak(WORKERS, AMP, spoilt)
+
+
+def test_the_best_is_best_at_the_low_end_of_its_interval() -> None:
+    (entry,) = topic(replace(EVERYTHING, ratio=2.0)).sheets[0].entries
+    other = topic(WORKERS)
+    wide = replace(entry, row=replace(entry.row, result=replace(entry.row.estimate, low=1.05, high=3.8)))
+    found = replace(other, sheets=(replace(other.sheets[0], entries=(*other.sheets[0].entries, wide)),))
+    assert [one.row.subject for one in found.sheets[0].measured] == ["everything", "workers"]
+    assert best(found) == "workers"
+
+
+def test_what_is_not_faster_for_sure_is_not_the_best() -> None:
+    assert best(topic(replace(WORKERS, ratio=1.001), replace(AMP, ratio=0.7))) is None
+    assert "nothing is faster for sure and learns the same" in leak(replace(WORKERS, ratio=1.001))
+
+
+def test_a_probe_or_another_reference_does_not_stand_for_training() -> None:
+    loader = Made(treatment=("workers",), ratio=40.0, timing=Timing.LOADER)
+    on_top = Made(treatment=("amp", "workers"), ratio=9.0, reference=("amp",), subject="workers")
+    found = topic(AMP, loader, on_top)
+    assert best(found) == "amp"
+    assert len(found.sheets) == 3
+
+
+def test_a_ratio_against_as_found_is_one_that_was_measured_so() -> None:
+    found = topic(EVERYTHING, Made(treatment=("amp", "workers"), ratio=1.6, subject="as_found"))
+    assert found.best is not None
+    assert found.against("as_found", found.best) is None  # and not 3.0 / 1.6
+    direct = replace(EVERYTHING, ratio=1.9, reference=("amp", "workers"))
+    measured = topic(EVERYTHING, direct)  # the plan calls that reference as_found
+    assert measured.best is not None
+    assert "1.90x" in leak(EVERYTHING, direct)
+    assert measured.against("as_found", measured.best) is not None
+
+
+def test_of_several_batches_the_one_with_most_ratios_stands_for_the_workload() -> None:
+    larger = Made(treatment=("amp",), ratio=9.0, batch=128)
+    found = topic(WORKERS, AMP, larger)
+    assert found.main is not None
+    assert found.main.cell.batch == 64
+    assert "batch 128" in leak(WORKERS, AMP, larger)  # it has a table of its own
+
+
+def test_environments_are_never_mixed() -> None:
+    place = placed(kept(WORKERS, AMP, day=2), kept(replace(WORKERS, ratio=4.0), day=3, environment=ANOTHER))
+    assert [len(setting.topics[0].sheets) for setting in place.settings] == [1, 1]
+    page = workload_page(place, "leak", has_claims=True).text
+    assert page.index(f"## Environment `{ANOTHER.digest}`") < page.index("4.00x") < page.index("1.50x")
+    assert "Measured in 2 environments, which are never mixed" in page
+    paths = [picture.path for picture in workload_page(place, "leak", has_claims=True).pictures]
+    assert len(paths) == len(set(paths))
+
+
+def test_the_newest_answer_is_shown_with_its_own_run() -> None:
+    page = workload_page(
+        placed(kept(WORKERS, AMP, day=2), kept(replace(WORKERS, ratio=1.7), day=3)), "leak", has_claims=True
+    )
+    rows = [line for line in page.text.splitlines() if line.startswith("| workers |")]
+    assert len(rows) == 1
+    assert "1.70x" in rows[0]
+    assert "[2026-01-03](20260103T030405-01234563)" in rows[0]
+    assert "[2026-01-02](20260102T030405-01234562)" in next(
+        line for line in page.text.splitlines() if line.startswith("| amp |")
+    )
+
+
+def test_an_index_takes_each_workload_from_the_newest_environment_that_tells_of_it() -> None:
+    older = kept(WORKERS, replace(AMP, workload="spoof"), day=2)
+    newer = kept(replace(AMP, workload="spoof", ratio=1.9), day=3, environment=ANOTHER)
+    index = index_page(Publication(places=(placed(older, newer),)), None).text
+    rows = {line.split("]")[0]: line for line in index.splitlines() if line.startswith("| [")}
+    assert rows["| [leak"].endswith(f"`{older.environment.digest}` |")
+    assert "1.90x" in rows["| [spoof"]
+    assert rows["| [spoof"].endswith(f"`{ANOTHER.digest}` |")
+    page = machine_page(placed(older, newer)).text
+    assert "differs from the first in python 3.11.9, not 3.12.1." in page
+
+
+def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None:
+    theirs = kept(replace(WORKERS, ratio=9.0), day=5, contributed=True)  # newer, and the same environment it says
+    place = placed(kept(WORKERS, day=2), theirs)
+    assert [setting.is_contributed for setting in place.settings] == [False, True]
+    page = workload_page(place, "leak", has_claims=True).text
+    ours, contributed = page.split("contributed\n")
+    assert "1.50x" in ours
+    assert "9.00x" not in ours
+    assert "[2026-01-05](20260105T030405-01234565) (contributed)" in contributed
+    index = index_page(Publication(places=(place,)), None).text
+    assert "## example-9000 (contributed)" in index
+    assert "9.00x" not in index
+
+
+def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
+    former = Made(treatment=("amp", "workers"), ratio=2.5, subject="everything")
+    place = placed(kept(former, WORKERS, day=2), kept(EVERYTHING, day=3))
+    page = workload_page(place, "leak", has_claims=True).text
+    stacks, tables = page.split("### What everything is made of")
+    assert "2.50x" in stacks
+    assert "3.00x" in stacks
+    assert "2.50x" not in tables
+    assert "`everything` is amp, chunk\\_cache, workers." in stacks
+    assert "It was another stack once" in stacks
+
+
+def test_the_waterfall_and_the_interaction_map_appear_with_what_they_need() -> None:
+    names = [
+        picture.path for picture in workload_page(placed(kept(WORKERS, AMP, BOTH)), "leak", has_claims=True).pictures
+    ]
+    assert any("waterfall" in name for name in names)
+    assert any("pairs-step" in name for name in names)
+    assert "| amp | workers | 1.11x" in leak(WORKERS, AMP, BOTH)
+    alone = leak(WORKERS, AMP)
+    assert "pairs-step" not in alone
+    assert "`./speedmatrix run leak --stack A+B` measures one." in alone
+
+
+def test_copies_of_the_reference_are_noise_and_no_rows() -> None:
+    copy = Made(treatment=(), ratio=1.0, subject="itself")
+    page = leak(WORKERS, AMP, copy)
+    assert "| itself |" not in page
+    assert "1 copy gave ratios from 1.000 to 1.000; 0 of 1 intervals leave out 1." in page
+
+
+def test_holes_have_words_and_are_folded() -> None:
+    holes = [Hole(workload="leak", subject=name, reason="needs a CUDA device") for name in ("tf32", "pin_memory")]
+    page = workload_page(
+        placed(kept(WORKERS, Made(treatment=("amp",), ratio=None), holes=holes)), "leak", has_claims=True
+    )
+    folded = page.text.split("<details>")[-1].split("</details>")[0]
+    assert "Without a ratio: 3 comparisons" in folded
+    assert "| needs a CUDA device | pin\\_memory, tf32 |" in folded
+    assert "| not measured yet: run the same command again to continue | amp |" in folded
+
+
+def test_a_long_reference_gets_a_short_name_and_is_spelt_out_once() -> None:
+    rest = ("amp", "augment", "chunk_cache", "workers")
+    whole = Made(treatment=rest, ratio=3.0, subject="everything")
+    removed = Made(treatment=rest[:3], ratio=0.5, reference=rest, subject="everything without workers")
+    page = leak(WORKERS, whole, removed)
+    assert "training steps against everything" in page
+    assert "everything is amp, augment, chunk\\_cache, workers." in page
+    unnamed = leak(WORKERS, replace(removed, subject="less"))
+    assert "training steps against a stack of 4" in unnamed
+    assert "a stack of 4 is amp, augment, chunk\\_cache, workers." in unnamed
+
+
+def publication(*places: Place) -> Publication:
+    return Publication(places=places, sought=ALL, has_claims=True)
+
+
+def facts(*made: Made) -> str:
+    return "\n".join(surprises(publication(placed(kept(*made)))))
+
+
+def test_what_helps_one_workload_and_hurts_another_surprises() -> None:
+    found = facts(AMP, replace(AMP, ratio=0.8, workload="spoof"))
+    assert "`amp` makes [leak](example-9000/leak.md) faster, 1.20x" in found
+    assert "[spoof](example-9000/spoof.md) slower, 0.80x" in found
+    assert facts(AMP, replace(AMP, ratio=1.4, workload="spoof")) == ""
+
+
+def test_a_faster_loader_that_training_does_not_notice_surprises() -> None:
+    loader = replace(WORKERS, ratio=40.0, timing=Timing.LOADER)
+    assert "`workers` makes the loader of [leak](example-9000/leak.md) faster by itself, 40.0" in facts(
+        replace(WORKERS, ratio=1.05), loader
+    )
+    assert facts(replace(WORKERS, ratio=30.0), loader) == ""
+
+
+def test_a_faster_stack_that_learns_otherwise_and_a_slower_optimization_surprise() -> None:
+    assert "`amp` makes [leak](example-9000/leak.md) faster" in facts(replace(AMP, start=OTHERWISE))
+    assert "and its quality differs: losses differ by" in facts(replace(AMP, start=OTHERWISE))
+    assert "`workers` slows [leak](example-9000/leak.md) down: 0.700x" in facts(replace(WORKERS, ratio=0.7))
+    assert surprises(replace(publication(placed(kept(replace(WORKERS, ratio=0.7)))), sought=frozenset())) == ()
+
+
+def test_a_stack_that_is_not_the_product_of_its_parts_surprises() -> None:
+    assert "`amp+workers` on [leak](example-9000/leak.md) is more than the product of its parts" in facts(
+        WORKERS, AMP, replace(BOTH, ratio=2.6)
+    )
+    assert "less than the product" in facts(WORKERS, AMP, replace(BOTH, ratio=1.3))
+    assert "product of its parts" not in facts(WORKERS, AMP, replace(BOTH, ratio=1.8))
+
+
+def test_nothing_measured_is_said_in_words() -> None:
+    assert "Nothing was measured yet" in index_page(publication(), None).text
+    page = machine_page(placed(kept(Made(treatment=("amp",), ratio=None)))).text
+    assert "No training step has a ratio against plain yet." in page
+
+
+EVIL = "x|<b>`$\n# y](javascript:z)"
+
+
+def evil_pages() -> list[Page]:
+    environment = replace(ANOTHER, cpu=EVIL, system=EVIL, python=EVIL, packages=(("torch", EVIL),))
+    made = (
+        Made(treatment=("workers",), ratio=2.0, workload=EVIL, subject=EVIL),
+        Made(treatment=("amp", "workers"), ratio=3.0, workload=EVIL, subject=EVIL + "+b"),
+        Made(treatment=("amp",), ratio=1.3, workload=EVIL, start={"effective": {EVIL: EVIL}}),
+    )
+    run = kept(*made, environment=environment, holes=[Hole(workload=EVIL, subject=EVIL, reason=EVIL)], contributed=True)
+    run = replace(run, command=EVIL, version=EVIL, began=EVIL, matrix=replace(run.matrix, design=EVIL))
+    place = placed(run, name=EVIL)
+    return [
+        index_page(publication(place), EVIL),
+        machine_page(place, (EVIL,)),
+        workload_page(place, EVIL, has_claims=False),
+    ]
+
+
+def test_foreign_text_is_shown_and_never_obeyed() -> None:
+    for page in evil_pages():
+        assert "\n# y" not in page.text
+        spans = re.findall(r"(?<!\\)`([^`\n]*)`", page.text.removeprefix(MARK))
+        assert all(re.fullmatch(r"[\w=+./ -]+", span) for span in spans), spans  # inside code nothing is escaped
+        bare = page.text.replace("\\<", "")
+        assert "<b" not in bare
+        assert not re.search(r"(?<!\\)\]\(javascript", page.text)
+        for table in re.findall(r"(?:^\|.*\n)+", page.text, flags=re.MULTILINE):
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1, table
+        for picture in page.pictures:
+            assert "<b>" not in picture.svg
+            assert re.fullmatch(r"figures/[A-Za-z0-9_.-]+\.svg", picture.path)
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "", "README", "readme", "x" * 99, "ö", ".hidden", "a b"])
+def test_no_foreign_name_leaves_its_folder_or_takes_the_index(name: str) -> None:
+    found = file_name(name)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,60}", found)
+    assert found.upper() != "README"
+    assert file_name(name) == found != file_name(name + "y")
+    assert file_name("leak") == "leak"
+
+
+def test_the_heat_map_has_each_optimization_on_what_it_acts_on() -> None:
+    evaluation = Made(treatment=("pin_memory",), ratio=5.0, timing=Timing.EVALUATION)
+    probe = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
+    required = Made(treatment=("chunk_cache", "workers"), ratio=1.3, reference=("workers",), subject="chunk_cache")
+    (setting,) = placed(kept(WORKERS, EVERYTHING, BOTH, evaluation, probe, required)).settings
+    picture = heat_map_picture(setting)
+    assert picture is not None
+    shown = re.findall(r">([^<>]+)</text>", picture.svg)
+    assert shown.index("everything") < shown.index("pin_memory (evaluation)") < shown.index("workers")
+    assert "1.30 *" in shown
+    assert not {"augment", "amp+workers", "9.00", "2.00"} & set(shown)
