@@ -114,7 +114,11 @@ def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examinat
     """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
     cell = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
     path = asked.place.results / ready.environment.machine / FOLDER / f"{workload}.json"
-    facts = {"version": __version__, "size": cell.size if cell else None, "steps": asked.steps}
+    facts: dict[str, object] = {
+        "version": __version__,
+        "size": cell.size if cell else None,
+        "steps": asked.steps,
+    }
     facts |= {"environment": encode(ready.environment)}
     try:
         rows = _with_others(encode(found), facts, path) if asked.wish.only or asked.wish.stack else encode(found)

@@ -71,6 +71,7 @@ WORKLOAD = Workload(
     title="HDF5 mel leak classifier",
     origin="eviltwinkie/AILH_MASTER, AI_DEV/dataset_trainer.py at f3718d4",
     parameters=618_758,
+    operations=dict.fromkeys(("smoke", "quick", "standard"), 24_462_336),
     traits=frozenset(
         {
             "convolutions",

@@ -81,6 +81,7 @@ WORKLOAD = Workload(
     title="Speaker verification: ResNetSE34L on VoxCeleb",
     origin="dimuthuanuraj/voxceleb_trainer, a fork of clovaai/voxceleb_trainer",
     parameters=1_437_078,
+    operations={"smoke": 4_292_007_552, "quick": 4_292_022_912, "standard": 4_295_064_192},
     traits=frozenset(
         {
             "convolutions",

@@ -80,6 +80,7 @@ WORKLOAD = Workload(
     title="Voice anti-spoofing: SE-ResNet on ASVspoof 2019 LA",
     origin="gkibria121/ai-pipeline, before d4dcd4c",
     parameters=11_981_251,
+    operations={"smoke": 1_229_998_592, "quick": 10_832_620_288, "standard": 10_832_620_288},
     traits=frozenset({"convolutions", "relu", "capturable", "evaluation", "batched_evaluation", "device_results"}),
     sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
     parts=parts,
