@@ -89,11 +89,11 @@ class Refuse:
             raise AssertionError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
 import harness.analyze.matrix, harness.report.terminal, harness.report.markdown, harness.report.interval_plot
-import harness.report.machine_readable, harness.plan.designs, harness.plan.schedule, harness.plan.outstanding
+import harness.report.machine_readable, harness.report.comparison, harness.plan.designs, harness.plan.schedule, harness.plan.outstanding
 import harness.store, harness.cli, harness.run.campaign
 for command in (["list"], ["plan", "--device", "cpu"], ["rehearse", "leak", "--results", "kept"],
                 ["report", "--results", "kept"], ["explain", "workers"],
-                ["document", "--results", "kept"]):
+                ["document", "--results", "kept"], ["publish", "--results", "kept"]):
     sys.argv = ["speedmatrix", *command]
     try:
         harness.cli.main()
@@ -113,4 +113,4 @@ def test_planning_and_reporting_need_no_torch(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("DONE") == 6
+    assert done.stdout.count("DONE") == 7

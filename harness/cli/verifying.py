@@ -18,10 +18,11 @@ from harness.analyze.verification import SKIPPED, Verified, verified
 from harness.cli.measuring import Place, job_of, prepare_data, served_in
 from harness.cli.planning import Prepared, Wish, prepared
 from harness.core.cell import Cell, Comparison
+from harness.core.environment import Environment
 from harness.core.measurement import Lost, Ready
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plain import encode
+from harness.core.plain import decode, encode
 from harness.core.plan import Block
 from harness.run.examination import examined, untimed
 from harness.run.job import Job
@@ -128,12 +129,16 @@ def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examinat
         raise Mistake(f"Cannot read or write {path} ({error}); choose another folder with --results.") from error
 
 
-def _with_others(rows: list[dict[str, object]], facts: dict[str, object], path: Path) -> list[dict[str, object]]:
+def _with_others(rows: list[dict[str, object]], facts: Mapping[str, object], path: Path) -> list[dict[str, object]]:
     """The rows, and those of the same circumstances that were not looked at again."""
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if {name: known.get(name) for name in facts} != json.loads(json.dumps(facts)):
+    if not known or _circumstances(known) != _circumstances(facts):
         return rows
     fresh = {row["subject"] for row in rows}
-    return sorted(
-        [*rows, *(row for row in known["found"] if row["subject"] not in fresh)], key=lambda row: str(row["subject"])
-    )
+    kept = (row for row in known["found"] if row["subject"] not in fresh)
+    return sorted([*rows, *kept], key=lambda row: str(row["subject"]))
+
+
+def _circumstances(facts: Mapping[str, object]) -> tuple[object, ...]:
+    environment = decode(Environment, json.loads(json.dumps(facts["environment"])))
+    return facts["version"], facts["size"], facts["steps"], environment.digest

@@ -15,7 +15,10 @@ from harness.store import MEASUREMENTS, RUN, create
 from tests.test_catalogue import WORKLOAD_FILE
 from tests.test_store import RUN_FACTS
 
-COMMANDS = ("list", "explain", "doctor", "plan", "run", "rehearse", "report", "document", "claims")
+COMMANDS = (
+    *("list", "explain", "doctor", "plan", "run", "rehearse", "learn", "verify"),
+    *("report", "document", "claims", "publish", "compare", "import", "bundle", "export"),
+)
 
 
 @pytest.fixture(autouse=True)
