@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from harness import __version__
 from harness.analyze.collection import Kept
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, build_matrix
@@ -58,7 +59,9 @@ def rendered(folder: Path, form: str) -> str:
     """A run's matrix as text; raises Mistake for an unknown form."""
     if form == "html":
         catalogue = read_catalogue()
-        return to_html(Shown(exhibits=(exhibit(folder, catalogue),), known=catalogue.optimizations))
+        return to_html(
+            Shown(exhibits=(exhibit(folder, catalogue),), known=catalogue.optimizations, version=__version__)
+        )
     matrix = matrix_of(folder)
     if form == "terminal":
         where = console()
@@ -89,7 +92,9 @@ def show_all(run: Path | None, form: str, output: Path | None, results: Path) ->
     _refuse_a_terminal(form, output)
     catalogue = read_catalogue()
     exhibits = tuple(exhibit(folder, catalogue) for folder in found)
-    deliver(to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, collected=True)), output)
+    deliver(
+        to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, version=__version__, collected=True)), output
+    )
 
 
 def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:

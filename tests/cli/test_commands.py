@@ -187,7 +187,7 @@ def test_a_report_in_every_form_and_into_a_file(
     assert call("report --format json --output matrix.json", monkeypatch, capsys).out == ""
     assert json.loads((tmp_path / "matrix.json").read_text())["schema"] == 1
     unknown = call("report --format pdf", monkeypatch, capsys)
-    assert (unknown.status, unknown.err) == (2, "There is no format 'pdf'; choose terminal, markdown or json.\n")
+    assert (unknown.status, unknown.err) == (2, "There is no format 'pdf'; choose terminal, markdown, json or html.\n")
     unwritable = call("report --output results", monkeypatch, capsys)
     assert unwritable.status == 2
     assert "choose another path for --output" in unwritable.err

@@ -1,5 +1,6 @@
 """`report --format html` and `--all`, as they are typed."""
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -96,6 +97,26 @@ def test_mistakes_end_in_one_sentence(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+WITHOUT_TORCH = """
+import subprocess
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "torchvision", "torchaudio"}:
+            raise AssertionError(f"{name} was imported")
+sys.meta_path.insert(0, Refuse())
+from harness.cli import main
+main()
+"""
+
+
+def test_it_needs_no_torch(results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "all.html"
+    words = ("report", "--all", "--results", results, "--format", "html", "--output", page)
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *map(str, words)], check=True, cwd=Path(__file__).parents[2])
+    assert "Speedup matrix of 2 runs" in page.read_text()
 
 
 def test_a_page_is_not_poured_into_a_terminal(

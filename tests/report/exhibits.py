@@ -67,7 +67,7 @@ def five_told() -> list[Record]:
 
 
 def shown(*exhibits: Exhibit, collected: bool = False) -> Shown:
-    return Shown(exhibits=exhibits or (exhibit(),), known=KNOWN, collected=collected)
+    return Shown(exhibits=exhibits or (exhibit(),), known=KNOWN, version="0.2.0", collected=collected)
 
 
 def two_machines() -> Shown:

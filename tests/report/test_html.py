@@ -153,7 +153,7 @@ def test_of_many_runs_the_newest_answers_and_the_older_ones_are_marked() -> None
     assert all("data-older" not in one for one in bodies if one["data-machine"] == "h200")
     text = Seen(to_html(two_machines())).text
     assert "Speedup matrix of 3 runs on 2 machines" in text
-    assert "5 ratios are older answers" in text
+    assert "5 more ratios are older answers" in text
 
 
 def test_without_a_single_ratio_there_is_no_table_but_words() -> None:

@@ -1,0 +1,189 @@
+"""Columns: the name, type and meaning of everything in the Parquet tables; their order is that of the files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+SCHEMA = 1  # rises when a column goes away or changes its meaning; a new one may come without
+
+Kind = Literal["text", "integer", "number", "truth", "moment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column; units are seconds, bytes, samples a second or plain counts and ratios."""
+
+    name: str
+    kind: Kind
+    words: str
+    may_miss: bool = True  # whether a row may have none
+
+
+def _always(kind: Kind, **named: str) -> tuple[Column, ...]:
+    return tuple(Column(name=name, kind=kind, words=words, may_miss=False) for name, words in named.items())
+
+
+def _maybe(kind: Kind, **named: str) -> tuple[Column, ...]:
+    return tuple(Column(name=name, kind=kind, words=words) for name, words in named.items())
+
+
+_RUN = _always(
+    "text",
+    machine="neutral name of the machine",
+    run="name of the run's folder; with `machine` the key of `runs`",
+)
+_ARM = (
+    *_always("text", block="of the plan"),
+    *_always(
+        "integer",
+        restart="counted from 0: each has fresh processes",
+        life="counted from 0 within a restart",
+        position="0 is the block's reference, n its n-th comparison",
+    ),
+)
+_CELL = (
+    *_always("text", workload="by name", size="smoke, quick or standard"),
+    *_always("integer", batch="samples per optimizer step"),
+    *_always("text", stack="what is switched on, `A+B=2`; empty for nothing", timing="what its bursts cover"),
+    *_maybe("text", subject="what the comparison is called; none for the reference"),
+)
+_RUNS = (
+    *_RUN,
+    *_always("moment", began="UTC"),
+    *_always("text", version="of the harness", command="measures the same again", design="of the plan"),
+    *_always("integer", seed="of the plan", restarts="planned", rounds="planned in each restart"),
+    *_always("truth", contributed="somebody else measured it"),
+    *_always("text", environment="digest of all facts of the machine", device="cpu or cuda"),
+    *_maybe("text", accelerator="its name", capability="of the accelerator", driver="of the accelerator"),
+    *_maybe("integer", accelerator_memory_bytes="bytes"),
+    *_always("text", cpu="its name", system="kernel and architecture", python="version"),
+    *_always("integer", cores="usable", memory_bytes="bytes, or the control group's limit"),
+    *_maybe("text", compiler="g++ where there is one", torch="version"),
+    *_always("text", packages="names and versions, `numpy 2.1.0, torch 2.11.0`"),
+)
+_ARMS = (
+    *_RUN,
+    *_ARM,
+    *_CELL,
+    *_always(
+        "number",
+        build_s="seconds for model, data and optimizer, after the imports",
+        first_step_s="seconds of the first step, in which loader workers start",
+        warm_up_s="seconds",
+        step_s="seconds of a step at the end of the warm-up",
+    ),
+    *_always("integer", warm_up_steps="count"),
+    *_always("truth", steady="the times had settled", engaged="all that was promised took effect"),
+    *_maybe("text", unengaged="sentences on what did not take effect"),
+    *_maybe(
+        "number",
+        seed_spread="mean difference of the first losses between seeds; the reference's alone",
+        loader_rate="samples a second with the step left out",
+        compute_rate="samples a second on batches that lie on the device",
+        score="of the model after its first steps, where evaluation is timed",
+    ),
+)
+_SETTINGS = (
+    *_RUN,
+    *_ARM,
+    *_always("text", name="of the setting"),
+    *_maybe("text", value="as it was seen on the running arm, as text"),
+    *_maybe("number", number="the same where it is a number; 1 and 0 for true and false"),
+)
+_LOSSES = (
+    *_RUN,
+    *_ARM,
+    *_always("integer", step="counted from 1, from the seeded start"),
+    *_always("number", loss="may be nan or infinite"),
+)
+_BURSTS = (
+    *_RUN,
+    *_ARM,
+    *_CELL,
+    *_always("integer", order="counts the bursts of a life", steps="count", samples="count"),
+    *_always(
+        "number",
+        began_s="seconds since the life's bursts began",
+        wall_s="seconds",
+        rate="samples a second over the whole burst",
+        wait_s="seconds of waiting for batches",
+        copy_s="seconds of copying to the device",
+    ),
+    *_maybe("number", device_s="seconds in which the device worked; none on a CPU"),
+    *_always("integer", host_bytes="bytes of the arm with its loader workers, at the end"),
+    *_maybe("integer", device_bytes="peak bytes of the device's allocator; none on a CPU"),
+)
+_LOST = (
+    *_RUN,
+    *_ARM,
+    *_CELL,
+    *_always("text", outcome="failed, skipped or interrupted", reason="one line", trace="may be empty"),
+)
+_SIDE = ("treatment", "reference")
+_PROFILE: Mapping[str, tuple[Kind, str]] = {
+    "rate": ("number", "samples a second over all its bursts"),
+    "input_wait": ("number", "share of its time, from 0 to 1, in which it waited for batches"),
+    "copy": ("number", "share of its time in which batches were copied"),
+    "device_busy": ("number", "share of its time in which the device worked; none on a CPU"),
+    "loader_rate": ("number", "samples a second of its loader alone"),
+    "compute_rate": ("number", "samples a second of its step alone"),
+    "bottleneck": ("text", "input or compute: the lower of the two"),
+    "bound": ("number", "times faster at most, if that stage cost nothing"),
+    "host_bytes": ("integer", "peak bytes"),
+    "device_bytes": ("integer", "peak bytes; none on a CPU"),
+    "first_step_s": ("number", "seconds of its slowest first step"),
+    "steady": ("truth", "its times had settled when its warm-up ended"),
+}
+_RATIOS = (
+    *_RUN,
+    *_always("text", environment="digest; ratios of two environments are never pooled"),
+    *_always("text", workload="by name", subject="what the comparison is called"),
+    *_maybe("text", size="smoke, quick or standard", timing="what is timed"),
+    *_maybe("text", treatment="its stack", reference="its stack", reference_name="what the matrix calls it"),
+    *_maybe("integer", batch="samples per optimizer step", copy="numbers repetitions, from 0"),
+    *_maybe("text", data="what the real data are; none for the suite's own"),
+    *_maybe(
+        "number",
+        ratio="treatment's rate over the reference's: above 1 is faster; none where there are words instead",
+        low="lower end of its 95 % interval",
+        high="upper end; may be infinite",
+        df="degrees of freedom of Student's t",
+        interference="root mean square of the reference's own log change from burst to burst",
+        plain_ratio="from all brackets, the extreme ones too",
+    ),
+    *_maybe("integer", pairs="brackets", restarts="with fresh processes of both arms"),
+    *_maybe("text", verdict="faster, slower, no effect or undecided", method="moderated t or t"),
+    *_maybe(
+        "truth",
+        outlying="its restarts disagree more than its neighbours'",
+        disturbed="the machine was too restless for a verdict",
+        sensitive="leaving out extreme brackets matters",
+    ),
+    *_maybe("text", outcome="why there is no ratio, in a word", words="why there is no ratio, in full"),
+    *_maybe("text", quality="how its losses agree with the reference's", quality_words="the same in full"),
+    *_maybe("text", notes="what a reader must know beside the ratio"),
+    *(
+        Column(name=f"{side}_{name}", kind=kind, words=words)
+        for side in _SIDE
+        for name, (kind, words) in _PROFILE.items()
+    ),
+)
+
+TABLES: Mapping[str, tuple[Column, ...]] = {
+    "runs": _RUNS,
+    "arms": _ARMS,
+    "settings": _SETTINGS,
+    "losses": _LOSSES,
+    "bursts": _BURSTS,
+    "lost": _LOST,
+    "ratios": _RATIOS,
+}
+ABOUT: Mapping[str, str] = {
+    "runs": "a row for each run",
+    "arms": "a row for each arm that was ready",
+    "settings": "a row for each effective setting of each arm",
+    "losses": "a row for each of the first losses of each arm",
+    "bursts": "a row for each burst",
+    "lost": "a row for each arm that gave no more bursts",
+    "ratios": "a row for each comparison, measured or not",
+}
