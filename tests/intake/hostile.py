@@ -247,7 +247,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         lambda: bundled(command="speedmatrix run spoof"),
         "bundle.json says command 'speedmatrix run spoof', and the run itself 'speedmatrix run leak'",
     ),
-    "a manifest of another machine": (lambda: bundled(machine="h200"), "bundle.json says machine 'h200'"),
+    "a manifest of another version": (lambda: bundled(version="9.9"), "bundle.json says version '9.9'"),
     "a manifest that counts a billion records": (lambda: bundled(records=10**9), "says records '1000000000'"),
     "a manifest that wants more": (lambda: bundled(run_after="evil.sh"), "bundle.json.run_after is unknown"),
     # JSON
@@ -336,6 +336,9 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     ),
     "a comparison timed on something else": (in_first("timing", to="epoch"), "on what its block times"),
     "a batch of no samples": (in_first("treatment", "batch", to=0), f"batch is 0, {BETWEEN} 1"),
+    "a block of no rounds": (run_with(set_in("plan", "blocks", 0, "rounds", to=0)), f"rounds is 0, {BETWEEN} 1"),
+    "a copy before the first": (in_first("copy", to=-1), f"copy is -1, {BETWEEN} 0"),
+    "a protocol of negative steps": (protocol(floor_steps=-1), f"floor_steps is -1, {BETWEEN} 0"),
     "a switch that promises nothing": (
         in_first("treatment", "switches", 0, "name", to="magic"),
         "switches on 'magic' without saying what that promises",
@@ -374,6 +377,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "an arm ready twice": (lines_in([0, 1, 0]), "line 3: that arm was ready before"),
     "an arm that goes on after it was lost": (lost_early, "line 4: that arm was lost before"),
     "a first step of no time": (line_with(READY, first_step_s=0), f"line 1: first_step_s is 0, {BETWEEN}"),
+    "a negative warm-up": (line_with(READY, warm_up_steps=-1), f"line 1: warm_up_steps is -1, {AT_LEAST} 0"),
     "a start of nan seconds": (line_with(READY, build_s="nan"), f"line 1: build_s is nan, {BETWEEN}"),
     "a ceiling of zero": (line_with(READY, loader_rate=0), f"line 1: loader_rate is 0, {BETWEEN}"),
     "a negative ceiling": (line_with(READY, compute_rate=-1), f"line 1: compute_rate is -1, {BETWEEN}"),

@@ -1,13 +1,15 @@
 """Every hostile bundle ends in one sentence with a remedy and status 2, and leaves nothing behind."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from harness.cli import main
+from harness.store import RUN
 from tests.intake.hostile import HOSTILE
-from tests.intake.made import GOOD
+from tests.intake.made import GOOD, run_data
 
 REMEDIES = (
     "ask for",
@@ -60,3 +62,16 @@ def test_the_bundle_that_all_were_made_from_is_taken_in(
         main()
     assert ended.value.code == 0
     assert "2 of 2 cells with a ratio" in capsys.readouterr().out
+
+
+def test_a_folder_that_was_copied_by_hand_commands_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / RUN).write_text(json.dumps({**run_data(), "\x1b]0;owned\x07": 1}))
+    monkeypatch.setattr(sys, "argv", ["speedmatrix", "report", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "run.json. ]0;owned is unknown" in said
+    assert said[:-1].isprintable()
