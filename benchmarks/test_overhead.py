@@ -4,7 +4,8 @@
     ./speedmatrix test benchmarks/test_overhead.py --benchmark-only    # shows the times
 
 The harness's cost of a step is what the two differ by. It is looked at twice: in the plain step, and in one that does
-all that can be switched on in a step on this machine, so that the loop by hand has the same work to do.
+all that can be switched on in a step on this machine, so that the loop by hand has the same work to do. Here
+pytest-benchmark itself is the clock; torch is imported when a step is built, so that nobody waits for it to see a list.
 """
 
 from collections.abc import Callable
@@ -16,17 +17,12 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
-from torch import nn
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
-from harness.measure.phases import CpuPhases
-from harness.measure.session import Task, open_trainee, step_of
 from harness.measure.surroundings import usable_cores
 
 LIMIT_S = 10e-6  # for slow cores; half of it on one that is fast and left alone
-BATCH = (torch.ones(1, 1), torch.ones(1, 1))
 PLAIN = Recipe()
 FULL = Recipe(
     autocast="bfloat16",
@@ -42,9 +38,12 @@ Step = Callable[[], Any]
 
 def plain_by_hand() -> Step:
     """Five lines, as in any tutorial."""
+    import torch
+    from torch import nn
+
     model, criterion, total = nn.Linear(1, 1), nn.MSELoss(), [0.0]
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, foreach=False, fused=False)
-    batches = repeat(BATCH)
+    batches = repeat((torch.ones(1, 1), torch.ones(1, 1)))
 
     def step() -> None:
         inputs, targets = next(batches)
@@ -60,10 +59,14 @@ def plain_by_hand() -> Step:
 
 def full_by_hand() -> Step:
     """The same with everything that `FULL` asks for, in one function."""
+    import torch
+    from torch import nn
+
     model, criterion, total = nn.Linear(1, 1), nn.MSELoss(), [torch.zeros(())]
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6, foreach=False, fused=False)
     parameters = list(model.parameters())
-    batches, process, history, count = repeat(BATCH), psutil.Process(), [torch.zeros(1024)], [0]
+    batches, process = repeat((torch.ones(1, 1), torch.ones(1, 1))), psutil.Process()
+    history, count = [torch.zeros(1024)], [0]
 
     def step() -> None:
         inputs, targets = next(batches)
@@ -90,6 +93,12 @@ def full_by_hand() -> Step:
 
 def by_harness(recipe: Recipe) -> Step:
     """The step that an arm with this recipe runs, with its phases."""
+    import torch
+    from torch import nn
+
+    from harness.measure.phases import CpuPhases
+    from harness.measure.session import Task, open_trainee, step_of
+
     phases = CpuPhases()
     size = Size(batch=1, epoch_steps=1, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=1)
     parts = Parts(
@@ -100,7 +109,8 @@ def by_harness(recipe: Recipe) -> Step:
         clip_norm=1e9 if recipe == FULL else None,
     )
     task = Task(parts=parts, size=size, recipe=recipe, data=Path(), device=torch.device("cpu"), seed=0, endless=True)
-    return step_of(open_trainee(task, phases), phases.waiting(repeat(BATCH).__next__))
+    batches = repeat((torch.ones(1, 1), torch.ones(1, 1)))
+    return step_of(open_trainee(task, phases), phases.waiting(batches.__next__))
 
 
 STEPS = {
@@ -114,7 +124,10 @@ STEPS = {
 @pytest.mark.parametrize("name", STEPS)
 def test_step(benchmark: Any, name: str) -> None:
     """One step, timed as pytest-benchmark times."""
+    import torch
+
     torch.set_num_threads(1)
+    benchmark.group = f"{name.partition(' ')[0]} step of a model that does almost nothing"
     benchmark.pedantic(STEPS[name](), rounds=2000, iterations=5, warmup_rounds=200)
 
 
@@ -123,6 +136,8 @@ def test_the_harness_costs_a_few_microseconds_a_step(kind: str) -> None:
     """The two in turns, each at its best, which is when nobody else disturbs it."""
     if getloadavg()[0] > usable_cores():
         pytest.skip("the machine is busy; would check that a step of the harness costs little more than one by hand")
+    import torch
+
     torch.set_num_threads(1)
     ours, theirs = STEPS[f"{kind} by harness"](), STEPS[f"{kind} by hand"]()
     rounds = [(seconds_of(ours), seconds_of(theirs)) for _ in range(300)]

@@ -29,7 +29,9 @@ class Wanted:
     """What is measured together: comparisons of one workload, which share a reference."""
 
     workload: str
+    others: tuple[str, ...] = ()  # workloads beside it, which share the time
     subjects: tuple[str, ...] = ()  # NAME or NAME=LEVEL; all of the design when empty
+    stack: str | None = None  # one more comparison: everything, as_found or A+B=2
     size: str | None = None
     device: str = "auto"
     budget: str = "70s"
@@ -38,8 +40,10 @@ class Wanted:
     def command(self) -> tuple[str, ...]:
         """The words of the command line that measures it, without the places."""
         only = (word for subject in self.subjects for word in ("--only", subject))
+        stack = ("--stack", self.stack) if self.stack else ()
         size = ("--size", self.size) if self.size else ()
-        return "run", self.workload, *only, *size, "--device", self.device, "--budget", self.budget
+        limits = (*size, "--device", self.device, "--budget", self.budget)
+        return "run", self.workload, *self.others, *stack, *only, *limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
