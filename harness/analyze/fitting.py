@@ -3,12 +3,12 @@
 A switch is expected to act on the stage that it declares and hardly elsewhere, until the data insist.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
 
 from harness.analyze.stages import (
     MISFIT,
@@ -43,6 +43,7 @@ SIGNAL: Final = {
 BIAS = 0.15
 SHARES: Final = (-0.7, -0.7, -1.2, -2.3)  # log shares of a step that stages are expected to take
 BASE = 1.0  # standard deviation of those
+SHIFTS: Final = ((0.0, 0.0, 0.0, 0.0), (0.8, -0.8, 0.0, 0.0), (-0.8, 0.8, 0.0, 0.0))  # of the base, where fits start
 OVERLAP, OVERLAP_SPREAD = (1.8, 1.6, 0.0), (0.6, 0.6, 1.5)  # of the three numbers of `Overlap`
 
 
@@ -85,14 +86,15 @@ def fit(study: Study) -> Fitted:
     frame = frame_of(study)
     expected = expectation(study, frame)
     rows = measured_rows(study, frame)
-    ridge, point = expected, expected.mean
-    effects = slice(4, frame.overlap)
+    ridge, effects = expected, slice(4, frame.overlap)
+    found = min((_least(rows, ridge, start) for start in _starts(expected.mean)), key=lambda one: float(one.cost))
     for _ in range(REWEIGHED):
-        point = _least(rows, ridge, point)
+        point = np.asarray(found.x)
         spread = expected.spread.copy()
         spread[effects] = np.sqrt((FREEDOM * spread[effects] ** 2 + point[effects] ** 2) / (FREEDOM + 1))
         ridge = replace(expected, spread=spread)
-    point = _least(rows, ridge, point)
+        found = _least(rows, ridge, point)
+    point = np.asarray(found.x)
     jacobian = np.vstack([rows(point)[1], np.diag(1 / ridge.spread)])
     return Fitted(frame=frame, point=point, root=np.asarray(np.linalg.qr(jacobian, mode="r")))
 
@@ -100,7 +102,15 @@ def fit(study: Study) -> Fitted:
 Rows = Callable[[Array], tuple[Array, Array]]  # residuals in standard deviations, and their slopes
 
 
-def _least(rows: Rows, ridge: Expectation, start: Array) -> Array:
+def _starts(mean: Array) -> Iterator[Array]:
+    """What is expected, and the same with input or device far ahead: from the wrong side a fit may stick."""
+    for shift in SHIFTS:
+        start = mean.copy()
+        start[:4] += shift
+        yield start
+
+
+def _least(rows: Rows, ridge: Expectation, start: Array) -> OptimizeResult:
     """The point with the least sum of squares; MINPACK needs no threads of BLAS, which hurt on small matrices."""
     weights = np.diag(1 / ridge.spread)
 
@@ -110,8 +120,7 @@ def _least(rows: Rows, ridge: Expectation, start: Array) -> Array:
     def jacobian(point: Array) -> Array:
         return np.vstack([rows(point)[1], weights])
 
-    found = least_squares(residuals, start, jacobian, method="lm", xtol=1e-6, ftol=1e-6)
-    return np.asarray(found.x)
+    return least_squares(residuals, start, jacobian, method="lm", xtol=1e-6, ftol=1e-6)
 
 
 def measured_rows(study: Study, frame: Frame) -> Rows:

@@ -30,7 +30,7 @@ class Space:
     possible: Callable[[Stack], bool]
 
     def with_level(self, stack: Stack, levels: Sequence[Switch], level: Switch | None) -> Stack:
-        """The stack with this level, or with what is always on, in place of others; what then lacks something is off."""
+        """The stack with this level, or what is always on, in place of others; what then lacks something is off."""
         name = levels[0].name
         kept = [one for one in stack if one.name != name]
         return self.sound([*kept, level] if level else [*kept, *(one for one in self.below if one.name == name)])

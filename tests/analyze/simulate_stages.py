@@ -1,9 +1,8 @@
-"""How well the stage model does on simulated pipelines: python -m tests.analyze.simulate_stages [WORLDS]."""
+"""How well the stage model does on simulated pipelines: python -m tests.analyze.simulate_stages [WORLDS [KIND...]]."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 from scipy import stats
@@ -29,7 +28,6 @@ class Score:
     """How one model did in one world. Errors and regrets are of ratios: 0.02 is 2 %."""
 
     runs: int
-    fit_s: float
     error: float  # mean over all stacks
     first: float  # how much slower than the best the stack is that is predicted to be the fastest
     found: float  # the same for the fastest that was measured when the search ended
@@ -45,9 +43,7 @@ def played(there: World, seen: Sequence[Signal], generator: np.random.Generator)
     """Measures the design `matrix`, fits, predicts every stack, and measures what the search proposes."""
     comparisons = there.matrix
     known = study(there, comparisons, seen, generator)
-    began = perf_counter()
     model = fit(known)
-    fit_s = perf_counter() - began
     # Nothing here excludes anything but what a space knows by itself, and composing every stack takes its time.
     space = replace(space_of(there.scope, varied(there.scope)), possible=lambda _: True)
     stacks = some(space, generator)
@@ -63,7 +59,6 @@ def played(there: World, seen: Sequence[Signal], generator: np.random.Generator)
     truly = modelled(there, None)
     return Score(
         runs=len(measured),
-        fit_s=fit_s,
         error=float(np.abs(np.expm1(errors)).mean()),
         first=float(np.expm1(there.log_times([first])[0] - best)),
         found=float(np.expm1(found - best)),
@@ -187,7 +182,7 @@ def line(kind: Kind, worlds: int) -> str:
 
 
 def cells(scores: Sequence[Score]) -> Iterator[str]:
-    """What a line says, in per cent but for runs and seconds."""
+    """What a line says, in per cent but for runs."""
 
     def of(name: str) -> Array:
         return 100 * np.array([getattr(one, name) for one in scores])
@@ -202,10 +197,9 @@ def cells(scores: Sequence[Score]) -> Iterator[str]:
     yield f"{covered.mean():.0f} ({np.quantile(covered, 0.1):.0f}) ±{of('half_width').mean():.1f}"
     yield f"{100 * passing.mean():.0f} ({error[passing].mean():.1f}, {failed})"
     yield f"{np.median(of('shapley')):.2f}, {np.median(of('midway')):.2f}"
-    yield f"{np.median(of('fit_s')) / 100:.2f}"
 
 
-HEADER = ("| worlds | runs | error | first | found | inside 90 % | gate | shares | fit s |", "|---" * 9 + "|")
+HEADER = ("| worlds | runs | error | first | found | inside 90 % | gate | shares |", "|---" * 8 + "|")
 
 
 def main(worlds: int, titles: Sequence[str]) -> None:
@@ -218,4 +212,4 @@ def main(worlds: int, titles: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60, sys.argv[2:])
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40, sys.argv[2:])
