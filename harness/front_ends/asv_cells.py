@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +21,8 @@ from harness.core.workload import Workload
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "SPEEDMATRIX_ASV_RUN"  # names one call of asv; the plugin sets it
 SIZE, BUDGET = "SPEEDMATRIX_ASV_SIZE", "SPEEDMATRIX_ASV_BUDGET"
-USUAL_BUDGET = "50s"  # for each workload: five of them and their start are five minutes
+LONGEST_S = 150.0  # of a workload that nobody has named a time for: all of them and the overhead are six minutes
+START_S = 12.0  # of a budget, for what is no measurement: imports, planning, the report
 DIGITS = 4  # of a relative time; a hundredth of a percent is below every noise floor
 TOGETHER = "everything"
 
@@ -108,15 +110,36 @@ def _folder(workload: str) -> Path:
     return ROOT / ".asv" / "measured" / run / workload
 
 
-def _measure(workload: str, folder: Path) -> Measured:
+def expected_s(workload: Workload) -> float:
+    """What a workload's first comparison takes at most, by the careful numbers that the campaign plans with.
+
+    Where it is done sooner, further comparisons get the rest.
+    """
+    from harness.cli.naming import usual_size
+    from harness.core.protocol import BRIEF
+    from harness.measure.surroundings import read_environment
+    from harness.run.campaign import GUESS_S, GUESS_STEPS, UNSEEN, USUAL_STEP_S
+
+    size = workload.sizes.get(os.environ.get(SIZE) or usual_size(read_environment("auto")))
+    step_s = (size.step_s if size else 0.0) or USUAL_STEP_S
+    arm_s = UNSEEN * (GUESS_S["fixed"] + GUESS_S["per_round"] * BRIEF.rounds + GUESS_STEPS * step_s)
+    return 2 * BRIEF.restarts * arm_s + START_S
+
+
+def _measure(name: str, folder: Path) -> Measured:
     from harness.front_ends.cells import Wanted, holes, measured
 
+    workload = read_catalogue(ledger=False).workload(name)
+    needed_s = expected_s(workload)
+    if needed_s > LONGEST_S and not os.environ.get(BUDGET):
+        words = f"one comparison may take {needed_s:.0f} s here; {BUDGET}=10m gives each workload ten minutes"
+        return Measured(run="", values={}, holes=dict.fromkeys(subjects(workload), words))
     wanted = Wanted(
-        workload=workload,
-        subjects=read_catalogue(ledger=False).workload(workload).first_look,
+        workload=name,
+        subjects=workload.first_look,
         stack=TOGETHER,
         size=os.environ.get(SIZE),
-        budget=os.environ.get(BUDGET, USUAL_BUDGET),
+        budget=os.environ.get(BUDGET) or f"{ceil(needed_s)}s",
     )
     try:
         run = measured(wanted, folder)
@@ -125,20 +148,19 @@ def _measure(workload: str, folder: Path) -> Measured:
     return Measured(
         run=str(run.relative_to(ROOT / ".asv" / "measured")) if run.is_relative_to(ROOT) else run.name,
         values=dict(_values(run)),
-        holes={_bare(subject): words for subject, words in holes(run).items()} | dict(_out_of_time(run)),
+        holes={_bare(subject): words for subject, words in holes(run).items()} | dict(_out_of_time(run, wanted.budget)),
     )
 
 
-def _out_of_time(run: Path) -> Iterator[tuple[str, str]]:
+def _out_of_time(run: Path, budget: str) -> Iterator[tuple[str, str]]:
     """The remedy that asv's user has where the time did not suffice: not to continue the run, which is asv's own."""
     from harness.analyze.absence import Outcome
     from harness.front_ends.cells import samples
 
-    budget = os.environ.get(BUDGET, USUAL_BUDGET)
     for subject, found in samples(run):
         absence = found.row.absence
         if absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_RESTART}:
-            yield _bare(subject), f"the time did not suffice; give each workload more than {BUDGET}={budget}"
+            yield _bare(subject), f"{budget} did not suffice; {BUDGET}=10m gives each workload ten minutes"
 
 
 def _values(run: Path) -> Iterator[tuple[str, Shown]]:

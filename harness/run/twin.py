@@ -6,6 +6,9 @@ python -m harness.run.twin --workload leak --size smoke --rounds 30 --seed 0    
 round is four bursts, one side's between or around the other's two, so that a drift of the machine cancels; in it both
 sides train on the same batches. Which side is built first and which one begins is drawn from the seed: where a model
 comes to lie in memory moves its speed a little for the life of a process, so several processes belong to a result.
+
+Time in which the process was ready and had no core is left out where Linux counts it. It is others' doing, and on a
+busy machine it is several times the step; sleeping and waiting for files or a device count.
 """
 
 import argparse
@@ -36,6 +39,7 @@ from harness.run.worker import task_of
 if TYPE_CHECKING:
     from harness.measure.session import Task
 
+WAITED_FOR_A_CORE = Path("/proc/thread-self/schedstat")  # nanoseconds, the second of three numbers
 BURST_S = 0.03  # long against the clock and against a switch of caches, short against a machine's drift
 WARM_UP_STEPS = 8
 HARNESS, HAND = "harness", "hand"
@@ -64,6 +68,11 @@ def compared(task: "Task", rounds: int, random: Random) -> dict[str, list[float]
     from harness.measure.backend import settle_backend
     from harness.measure.clock import timed
 
+    def undisturbed(side: str) -> float:
+        before_s = without_a_core_s()
+        seconds = timed(steps[side], count, task.device)
+        return seconds - (without_a_core_s() - before_s)
+
     settle_backend(task.recipe)
     steps = _built(task, random)
     step_s = [timed(step, WARM_UP_STEPS, task.device) / WARM_UP_STEPS for step in steps.values()]
@@ -73,11 +82,16 @@ def compared(task: "Task", rounds: int, random: Random) -> dict[str, list[float]
         outer, inner = random.sample([HAND, HARNESS], 2)
         spent = {HAND: 0.0, HARNESS: 0.0}
         for side in (outer, inner, inner, outer):
-            spent[side] += timed(steps[side], count, task.device)
+            spent[side] += undisturbed(side)
         for side, seconds in spent.items():
             found[side].append(seconds / (2 * count))
     relative = [ours / theirs for ours, theirs in zip(found[HARNESS], found[HAND], strict=True)]
     return {"hand_s": found[HAND], "harness_s": found[HARNESS], "relative": relative}
+
+
+def without_a_core_s() -> float:
+    """Seconds for which this thread could have run and had no core, so far; always 0 where the system counts none."""
+    return int(WAITED_FOR_A_CORE.read_text().split()[1]) / 1e9 if WAITED_FOR_A_CORE.is_file() else 0.0
 
 
 def _built(task: "Task", random: Random) -> Steps:

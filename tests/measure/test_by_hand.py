@@ -9,8 +9,8 @@ from harness.measure.by_hand import step_by_hand
 from harness.measure.session import open_session
 from tests.measure.tasks import CATALOGUE, task_of
 
-SLOW_STEPS = {"patches3d": 2}  # of two seconds each
-USUAL_STEPS = 7  # across an epoch's end everywhere but in leak
+SLOW_STEPS = {"patches3d": 2, "imagenet": 3, "spoof": 3}
+USUAL_STEPS = 9  # across an epoch's end
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))

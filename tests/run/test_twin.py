@@ -1,8 +1,13 @@
 """The twin: turns that are balanced, both sides on the same batches, and one JSON object for whoever asked."""
 
 import json
+import os
+import subprocess
+import sys
+from itertools import count
 from pathlib import Path
 from random import Random
+from time import perf_counter, sleep
 
 import pytest
 
@@ -52,11 +57,45 @@ def test_each_round_goes_there_and_back(taken: list[str], tmp_path: Path) -> Non
 def test_seconds_a_step_and_their_ratio(taken: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {twin.HAND: 0.02, twin.HARNESS: 0.03}
     monkeypatch.setattr(clock, "timed", lambda step, times, _device: seconds[step.side] * times)
+    monkeypatch.setattr(twin, "without_a_core_s", lambda: 0.0)
     found = twin.compared(task_of("leak", tmp_path, ()), 2, Random(1))
     assert found["hand_s"] == pytest.approx([0.02, 0.02])
     assert found["harness_s"] == pytest.approx([0.03, 0.03])
     assert found["relative"] == pytest.approx([1.5, 1.5])
     assert taken == []
+
+
+def test_time_without_a_core_is_nobodys(taken: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = count(0.0, 0.5)  # half a second more at every look
+    monkeypatch.setattr(clock, "timed", lambda _step, _times, _device: 0.75)
+    monkeypatch.setattr(twin, "without_a_core_s", lambda: next(waits))
+    found = twin.compared(task_of("leak", tmp_path, ()), 1, Random(1))
+    assert found["hand_s"] == pytest.approx([0.25])
+    assert taken == []
+
+
+@pytest.mark.skipif(not twin.WAITED_FOR_A_CORE.is_file(), reason="this system does not count it")
+def test_sleep_is_no_waiting_for_a_core_and_a_crowd_is() -> None:
+    (core,) = sorted(os.sched_getaffinity(0))[:1]
+    crowd = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    script = f"""
+import os, time
+from harness.run.twin import without_a_core_s
+os.sched_setaffinity(0, [{core}])
+before = without_a_core_s()
+until = time.perf_counter() + 1.0
+while time.perf_counter() < until: pass
+print(without_a_core_s() - before)
+"""
+    with subprocess.Popen([sys.executable, "-c", crowd]) as other:
+        try:
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        finally:
+            other.kill()
+    assert 0.2 < float(done.stdout) < 1.0
+    before, began = twin.without_a_core_s(), perf_counter()
+    sleep(0.2)
+    assert perf_counter() - began - (twin.without_a_core_s() - before) > 0.19
 
 
 @pytest.mark.parametrize(
@@ -79,6 +118,7 @@ def test_one_object_is_printed(
     """imagenet trains on what a server hands out, which must run meanwhile."""
     monkeypatch.setenv("SPEEDMATRIX_DATA", str(tmp_path))
     monkeypatch.delenv(twin.ADDRESS, raising=False)
+    monkeypatch.setattr(twin, "WARM_UP_STEPS", 1)
     assert twin.main(["--workload", name, "--rounds", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [len(values) for values in found.values()] == [2, 2, 2]

@@ -33,7 +33,7 @@ def _allocator() -> str:
     provider = Path(_file_of_malloc()).name
     if found := next((name for name in STEMS if name in provider), None):
         return found
-    return "fixed" if _in_heap(torch.empty(PROBE_BYTES, dtype=torch.uint8).data_ptr()) else "glibc"
+    return "glibc" if _mapped_alone(torch.empty(PROBE_BYTES, dtype=torch.uint8)) else "fixed"
 
 
 class _Symbol(ctypes.Structure):
@@ -53,9 +53,9 @@ def _file_of_malloc() -> str:
     return bytes(symbol.file or b"").decode()
 
 
-def _in_heap(address: int) -> bool:
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        if line.endswith("[heap]"):
-            first, last = (int(bound, 16) for bound in line.split()[0].split("-"))
-            return first <= address < last
-    return False
+def _mapped_alone(tensor: torch.Tensor) -> bool:
+    """Whether glibc gave a tensor a mapping of its own: IS_MMAPPED, the second bit of the size before each chunk.
+
+    Where it lies does not tell: a heap that cannot grow in place goes on elsewhere. (malloc/malloc.c, "chunk details")
+    """
+    return bool(ctypes.c_size_t.from_address(tensor.data_ptr() - ctypes.sizeof(ctypes.c_size_t)).value & 2)
