@@ -89,7 +89,8 @@ class Refuse:
             raise AssertionError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
 import harness.analyze.matrix, harness.report.terminal, harness.report.markdown, harness.report.interval_plot
-import harness.report.machine_readable, harness.report.comparison, harness.plan.designs, harness.plan.schedule, harness.plan.outstanding
+import harness.report.machine_readable, harness.report.comparison, harness.plan.designs, harness.plan.schedule
+import harness.plan.outstanding
 import harness.store, harness.cli, harness.run.campaign
 for command in (["list"], ["plan", "--device", "cpu"], ["rehearse", "leak", "--results", "kept"],
                 ["report", "--results", "kept"], ["explain", "workers"],
