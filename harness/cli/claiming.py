@@ -43,12 +43,13 @@ def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Pat
 
 
 def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None = None) -> list[Account]:
-    """What the runs say of every claim, or of one workload's alone; machine by machine."""
+    """What the runs say of every claim, or of one workload's alone; the machine that tested most of them first."""
     machines = sorted({one.environment.machine for one in witnesses})
-    return [
+    found = [
         _account(name, [one for one in witnesses if one.environment.machine == name], catalogue, only)
         for name in machines
     ]
+    return sorted(found, key=lambda one: -sum(finding.gauged is not None for finding in one.findings))
 
 
 def _rendered(accounts: Sequence[Account], form: str) -> str:
