@@ -15,6 +15,7 @@ from harness.analyze.matrix import Row
 from harness.analyze.verdict import Verdict
 from harness.front_ends.replay import Clock, Found, facts, found_in, machine_facts, sentence, shown, words
 from harness.measure.surroundings import read_environment
+from harness.store import read_run
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "results/cpu-2-amd-epyc/20261121T144900-61092be1"
@@ -79,7 +80,7 @@ def test_what_stands_behind_a_ratio_is_told(found: Found) -> None:
     assert told["quality"]["status"] == "same bits"
     assert told["run"] == "cpu-2-amd-epyc/20261121T144900-61092be1"
     assert told["command"] == "./speedmatrix run"
-    assert told["environment"] == "93d93950987d"
+    assert told["environment"] == read_run(RUN).environment.digest
     assert told["unit"] == "seconds"
     assert told["timed"] == "training steps"
     assert facts(found, row, relative=True)["unit"] == "relative"
