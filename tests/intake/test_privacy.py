@@ -13,7 +13,7 @@ from tests.analyze.synthetic import arm, burst, ready
 TRACE = """Traceback (most recent call last):
   File "/home/alice smith/venv/lib/python3.11/site-packages/torch/nn/modules/conv.py", line 9, in forward
     return self._conv(x)
-  File "/work/alice/speedmatrix/harness/measure/trial.py", line 31, in begin
+  File "/srv/alice/speedmatrix/harness/measure/trial.py", line 31, in begin
   File "/usr/lib/python3.11/json/decoder.py", line 355, in raw_decode
   File "/home/alice/secret-project/mine.py", line 2, in <module>
 OSError: [Errno 28] No space left on device: '/scratch/alice/data/x.h5' (host alice-h200.example.org)
