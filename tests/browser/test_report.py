@@ -1,6 +1,7 @@
 """The HTML report as a reader meets it: opened from disk in Chromium, by mouse, by keyboard, on a phone, on paper."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -93,19 +94,19 @@ def test_any_column_sorts_by_mouse_and_by_keyboard(visit: Visitor) -> None:
     headers = page.locator(".matrix > thead th")
     speedup = headers.filter(has_text="speedup")
     speedup.get_by_role("button").click()
-    assert speedup.get_attribute("aria-sort") == "descending"
+    expect(speedup).to_have_attribute("aria-sort", "descending")
     assert subjects(page) == own
     page.keyboard.press("Enter")
-    assert speedup.get_attribute("aria-sort") == "ascending"
+    expect(speedup).to_have_attribute("aria-sort", "ascending")
     assert subjects(page) == own[::-1]
     expect(page.locator("#said")).to_have_text("Sorted by speedup, 95 %, ascending.")
     page.keyboard.press("Space")
-    assert speedup.get_attribute("aria-sort") is None
+    expect(speedup).not_to_have_attribute("aria-sort", re.compile(""))
     for column in range(headers.count()):
         headers.nth(column).get_by_role("button").focus()
         page.keyboard.press("Enter")
-        assert headers.nth(column).get_attribute("aria-sort") in {"ascending", "descending"}
-        assert page.locator("[aria-sort]").count() == 1
+        expect(headers.nth(column)).to_have_attribute("aria-sort", re.compile("ascending|descending"))
+        expect(page.locator("[aria-sort]")).to_have_count(1)
         assert sorted(subjects(page)) == sorted(own)
     headers.nth(0).get_by_role("button").click()
     assert subjects(page) == sorted(own)
@@ -134,17 +135,18 @@ def test_a_ratio_opens_by_mouse_and_by_keyboard(visit: Visitor) -> None:
     page = seen.page
     page.locator("#r2 .c-stage").click()
     row = page.get_by_role("button", name="workers")
-    assert row.get_attribute("aria-expanded") == "true"
+    expect(row).to_have_attribute("aria-expanded", "true")
     behind = page.locator("tbody.open .behind")
     expect(behind.get_by_text("pairs in 2 restarts")).to_be_visible()
-    assert behind.locator(".bursts svg").count() == 2
-    assert "4 bursts of the treatment" in str(behind.locator(".bursts svg").first.get_attribute("aria-label"))
-    assert behind.locator(".bursts svg circle").count() == 2 * 9
+    expect(behind.locator(".bursts svg")).to_have_count(2)
+    treated = behind.locator(".bursts svg").first
+    expect(treated).to_have_attribute("aria-label", re.compile("4 bursts of the treatment"))
+    expect(behind.locator(".bursts svg circle")).to_have_count(2 * 9)
     behind.get_by_text("These bursts as a table").click()
-    assert behind.locator(".numbers tbody tr").count() == 2 * 9
+    expect(behind.locator(".numbers tbody tr")).to_have_count(2 * 9)
     row.focus()
     page.keyboard.press("Escape")
-    assert row.get_attribute("aria-expanded") == "false"
+    expect(row).to_have_attribute("aria-expanded", "false")
     expect(behind).to_have_count(0)
     page.keyboard.press("Enter")
     expect(page.locator("tbody.open .behind")).to_be_visible()
@@ -237,7 +239,7 @@ def test_it_prints_with_everything_open(visit: Visitor, tmp_path: Path) -> None:
     assert page.evaluate(open_now) == [False, True, False, False, False]
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate(open_now) == [True] * 5
-    assert page.locator(".bursts svg").count() == 2 * 5
+    expect(page.locator(".bursts svg")).to_have_count(2 * 5)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(open_now) == [False, True, False, False, False]
     page.evaluate("addEventListener('beforeprint', () => { window.asked = true; })")
@@ -245,8 +247,8 @@ def test_it_prints_with_everything_open(visit: Visitor, tmp_path: Path) -> None:
     assert paper.startswith(b"%PDF")
     assert page.evaluate("window.asked"), "printing asks for everything to be opened"
     page.emulate_media(media="print")
-    assert page.locator("#theme").is_hidden()
-    assert page.locator(".filters").is_hidden()
+    expect(page.locator("#theme")).to_be_hidden()
+    expect(page.locator(".filters")).to_be_hidden()
     assert page.evaluate(OVERFLOW) == 0
 
 
@@ -283,8 +285,8 @@ def test_the_policy_stops_what_would_get_through(visit: Visitor) -> None:
 
 def test_without_a_script_the_tables_still_show(visit: Visitor) -> None:
     page = visit(to_html(shown()), java_script_enabled=False).page
-    assert page.locator(".matrix > tbody:visible").count() == 5
-    assert page.locator(".filters").is_hidden()
+    expect(page.locator(".matrix > tbody:visible")).to_have_count(5)
+    expect(page.locator(".filters")).to_be_hidden()
     page.locator(".more summary").nth(1).click()
     expect(page.locator(".behind").nth(1)).to_be_visible()
 
