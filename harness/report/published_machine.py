@@ -5,6 +5,7 @@ from dataclasses import asdict
 from urllib.parse import quote
 
 from harness.analyze.collection import Kept
+from harness.analyze.repeated import repeated
 from harness.report.markdown import escaped, grid
 from harness.report.published import Place, Setting, file_name
 from harness.report.published_cells import (
@@ -18,6 +19,7 @@ from harness.report.published_cells import (
     software,
 )
 from harness.report.published_figures import heat_map_picture, stages_picture
+from harness.report.published_repeats import repeats
 from harness.report.words import size
 
 _ENVIRONMENTS = "environment", "measured on", "memory", "software", "runs", "days"
@@ -94,6 +96,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
             "The loader alone and the step alone are ceilings: where they take turns a rate stays below both, where "
             "they overlap it reaches the lower one. A bar with a gap goes on beyond the picture."
         )
+    yield from repeats(repeated(setting.runs))
 
 
 def _run(setting: Setting, kept: Kept) -> tuple[str, ...]:

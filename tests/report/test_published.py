@@ -291,3 +291,15 @@ def test_the_heat_map_has_each_optimization_on_what_it_acts_on() -> None:
     assert shown.index("everything") < shown.index("pin_memory (evaluation)") < shown.index("workers")
     assert "1.30 *" in shown
     assert not {"augment", "amp+workers", "9.00", "2.00"} & set(shown)
+
+
+def test_what_was_measured_twice_is_held_against_itself() -> None:
+    once = machine_page(placed(kept(WORKERS, AMP))).text
+    assert "Measured again" not in once
+    moved = kept(replace(WORKERS, ratio=1.9), AMP, day=3)
+    page = machine_page(placed(kept(WORKERS, AMP), moved)).text
+    assert "2 questions of this environment" in page
+    assert "In 1 (50 %) the two ratios differ by no more than their intervals allow" in page
+    rows = [line for line in page.splitlines() if line.endswith("| no |")]
+    assert len(rows) == 1
+    assert "26.7 %" in rows[0]
