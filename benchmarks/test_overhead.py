@@ -131,6 +131,7 @@ def test_step(benchmark: Any, name: str) -> None:
     benchmark.pedantic(STEPS[name](), rounds=2000, iterations=5, warmup_rounds=200)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["plain", "full"])
 def test_the_harness_costs_a_few_microseconds_a_step(kind: str) -> None:
     """The two in turns, each at its best, which is when nobody else disturbs it."""

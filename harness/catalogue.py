@@ -15,6 +15,7 @@ from typing import TypeVar
 from harness.core.cell import Cell, CellRequest, Switch, parse_switch
 from harness.core.claim import Claim
 from harness.core.compose import batch_scale, settled, unmet
+from harness.core.control import CONTROLS
 from harness.core.environment import Environment
 from harness.core.ledger import checked, parsed
 from harness.core.mistake import Mistake
@@ -35,6 +36,11 @@ class Catalogue:
     own: str | None = None  # the name of the workload that came from a user's file
     claims: tuple[Claim, ...] = ()
 
+    @property
+    def known(self) -> Mapping[str, Optimization]:
+        """All that a cell may switch on by name: the optimizations, and the controls, which nobody seeks."""
+        return {**CONTROLS, **self.optimizations}
+
     def workload(self, name: str) -> Workload:
         """The workload of that name; raises Mistake with the names there are."""
         if name not in self.workloads:
@@ -43,9 +49,9 @@ class Catalogue:
 
     def optimization(self, name: str) -> Optimization:
         """The optimization of that name; raises Mistake with the remedy."""
-        if name not in self.optimizations:
+        if name not in self.known:
             raise Mistake(f"There is no optimization '{name}'; ./speedmatrix list shows them all.")
-        return self.optimizations[name]
+        return self.known[name]
 
     def of(self, workload: Workload) -> tuple[Optimization, ...]:
         """The optimizations that a workload could use, by name: the general ones and its own."""
@@ -75,7 +81,7 @@ class Catalogue:
         if name not in workload.sizes:
             raise Mistake(f"{workload.name} has no size '{name}'; choose one of {', '.join(workload.sizes)}.")
         switches = self.switches(workload, request.names, environment)
-        scale = batch_scale(switches, self.optimizations)
+        scale = batch_scale(switches, self.known)
         batch = request.batch or workload.sizes[name].batch * scale
         if batch % scale:
             raise Mistake(f"A batch of {batch} does not stand for {scale} of one size; choose a multiple of {scale}.")

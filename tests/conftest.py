@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import getpass
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from harness.run.sentinel import Sentinel
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores can be ten times slower than one
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Lines are counted in this process alone: in the commands that tests start, that would cost more than it tells.
+    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
 
 
 class NobodyWatches:
@@ -22,6 +27,18 @@ class NobodyWatches:
 
     def remove(self, group: int) -> None:
         pass
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _lock_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests measure waits for no lock of another worker's or of a user who is measuring."""
+    folder = str(tmp_path_factory.getbasetemp())
+    kernels = f"{tempfile.gettempdir()}/torchinductor_{getpass.getuser()}"  # where they were compiled before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", os.environ.get("TORCHINDUCTOR_CACHE_DIR", kernels))
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture(scope="session")

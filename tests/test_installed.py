@@ -29,7 +29,7 @@ def said(installed: Path, *command: str, status: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "harness", *command],
         cwd=installed,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{installed}", "TMPDIR": str(installed), "COLUMNS": "160"},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{installed}", "COLUMNS": "160"},
         capture_output=True,
         text=True,
         check=False,

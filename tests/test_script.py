@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -223,19 +224,25 @@ def test_a_second_call_adds_no_noticeable_time(project: Path) -> None:
     call(project)
     through = min(seconds_of(project, sys.executable, project / "speedmatrix") for _ in range(8))
     directly = min(seconds_of(project, project / ".venv/bin/python", "-P", "-m", "harness") for _ in range(8))
-    assert through - directly < 0.05
+    assert through - directly < 0.1
 
 
 def seconds_of(project: Path, *command: Path | str) -> float:
-    """Wall time of a command that finds the project's harness."""
+    """Time that a command which finds the project's harness has a core for; on a busy machine it lasts longer."""
     environment = environment_with(PYTHONPATH=str(project))
-    began = time.perf_counter()
+    before = core_s()
     subprocess.run(command, cwd=project, env=environment, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - began
+    return core_s() - before
+
+
+def core_s() -> float:
+    """Seconds of a core that all ended children of this process had."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize(("arguments", "statuses", "expected"), [
-    ([], [0] * 7, ["ruff", "ruff", "mypy", "mypy", "pytest", "coverage", "coverage"]),
+    ([], [0] * 10, [*["ruff"] * 2, *["mypy"] * 2, *["coverage"] * 4, "pytest", "pytest"]),
     ([], [0, 0, 3], ["ruff", "ruff", "mypy"]),
     (["tests/core", "-x"], [1], ["pytest"]),
 ])  # fmt: skip
@@ -252,6 +259,26 @@ def test_checks_run_in_turn_up_to_the_first_that_fails(
     assert script.run_checks("python", arguments) == statuses[-1]
     assert [command[2] for command in ran] == expected
     assert ran[-1][3:] == arguments or not arguments
+
+
+def test_every_test_is_run_once_in_one_of_three_ways(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the pure layers are counted, all others beside each other, and what reads a clock by itself."""
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(script.subprocess, "run", run)
+    assert script.run_checks("python", []) == 0
+    counted, others, alone = [command[command.index("pytest") + 1 :] for command in ran if "pytest" in command]
+    assert alone == ["-m", "alone"]
+    beside = counted[: counted.index("not alone") + 1]
+    assert beside[-2:] == ["-m", "not alone"]
+    layers = counted[len(beside) :]
+    assert others == [*beside, *(f"--ignore={layer}" for layer in layers)]
+    assert layers
+    assert all((ROOT / layer).exists() for layer in layers)
 
 
 def test_uv_is_pinned_by_hashes() -> None:

@@ -135,19 +135,24 @@ def attributed(whole: Entry, others: Iterable[Entry]) -> Attribution:
     """
     if whole.row.estimate is None:
         raise ValueError("only a stack with an estimate can be taken apart")
-    total = gain(whole.row.estimate)
+    first, last = first_and_last(whole, others)
+    added = _added(whole.row.comparison.treatment, whole.row.comparison.reference)
+    return attribute(map(str, added), gain(whole.row.estimate), first, last)
+
+
+def first_and_last(whole: Entry, others: Iterable[Entry]) -> tuple[Mapping[str, Gain], Mapping[str, Gain]]:
+    """What each switch of a stack adds to nothing, and what it adds to all the others, where that was measured."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
     known = _gains(whole, others)
-    switches = _added(treatment, reference)
     first, last = {}, {}
-    for switch in switches:
+    for switch in _added(treatment, reference):
         alone = known.get((_with(reference, switch), reference))
         if alone is not None:
             first[str(switch)] = alone
         added = _last(switch, whole, known)
         if added is not None:
             last[str(switch)] = added
-    return attribute(map(str, switches), total, first, last)
+    return first, last
 
 
 _Pairs = Mapping[tuple[Cell, Cell], Gain]  # treatment and reference

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.core.cell import Cell
+from harness.core.control import is_control
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 
@@ -68,11 +69,12 @@ class Entry:
 
 
 def entries(runs: Iterable[Kept]) -> Iterator[Entry]:
-    """Every row of all runs, the newest run first, without sizes that prove nothing."""
+    """Every row of all runs, the newest run first, without sizes that prove nothing and delays that nobody wants."""
     for kept in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
         for table in kept.matrix.tables:
             if table.cell.size != TOO_SMALL:
-                yield from (Entry(kept=kept, table=table, row=row) for row in table.rows)
+                wanted = (row for row in table.rows if not is_control([row.comparison.treatment]))
+                yield from (Entry(kept=kept, table=table, row=row) for row in wanted)
 
 
 def newest(runs: Iterable[Kept]) -> tuple[Entry, ...]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from scipy import stats
 
-from harness.analyze.estimate import LEAST_FREEDOM, LEAST_SPREAD, Estimate
+from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict, verdict
 
 ALIKE = 1.025  # two speedups whose ratio lies this near to 1, or to 1 / 1.025, are alike for anybody who chooses
@@ -74,9 +74,10 @@ def _standard_error(estimate: Estimate) -> tuple[float, float]:
     would turn it into a standard error that is far too small.
     """
     half_width = _half_width(estimate)
-    least = LEAST_SPREAD / math.sqrt(estimate.processes)
-    if half_width <= float(stats.t.ppf(0.975, LEAST_FREEDOM)) * least * (1 + 1e-9):  # beyond rounding
-        return least, LEAST_FREEDOM
+    terms = estimate.terms
+    least = terms.least_spread / math.sqrt(estimate.processes)
+    if half_width <= float(stats.t.ppf(0.975, terms.least_freedom)) * least * (1 + 1e-9):  # beyond rounding
+        return least, terms.least_freedom
     return half_width / float(stats.t.ppf(0.975, estimate.df)), estimate.df
 
 

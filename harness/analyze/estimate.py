@@ -1,20 +1,23 @@
 """Estimates: ratios with intervals, from restarts that are the unit and a pool that lends its variances."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from harness.analyze.moderation import Array, Moderated, moderate
+from harness.analyze.moderation import Array, Moderated, lent, moderate
 from harness.analyze.pairing import Pairs
+from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.analyze.verdict import Verdict, verdict
+from harness.core.protocol import Protocol
 
 DISTURBED = 0.25  # interference above which no verdict is given
+CROWDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/crowding.md)
 FEWEST_RESTARTS = 2
-# Standard deviation of a restart's log ratio below which no pool is believed: what processes differ by, whatever a few
-# restarts show (docs/decisions/least-spread.md).
-LEAST_SPREAD, LEAST_FREEDOM = 0.009, 30.0
+# Points of Student's t for an interval that holds in 95 % of cases: where the number of restarts was fixed beforehand,
+# and where it depended on the interval's width (docs/decisions/width-stopping.md).
+FIXED, BY_WIDTH = 0.975, 0.985
 TRIMMED = 0.3  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
 
 
@@ -28,16 +31,34 @@ class Estimate:
     pairs: int
     processes: int  # restarts, each with fresh processes of both arms
     df: float
-    method: str  # "moderated t" or "t"
+    method: str  # "moderated t" in a pool, "calibrated t" without one on a machine that was calibrated, or "t"
     outlying: bool  # its restarts disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
     interference: float
     plain_ratio: float  # from all brackets, the extreme ones too
+    terms: Terms = UNCALIBRATED  # its machine's
+    crowding: float = 0.0  # mean share of the cores that others took while none was idle
+    in_turn: int = 0  # restarts whose arms were alive one after the other
 
     @property
     def disturbed(self) -> bool:
         """Whether the machine was too restless for a verdict."""
-        return self.interference > DISTURBED
+        return self.unrest is not None
+
+    @property
+    def unrest(self) -> str | None:
+        """Why the machine was too restless for a verdict, in words; None where it was not."""
+        if self.interference > DISTURBED:
+            return f"the reference's own rate changed by {100 * self.interference:.0f} % from burst to burst"
+        if self.crowding > CROWDED:
+            return f"other processes took {100 * self.crowding:.0f} % of its cores"
+        return None
+
+    @property
+    def withheld(self) -> bool:
+        """Whether its interval would give a verdict on a machine that finds smaller effects."""
+        usual = verdict(self.low, self.high)
+        return not self.disturbed and self.verdict is Verdict.UNDECIDED and usual is not Verdict.UNDECIDED
 
     @property
     def sensitive(self) -> bool:
@@ -46,35 +67,68 @@ class Estimate:
         return bool(abs(np.log(self.plain_ratio / self.ratio)) > half_width + 1e-9)  # beyond rounding
 
 
-def estimates(pool: Sequence[Pairs]) -> tuple[Estimate, ...]:
+def point_of(protocol: Protocol) -> float:
+    """The point of Student's t that a protocol's way to choose the number of restarts asks for."""
+    return FIXED if protocol.target is None else BY_WIDTH
+
+
+def estimates(pool: Sequence[Pairs], point: float = FIXED, terms: Terms = UNCALIBRATED) -> tuple[Estimate, ...]:
     """One estimate for each, in order; raises ValueError where one has fewer than two restarts.
 
     A restart gives one trimmed mean of bracket log-ratios, so that one burst that a neighbour spoils does not decide
     it. The interval is Student's t over restarts, because processes differ and brackets of one process are not
-    independent.
+    independent; `point` is that of its distribution.
     """
     if any(len(pairs.log_ratios) < FEWEST_RESTARTS for pairs in pool):
         raise ValueError("an estimate needs two restarts at least")
-    means = [_restart_means(pairs) for pairs in pool]
-    variances = np.array([one.var(ddof=1) for one in means])
-    freedom = np.array([len(one) - 1.0 for one in means])
-    moderated = moderate(variances, freedom)
-    own = Moderated(variances=variances, freedom=freedom, outlying=np.zeros(len(means), dtype=np.bool_))
-    return tuple(
-        _estimate(pairs, moderated or own, index, pooled=moderated is not None) for index, pairs in enumerate(pool)
-    )
+    widths = _widths([restart_means(pairs) for pairs in pool], point, terms)
+    return tuple(_estimate(pairs, width, terms) for pairs, width in zip(pool, widths, strict=True))
 
 
-def _restart_means(pairs: Pairs) -> Array:
+def restart_means(pairs: Pairs) -> Array:
+    """The trimmed mean of every restart's bracket log-ratios."""
     return np.array([stats.trim_mean(restart, TRIMMED) for restart in pairs.log_ratios])
 
 
-def _estimate(pairs: Pairs, spread: Moderated, index: int, *, pooled: bool) -> Estimate:
-    centre, restarts = float(_restart_means(pairs).mean()), len(pairs.log_ratios)
-    df, outlying = float(spread.freedom[index]), bool(spread.outlying[index])
-    own = stats.t.ppf(0.975, df) * np.sqrt(spread.variances[index])
-    least = stats.t.ppf(0.975, LEAST_FREEDOM) * LEAST_SPREAD
-    half_width = float(max(own, least) / np.sqrt(restarts))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Width:
+    """How widely one cell is known."""
+
+    half_width: float  # of the log ratio's interval
+    df: float
+    outlying: bool
+    method: str
+
+
+def _widths(means: Sequence[Array], point: float, terms: Terms) -> Iterator[_Width]:
+    spread, method = _spread(means, terms)
+    own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
+    # A constant, or the calibration's: no look of this run depends on it.
+    least = stats.t.ppf(FIXED, terms.least_freedom) * terms.least_spread
+    for index, one in enumerate(means):
+        outlying = bool(spread.outlying[index])
+        yield _Width(
+            half_width=float(max(own[index], least) / np.sqrt(len(one))),
+            df=float(spread.freedom[index]),
+            outlying=outlying,
+            method="t" if outlying else method,
+        )
+
+
+def _spread(means: Sequence[Array], terms: Terms) -> tuple[Moderated, str]:
+    """Every cell's variance between restarts: helped by the pool, else by the calibration, else its own."""
+    variances = np.array([one.var(ddof=1) for one in means])
+    freedom = np.array([len(one) - 1.0 for one in means])
+    if moderated := moderate(variances, freedom):
+        return moderated, "moderated t"
+    if terms.prior:
+        return lent(variances, freedom, terms.prior), "calibrated t"
+    alone = np.zeros(len(means), dtype=np.bool_)
+    return Moderated(variances=variances, freedom=freedom, outlying=alone), "t"
+
+
+def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
+    centre, half_width = float(restart_means(pairs).mean()), width.half_width
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(value)) for value in (centre, centre - half_width, centre + half_width))
     return Estimate(
@@ -82,11 +136,18 @@ def _estimate(pairs: Pairs, spread: Moderated, index: int, *, pooled: bool) -> E
         low=low,
         high=high,
         pairs=pairs.count,
-        processes=restarts,
-        df=df,
-        method="moderated t" if pooled and not outlying else "t",
-        outlying=outlying,
-        verdict=verdict(low, high) if pairs.interference <= DISTURBED else Verdict.UNDECIDED,
+        processes=len(pairs.log_ratios),
+        df=width.df,
+        method=width.method,
+        outlying=width.outlying,
+        verdict=verdict(low, high, terms.margin) if _is_calm(pairs) else Verdict.UNDECIDED,
         interference=pairs.interference,
         plain_ratio=float(np.exp(np.mean([np.mean(restart) for restart in pairs.log_ratios]))),
+        terms=terms,
+        crowding=pairs.crowding,
+        in_turn=pairs.in_turn,
     )
+
+
+def _is_calm(pairs: Pairs) -> bool:
+    return pairs.interference <= DISTURBED and pairs.crowding <= CROWDED

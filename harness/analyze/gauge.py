@@ -9,10 +9,12 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.absence import Absence
-from harness.analyze.estimate import FEWEST_RESTARTS, LEAST_FREEDOM, LEAST_SPREAD, Estimate
+from harness.analyze.estimate import FEWEST_RESTARTS, Estimate
 from harness.analyze.evidence import Evidence, Side, gather
+from harness.analyze.notes import unproven
 from harness.analyze.pool import results
 from harness.analyze.ruling import Gauged
+from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD, UNCALIBRATED, Terms
 from harness.core.claim import Metric
 from harness.core.measurement import Record
 from harness.core.plan import Plan
@@ -29,12 +31,12 @@ class Trial:
     data: str = ""  # what the real data of its workload are, in words; empty where they are the suite's own
 
 
-def trials(plan: Plan, records: Iterable[Record]) -> tuple[Trial, ...]:
+def trials(plan: Plan, records: Iterable[Record], terms: Terms = UNCALIBRATED) -> tuple[Trial, ...]:
     """Every comparison of a run, in the plan's order; raises Mistake where a switch has no promise in the plan."""
     gathered = list(gather(plan, records))
     return tuple(
         Trial(result=result, evidence=one, data=plan.data.get(one.comparison.treatment.workload, ""))
-        for one, result in zip(gathered, results(gathered), strict=True)
+        for one, result in zip(gathered, results(gathered, plan.protocol, terms), strict=True)
     )
 
 
@@ -56,8 +58,10 @@ def gauge(metric: Metric, trial: Trial) -> Gauged | str:
 def _throughput(result: Estimate | Absence) -> Gauged | str:
     if isinstance(result, Absence):
         return result.words
-    if result.disturbed:
-        return f"the machine was too disturbed: the reference's rate changed by {100 * result.interference:.0f} %"
+    if result.unrest:
+        return f"the machine was too disturbed: {result.unrest}"
+    if result.withheld:
+        return unproven(result)
     return Gauged(value=result.ratio, low=result.low, high=result.high, restarts=result.processes)
 
 

@@ -5,12 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analyze.absence import Absence
+from harness.analyze.calibrating import calibrate
+from harness.analyze.calibration import DESIGN, Calibration
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.notes import notes
 from harness.analyze.pool import results
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import Quality
+from harness.analyze.terms import UNCALIBRATED as ON_NO_TERMS
 from harness.core.cell import Cell, Comparison
 from harness.core.environment import Environment
 from harness.core.measurement import Record
@@ -18,7 +21,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Hole, Plan
 from harness.core.protocol import Protocol
 
-UNCALIBRATED = "A/A noise floor not calibrated on this machine"
+UNCALIBRATED = "A/A noise floor not calibrated on this machine (./speedmatrix calibrate does it)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,20 +97,27 @@ def build_matrix(
     plan: Plan,
     records: Iterable[Record],
     environment: Environment,
-    noise: str = UNCALIBRATED,
+    calibration: Calibration | None = None,
 ) -> Matrix:
-    """The matrix of a run, finished or not; raises Mistake where a switch has no promise in the plan."""
+    """The matrix of a run, finished or not; raises Mistake where a switch has no promise in the plan.
+
+    `calibration` is that of its machine. A run that calibrates is told by itself and judged on nobody's terms: what it
+    shows decides the terms of others.
+    """
+    records = tuple(records)
     gathered = list(gather(plan, records))
+    terms = calibration.terms if calibration and plan.design != DESIGN else ON_NO_TERMS
+    told = calibrate(plan, records) if plan.design == DESIGN else calibration
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
     by_table: dict[tuple[Cell, Timing], list[tuple[Evidence, Estimate | Absence]]] = defaultdict(list)
-    for evidence, result in zip(gathered, results(gathered), strict=True):
+    for evidence, result in zip(gathered, results(gathered, plan.protocol, terms), strict=True):
         by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result))
     return Matrix(
         environment=environment,
         protocol=plan.protocol,
         design=plan.design,
         seed=plan.seed,
-        noise=noise,
+        noise=told.sentence if told else UNCALIBRATED,
         data=plan.data,
         tables=tuple(_table(names, entries, plan.protocol) for entries in by_table.values()),
         holes=plan.holes,

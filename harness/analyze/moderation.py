@@ -55,6 +55,29 @@ def moderate(variances: Array, freedom: Array) -> Moderated | None:
     )
 
 
+def lent(variances: Array, freedom: Array, prior: Prior) -> Moderated:
+    """Variances of cells without a pool, shrunk towards a prior from elsewhere; one that stands apart keeps its own."""
+    outlying = variances > prior.variance * stats.f.ppf(OUTLYING, freedom, prior.freedom)
+    weight = freedom / (prior.freedom + freedom)
+    return Moderated(
+        variances=np.where(outlying, variances, prior.variance + weight * (variances - prior.variance)),
+        freedom=np.where(outlying, freedom, prior.freedom + freedom),
+        outlying=outlying,
+    )
+
+
+def prior_of(variances: Array, freedom: Array) -> Prior | None:
+    """The prior that a pool can lend to cells elsewhere; None where the pool is too small or shows no variance.
+
+    Its variance is the plain mean, as in a pool of its own, and its freedom no more than all cells have together.
+    """
+    if len(variances) < SMALLEST_POOL or np.median(variances) == 0:
+        return None
+    together = float(freedom.sum())
+    mean = float(np.average(variances, weights=freedom))
+    return Prior(variance=mean, freedom=min(fit_prior(variances, freedom).freedom, together))
+
+
 def fit_prior(variances: Array, freedom: Array) -> Prior:
     """The prior whose mean and variance of log variances match the pool's (Smyth 2004, section 6.2)."""
     half = freedom / 2

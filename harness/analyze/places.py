@@ -129,7 +129,9 @@ def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
 
 def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
     for field in fields(protocol):
-        yield field.name, f"{getattr(protocol, field.name):g}"
+        value = getattr(protocol, field.name)
+        several = value if isinstance(value, tuple) else (value,)
+        yield field.name, ", ".join("none" if one is None else f"{one:g}" for one in several) or "none"
 
 
 def exactly(entry: Entry) -> Question:

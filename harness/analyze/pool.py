@@ -4,15 +4,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from harness.analyze.absence import Absence, absence
-from harness.analyze.estimate import Estimate, estimates
+from harness.analyze.estimate import Estimate, estimates, point_of
 from harness.analyze.evidence import Evidence
 from harness.analyze.pairing import Pairs, pair
+from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
 
-_Pool = tuple[str, str, int, Timing]  # workload, size, batch, timing: restarts of such cells vary alike
+# Workload, size, batch, timing, and whether arms were alive in turn: restarts of such cells vary alike.
+_Pool = tuple[str, str, int, Timing, bool]
 
 
-def results(gathered: Sequence[Evidence]) -> list[Estimate | Absence]:
+def results(gathered: Sequence[Evidence], protocol: Protocol, terms: Terms = UNCALIBRATED) -> list[Estimate | Absence]:
     """An estimate or an absence for each, in order; variances are shared within one pool only."""
     found: dict[int, Estimate | Absence] = {}
     pools: dict[_Pool, list[tuple[int, Pairs]]] = defaultdict(list)
@@ -20,15 +23,15 @@ def results(gathered: Sequence[Evidence]) -> list[Estimate | Absence]:
         pairs = pair(evidence.bursts, evidence.position)
         why = absence(evidence, pairs)
         if why is None:
-            pools[_pool(evidence)].append((index, pairs))
+            pools[_pool(evidence, pairs)].append((index, pairs))
         else:
             found[index] = why
     for members in pools.values():
         indices, paired = zip(*members, strict=True)
-        found.update(zip(indices, estimates(paired), strict=True))
+        found.update(zip(indices, estimates(paired, point_of(protocol), terms), strict=True))
     return [found[index] for index in range(len(gathered))]
 
 
-def _pool(evidence: Evidence) -> _Pool:
+def _pool(evidence: Evidence, pairs: Pairs) -> _Pool:
     reference = evidence.comparison.reference
-    return reference.workload, reference.size, reference.batch, evidence.comparison.timing
+    return reference.workload, reference.size, reference.batch, evidence.comparison.timing, pairs.in_turn > 0

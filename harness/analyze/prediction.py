@@ -5,7 +5,7 @@ them inside their 90 % intervals. Then it is fitted on everything, and what it s
 predictions, with 90 % intervals. Otherwise there are words. A prediction never decides a verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,36 +62,54 @@ class Predictions:
     cells: tuple[Predicted, ...]  # the fastest first
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trusted:
+    """A model that has foretold stacks which it did not know, fitted to everything that was measured."""
+
+    model: Fitted
+    foretold: Foretold
+    reference: Arrangement
+
+    def predicted(self, wanted: Sequence[Arrangement]) -> tuple[Predicted, ...]:
+        """Speedups of stacks over the reference, in order; raises KeyError for a switch that was never measured."""
+        return predicted(self.model, wanted, self.reference)
+
+
+def trusted(study: Study) -> Trusted | str:
+    """The model of a study, or why it is not to be trusted."""
+    found = foretold(study)
+    return found.failing or Trusted(model=fit(study), foretold=found, reference=study.ratios[0].reference)
+
+
+def predicted(model: Fitted, wanted: Sequence[Arrangement], reference: Arrangement) -> tuple[Predicted, ...]:
+    """What a model says of stacks, trusted or not; raises KeyError for a switch that was never measured."""
+    logs, deviations = model.log_ratios(wanted, reference)
+    half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
+    bounds = zip(wanted, np.exp(logs), np.exp(logs - half_widths), np.exp(logs + half_widths), strict=True)
+    return tuple(
+        Predicted(arrangement=one, ratio=float(ratio), low=float(low), high=float(high))
+        for one, ratio, low, high in bounds
+    )
+
+
 def predictions(study: Study, wanted: Sequence[Arrangement]) -> Predictions | str:
     """Speedups of stacks over the study's first reference, or why there are none.
 
     Raises KeyError where a wanted stack has a switch that was on in no measured cell.
     """
-    found = foretold(study)
-    if found.failing:
-        return found.failing
-    model, reference = fit(study), study.ratios[0].reference
-    logs, deviations = model.log_ratios(wanted, reference)
-    half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
-    cells = [
-        Predicted(arrangement=one, ratio=float(ratio), low=float(low), high=float(high))
-        for one, ratio, low, high in zip(
-            wanted, np.exp(logs), np.exp(logs - half_widths), np.exp(logs + half_widths), strict=True
-        )
-    ]
-    ordered = tuple(sorted(cells, key=lambda one: -one.ratio))
-    return Predictions(model=model, foretold=found, reference=reference, cells=ordered)
+    found = trusted(study)
+    if isinstance(found, str):
+        return found
+    ordered = tuple(sorted(found.predicted(wanted), key=lambda one: -one.ratio))
+    return Predictions(model=found.model, foretold=found.foretold, reference=found.reference, cells=ordered)
 
 
 def foretold(study: Study) -> Foretold:
     """What a model that does not know the balanced stacks says of them, held against what was measured."""
     tests = tuple(one for one in study.ratios if is_foretold(study, one))
-    known = tuple(one for one in study.ratios if one not in tests)
-    if not tests or not known:
+    if not tests or len(tests) == len(study.ratios):
         return Foretold(stacks=0, median_error=float("inf"), inside=0.0)
-    hidden = {one.treatment for one in tests}
-    sights = tuple(sight for sight in study.sights if sight.arrangement not in hidden)
-    model = fit(replace(study, ratios=known, sights=sights))
+    model = fit_without(study, tests)
     errors, deviations = np.array([_error(model, one) for one in tests]).T
     within = np.abs(errors) <= stats.norm.ppf((1 + INTERVAL) / 2) * deviations
     return Foretold(
@@ -99,11 +117,25 @@ def foretold(study: Study) -> Foretold:
     )
 
 
+def fit_without(study: Study, hidden: Collection[Compared]) -> Fitted:
+    """The model of a study that knows neither some ratios nor what was seen of their treatments.
+
+    Raises ValueError where nothing else was measured.
+    """
+    stacks = {one.treatment for one in hidden}
+    known = tuple(one for one in study.ratios if one not in hidden)
+    return fit(replace(study, ratios=known, sights=tuple(one for one in study.sights if one.arrangement not in stacks)))
+
+
 def is_foretold(study: Study, one: Compared) -> bool:
-    """Whether a ratio tests the model: of two switches or more, and of neither all of them nor all but some."""
+    """Whether a ratio tests the model: of two switches or more, and of neither all of them nor all but some.
+
+    All but one counts as known wherever it was measured: a factorial holds it against plain, a matrix against all.
+    """
     whole = max(study.ratios, key=lambda ratio: len(ratio.treatment.switches)).treatment
     differing = set(one.treatment.switches) ^ set(one.reference.switches)
-    return whole not in {one.treatment, one.reference} and len(differing) > 1
+    lacking = set(one.treatment.switches) ^ set(whole.switches)
+    return one.reference != whole and len(differing) > 1 and len(lacking) > 1
 
 
 def _error(model: Fitted, one: Compared) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from harness.analyze.study import Stack
 from harness.core.cell import Switch
 
 Array = NDArray[np.float64]
-Value = Callable[[Sequence[Stack]], Array]  # log speedups of stacks
+Value = Callable[[Sequence[Stack]], Array]  # log speedups of stacks, in one column or in several
 EXACT = 12  # switches: 4,096 subsets
 
 
@@ -37,21 +37,30 @@ def shares(
     orders: int = 200,
 ) -> dict[Switch, ModelledShare]:
     """The share of each switch in the value of them all; one whose needs are off does nothing until they are on."""
+    columns, errors = share_columns(switches, lambda stacks: value(stacks)[:, None], needs, generator, orders)
+    return {
+        switch: ModelledShare(log=float(log), error=float(error))
+        for switch, log, error in zip(switches, columns[:, 0], errors[:, 0], strict=True)
+    }
+
+
+def share_columns(
+    switches: Sequence[Switch],
+    value: Value,
+    needs: Mapping[str, tuple[str, ...]],
+    generator: np.random.Generator,
+    orders: int = 200,
+) -> tuple[Array, Array]:
+    """The same for several values of every stack at once, stacks x columns: shares and errors, switches x columns."""
 
     def of(members: NDArray[np.bool_]) -> Array:
         return value([effective(switches, row, needs) for row in members])
 
     if len(switches) <= EXACT:
-        return {
-            switch: ModelledShare(log=float(log), error=0.0)
-            for switch, log in zip(switches, _over_subsets(of, len(switches)), strict=True)
-        }
+        found = _over_subsets(of, len(switches))
+        return found, np.zeros_like(found)
     drawn = np.array([_over_pair(of, generator.permutation(len(switches))) for _ in range(max(2, orders // 2))])
-    errors = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
-    return {
-        switch: ModelledShare(log=float(log), error=float(error))
-        for switch, log, error in zip(switches, drawn.mean(axis=0), errors, strict=True)
-    }
+    return drawn.mean(axis=0), drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
 
 
 def effective(
@@ -69,7 +78,7 @@ def _over_subsets(of: Callable[[NDArray[np.bool_]], Array], count: int) -> Array
     members = ((numbers[:, None] >> np.arange(count)) & 1).astype(np.bool_)
     values, sizes = of(members), members.sum(axis=1)
     weights = np.array([factorial(size) * factorial(count - 1 - size) / factorial(count) for size in range(count)])
-    found = np.empty(count)
+    found = np.empty((count, values.shape[1]))
     for index in range(count):
         without = numbers[~members[:, index]]
         found[index] = weights[sizes[without]] @ (values[without + 2**index] - values[without])
@@ -78,10 +87,11 @@ def _over_subsets(of: Callable[[NDArray[np.bool_]], Array], count: int) -> Array
 
 def _over_pair(of: Callable[[NDArray[np.bool_]], Array], order: NDArray[np.intp]) -> Array:
     """What each adds in one order and in its reverse, averaged."""
-    found = np.zeros(len(order))
+    found: list[Array] = []
     for one in (order, order[::-1]):
         places = np.empty(len(order), dtype=np.intp)
         places[one] = np.arange(len(order))
         members = places[None, :] < np.arange(len(order) + 1)[:, None]
-        found[one] += np.diff(of(members)) / 2
-    return found
+        added = np.diff(of(members), axis=0)
+        found.append(added[places])
+    return np.asarray(np.mean(found, axis=0))

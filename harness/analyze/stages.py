@@ -17,6 +17,7 @@ from harness.analyze.study import Arrangement, Signal, Stack, Study
 from harness.core.optimization import Stage
 
 STAGES: Final = (Stage.INPUT, Stage.DEVICE, Stage.HOST, Stage.SYNC)
+FREE = 30.0  # taken off the log time of a stage that is thought to cost nothing
 MISFIT = 0.01  # standard deviation of log time by which the formula itself is wrong
 
 
@@ -105,6 +106,18 @@ class Fitted:
         """Seconds that each stage of a stack takes for a sample."""
         found = stage_logs(self.frame, self.point, cells(self.frame, (arrangement,)))
         return dict(zip(STAGES, np.exp(found[0]).tolist(), strict=True))
+
+
+def ceilings(model: Fitted, arrangement: Arrangement) -> Mapping[Stage, float]:
+    """By how much a stack would be faster if a stage took no time, stage by stage, as the model has it."""
+    found = cells(model.frame, (arrangement,))
+    now = log_times(model.frame, model.point, found).value[0]
+    ratios = {}
+    for index, stage in enumerate(STAGES):
+        point = model.point.copy()
+        point[index] -= FREE
+        ratios[stage] = float(np.exp(now - log_times(model.frame, point, found).value[0]))
+    return ratios
 
 
 def stage_logs(frame: Frame, point: Array, found: Cells) -> Array:

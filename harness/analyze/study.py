@@ -1,7 +1,9 @@
 """Studies: what was measured of one workload on one machine, as the stage model takes it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from harness.core.cell import Switch
@@ -62,3 +64,33 @@ class Study:
         """Every cell of the study once, the first ratio's reference first."""
         both = (one for ratio in self.ratios for one in (ratio.reference, ratio.treatment))
         return tuple(dict.fromkeys((*both, *(sight.arrangement for sight in self.sights))))
+
+
+def log_times(study: Study) -> dict[Stack, float]:
+    """Log seconds of a sample of every stack that ratios lead to from the first reference, as they were measured.
+
+    A stack that was measured several times against the same has their mean, the surer ones weighing more.
+    """
+    found = {study.ratios[0].reference.switches: math.log(study.seconds)}
+    while True:
+        reached: dict[Stack, list[tuple[float, float]]] = defaultdict(list)
+        for one in study.ratios:
+            start = found.get(one.reference.switches)
+            if start is not None and one.treatment.switches not in found:
+                reached[one.treatment.switches].append((start - one.log_ratio, one.deviation**-2))
+        if not reached:
+            return found
+        for stack, values in reached.items():
+            found[stack] = sum(time * weight for time, weight in values) / sum(weight for _, weight in values)
+
+
+def joined(studies: Sequence[Study]) -> Study:
+    """Studies of one workload and machine as one; raises ValueError where their first references differ."""
+    first = studies[0]
+    if any(one.ratios[0].reference != first.ratios[0].reference for one in studies):
+        raise ValueError("studies with different references cannot be joined")
+    return replace(
+        first,
+        ratios=tuple(ratio for one in studies for ratio in one.ratios),
+        sights=tuple(sight for one in studies for sight in one.sights),
+    )

@@ -1,10 +1,11 @@
 """The command line: its verbs are the stages of the data flow."""
 
+import os
 import sys
 
 import typer
 
-from harness.cli.commands import asking, measuring, reading, sharing
+from harness.cli.commands import asking, measuring, reading, searching, sharing
 from harness.core.mistake import Mistake
 from harness.report.words import one_line
 
@@ -17,12 +18,15 @@ app = typer.Typer(
     help="Measures which training optimizations pay on this machine, by how much, and why.",
     epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
 )
-for _group in (asking, measuring, reading, sharing):
+for _group in (asking, measuring, searching, reading, sharing):
     app.add_typer(_group.app)
 
 
 def main() -> None:
     """Runs a command; a user's mistake ends in one sentence and status 2."""
+    # Before numpy is imported: on small matrices threads of BLAS wait for each other, and spin beside what is measured.
+    # Arms are told their own number.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app()
     except Mistake as mistake:

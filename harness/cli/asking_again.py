@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import product
 
 from harness.catalogue import Catalogue
+from harness.cli.pacing import target_text
 from harness.cli.planning import PROBES, Wish, planned
 from harness.core.cell import Cell, Comparison, parse_switch
 from harness.core.mistake import Mistake
@@ -17,8 +18,14 @@ from harness.core.protocol import PROTOCOLS, Protocol
 from harness.store import Run
 
 
-def commands(run: Run, comparisons: Iterable[Comparison], catalogue: Catalogue) -> Mapping[Comparison, str]:
-    """The command of every comparison that one alone asks for; none for real data and workloads unknown here."""
+def commands(
+    run: Run, comparisons: Iterable[Comparison], catalogue: Catalogue, restarts: Mapping[Comparison, int] | None = None
+) -> Mapping[Comparison, str]:
+    """The command of every comparison that one alone asks for; none for real data and workloads unknown here.
+
+    Where `restarts` names a number, the command asks for so many instead of the run's own.
+    """
+    counts = restarts or {}
     here = _without_services(catalogue)
     named = _protocol_of(run.plan.protocol)
     if named is None:
@@ -28,7 +35,7 @@ def commands(run: Run, comparisons: Iterable[Comparison], catalogue: Catalogue) 
         if one.treatment.workload in here.workloads and one.treatment.workload not in run.plan.data:
             wishes = (wish for wish in _wishes(run, one, named) if _asks_for(wish, one, run, here))
             if wish := next(wishes, None):
-                found[one] = in_words(wish)
+                found[one] = in_words(replace(wish, restarts=counts[one], target=None) if one in counts else wish)
     return found
 
 
@@ -45,7 +52,8 @@ def _protocol_of(protocol: Protocol) -> str | None:
 
 
 def _counted(one: Protocol, like: Protocol) -> Protocol:
-    return replace(one, restarts=like.restarts, rounds=like.rounds)
+    counted = replace(one, restarts=like.restarts, rounds=like.rounds)
+    return counted.fixed() if like.target is None else replace(counted, target=like.target)
 
 
 def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
@@ -55,12 +63,17 @@ def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
         workloads=(one.treatment.workload,), size=one.treatment.size, batch=None, design="alone", only=(), stack=None,
         reference="plain", probe=_probe(one), protocol=protocol, restarts=run.plan.protocol.restarts,
         rounds=None if run.plan.protocol.rounds == known.rounds else run.plan.protocol.rounds,
-        seed=run.plan.seed, device=run.environment.device, own=None,
+        seed=run.plan.seed, device=run.environment.device, own=None, target=_target(run.plan.protocol),
     )  # fmt: skip
     selections = ({"only": (str(parse_switch(one.subject)),)}, {"stack": _stack(one.treatment)})
     references = dict.fromkeys(("plain", _stack(one.reference) or "plain"))
     for selection, batch, reference in product(selections, (None, one.reference.batch), references):
         yield replace(usual, reference=reference, batch=batch, **selection)
+
+
+def _target(protocol: Protocol) -> str | None:
+    """What has to be said of the target where the restarts are named, which alone would fix them."""
+    return None if protocol.target is None else target_text(protocol)
 
 
 def _probe(one: Comparison) -> str | None:
@@ -93,6 +106,7 @@ def in_words(wish: Wish) -> str:
         "--protocol": None if wish.protocol == "brief" else wish.protocol,
         "--restarts": wish.restarts,
         "--rounds": wish.rounds,
+        "--target": wish.target,
         "--seed": wish.seed or None,
         "--device": wish.device,
         "--budget": "none",

@@ -34,7 +34,7 @@ def what_is_timed(cell: Explained) -> Callable[..., Any]:
     """The shape of the step, or the evaluation where nothing but evaluation is switched."""
     from harness.measure.step import shape_of_step
 
-    known = cell.context.catalogue.optimizations
+    known = cell.context.catalogue.known
     timings = {known[switch.name].timed_on for switch in cell.cell.switches}
     evaluate = cell.workload.parts().evaluate
     if timings == {Timing.EVALUATION} and inspect.isfunction(evaluate):

@@ -8,8 +8,10 @@ from harness.analyze.claims import Account, Finding, Look, find, matching
 from harness.analyze.collection import TOO_SMALL
 from harness.analyze.gauge import Trial, trials
 from harness.analyze.generality import general
+from harness.analyze.terms import UNCALIBRATED
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.reporting import console, deliver
+from harness.cli.shelf import calibration_beside
 from harness.core.claim import ANY, Claim
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
@@ -81,7 +83,8 @@ def _read(folder: Path) -> Witness:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
-    made = trials(run.plan, read_records(folder))
+    calibration = calibration_beside(folder, run)
+    made = trials(run.plan, read_records(folder), calibration.terms if calibration else UNCALIBRATED)
     return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
 
 

@@ -39,8 +39,8 @@ class Question:
 def show_explanation(question: Question) -> None:
     """Prints the page of an optimization, or what a cell is."""
     catalogue, console = read_catalogue(question.own), Console(highlight=False)
-    if question.what in catalogue.optimizations:
-        _show_page(catalogue.optimizations[question.what], console)
+    if question.what in catalogue.known:
+        _show_page(catalogue.known[question.what], console)
         _show_claims(question.what, catalogue.claims, console)
         return
     context = Context(
@@ -85,7 +85,7 @@ def _explained(request: CellRequest, context: Context) -> Explained:
     cell, catalogue = context.cell(request), context.catalogue
     workload = catalogue.workload(cell.workload)
     try:
-        recipe = compose(workload, cell.switches, catalogue.optimizations)
+        recipe = compose(workload, cell.switches, catalogue.known)
     except Conflict as conflict:
         raise Mistake(f"The cell {cell} is impossible: {conflict}.") from conflict
     return Explained(cell=cell, workload=workload, recipe=recipe, context=context)
@@ -93,7 +93,7 @@ def _explained(request: CellRequest, context: Context) -> Explained:
 
 def _at_equal_samples(reference: Explained, cell: Explained) -> Explained:
     """The reference as it would be measured: with as many samples for each update as the cell."""
-    workload, context, known = cell.workload, cell.context, cell.context.catalogue.optimizations
+    workload, context, known = cell.workload, cell.context, cell.context.catalogue.known
     usual = cell.cell.batch // batch_scale(cell.cell.switches, known)
     start = replace(reference.cell, batch=usual * batch_scale(reference.cell.switches, known))
     try:
@@ -135,7 +135,7 @@ def _show_step(cell: Explained, console: Console) -> None:
 
 
 def _can_run(cell: Explained) -> bool:
-    known, environment = cell.context.catalogue.optimizations, cell.context.environment
+    known, environment = cell.context.catalogue.known, cell.context.environment
     return not any(unmet(known[switch.name], environment, cell.workload, switch.level) for switch in cell.cell.switches)
 
 

@@ -67,7 +67,7 @@ def learn(course: Course) -> int:
 
 
 def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
-    workload, known = catalogue.workload(cell.workload), catalogue.optimizations
+    workload, known = catalogue.workload(cell.workload), catalogue.known
     for switch in cell.switches:
         if reason := unmet(known[switch.name], environment, workload, switch.level):
             raise Mistake(f"{switch} cannot be tried here: {reason}.")
@@ -97,8 +97,8 @@ def _for_learning(size: Size, lesson: Lesson) -> Size:
 
 
 def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:
-    trained = [one for one in job.cell.switches if catalogue.optimizations[one.name].timed_on is not Timing.EVALUATION]
-    slow = compose(workload, trained, catalogue.optimizations)
+    trained = [one for one in job.cell.switches if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
+    slow = compose(workload, trained, catalogue.known)
     sentinel = Sentinel()
     service = workload.service if workload.service and workload.service.wanted(job.recipe) else None
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())

@@ -4,10 +4,11 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -16,14 +17,18 @@ import psutil
 from rich.console import Console
 
 from harness import __version__
+from harness.analyze.precision import precisions
+from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.cli.planning import Prepared, Wish, prepared
 from harness.cli.progress import Progress, preparing
 from harness.cli.reporting import matrix_of, print_matrix
+from harness.cli.shelf import calibration_beside
 from harness.core.compose import compose, expected
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.recipe import Value
+from harness.measure.surroundings import free_bytes
 from harness.run.arm import ProcessArm
 from harness.run.campaign import Campaign
 from harness.run.job import Job
@@ -31,7 +36,7 @@ from harness.run.lock import measuring_alone
 from harness.run.prepare import data_root, ensure_data
 from harness.run.sentinel import Sentinel
 from harness.run.services import serving
-from harness.store import Journal, Run, create, finish, in_progress, read_records
+from harness.store import Journal, Run, create, finish, in_progress, read_records, read_run
 
 REPORT_S = 5.0  # kept back from the budget for the report and for what is in flight
 
@@ -46,28 +51,33 @@ class Place:
     fresh: bool
 
 
-def measure(wish: Wish, place: Place) -> int:
+def measure(wish: Wish, place: Place, shown: Callable[[Path], int] | None = None) -> int:
     """Measures what is left of the wish's plan; gives the exit status.
 
-    That is 0, or 1 when nothing could be measured, or 130 when it was stopped by Ctrl-C or SIGTERM.
+    That is 0, or 1 when nothing could be measured, or 130 when it was stopped by Ctrl-C or SIGTERM. `shown` prints
+    what a run's folder says in another way than as a matrix, and gives the status.
     """
     try:
-        return _measure(wish, place)
+        return _measure(wish, place, shown or _show_matrix)
     except KeyboardInterrupt:
         sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
         return 130
 
 
-def _measure(wish: Wish, place: Place) -> int:
+def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
     budget_s = seconds_of(place.budget)
-    spent_s = _age_s()
+    spent_s = age_s()
     ready = prepared(wish)
     console = Console()
-    with measuring_alone(), _stopping_on_terminate():
+    with measuring_alone(), stopping_on_terminate():
         data = prepare_data(ready, place, console)
         folder = _folder(ready, place, console)
         # Data are written once; a budget that paid for them would buy no measurement on the first day.
-        _campaign(ready, folder, data, None if budget_s is None else monotonic() + budget_s - spent_s - REPORT_S)
+        campaign_into(ready, folder, data, None if budget_s is None else monotonic() + budget_s - spent_s - REPORT_S)
+    return shown(folder)
+
+
+def _show_matrix(folder: Path) -> int:
     matrix = matrix_of(folder)
     print_matrix(matrix, folder)
     return 0 if any(row.estimate for row in matrix.rows) else 1
@@ -84,7 +94,7 @@ def seconds_of(text: str) -> float | None:
     return 3600.0 * hours + 60.0 * minutes + seconds
 
 
-def _age_s() -> float:
+def age_s() -> float:
     """Seconds since this process began, imports included, which the budget pays for."""
     return max(0.0, datetime.now(UTC).timestamp() - psutil.Process().create_time())
 
@@ -138,7 +148,8 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
     return folder
 
 
-def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], deadline_s: float | None) -> None:
+def campaign_into(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], deadline_s: float | None) -> None:
+    """Measures what is left of a plan into its run's folder, until a moment of the monotonic clock if one is given."""
     records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
     closing = ExitStack()
     try:
@@ -158,6 +169,8 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
                 clock=monotonic,
                 deadline_s=deadline_s,
                 step_s=_step_s(ready),
+                precisions=partial(precisions, terms=_terms(folder)),
+                free=partial(free_bytes, ready.environment.device),
             )
             if campaign.run():
                 finish(folder)
@@ -165,6 +178,12 @@ def _campaign(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], 
         closing.close()
         sentinel.close()
         journal.close()
+
+
+def _terms(folder: Path) -> Terms:
+    """What the machine's calibration decides for every interval: looks and reports must know the same width."""
+    calibration = calibration_beside(folder, read_run(folder))
+    return calibration.terms if calibration else UNCALIBRATED
 
 
 def _step_s(ready: Prepared) -> dict[str, float]:
@@ -181,7 +200,7 @@ def served_in(
         workload = ready.catalogue.workload(name)
         cells = {cell for one in ready.plan.comparisons for cell in (one.treatment, one.reference)}
         recipes = [
-            compose(workload, cell.switches, ready.catalogue.optimizations)
+            compose(workload, cell.switches, ready.catalogue.known)
             for cell in cells
             if (cell.workload, cell.size) == (name, size)
         ]
@@ -192,7 +211,7 @@ def served_in(
 def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, restart: int, position: int) -> Job:
     """The job of one arm of a block."""
     cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
-    workload, known = ready.catalogue.workload(cell.workload), ready.catalogue.optimizations
+    workload, known = ready.catalogue.workload(cell.workload), ready.catalogue.known
     proof: dict[str, Value] = {}
     for switch in cell.switches:
         # What changes the evaluation alone can be seen only where an evaluation is timed.
@@ -215,7 +234,7 @@ def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, res
 
 
 @contextmanager
-def _stopping_on_terminate() -> Iterator[None]:
+def stopping_on_terminate() -> Iterator[None]:
     """Treats SIGTERM, as a scheduler sends it, like Ctrl-C."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:

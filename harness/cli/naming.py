@@ -37,7 +37,7 @@ class Context:
             workload=workload,
             reference=reference,
             optimizations=self.catalogue.of(workload),
-            known=self.catalogue.optimizations,
+            known=self.catalogue.known,
             as_found=self.catalogue.as_found(workload, self.environment),
             environment=self.environment,
             protocol=self.protocol,

@@ -21,6 +21,13 @@ Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only t
 Protocol = Annotated[str, typer.Option(help="brief (a first look) or standard.")]
 Restarts = Annotated[int | None, typer.Option(min=2, help="Fresh processes of both arms behind every interval.")]
 Rounds = Annotated[int | None, typer.Option(min=1, help="Brackets of each treatment in one restart.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="How narrow intervals are to become by further restarts (2% is ±2 %), or none; else the protocol's, and "
+        "none where --restarts or --rounds is given."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Decides the order of bursts and the models' first weights.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]

@@ -1,7 +1,7 @@
 """`plan`: from what the user wishes to a plan for this machine."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from harness import __version__
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.naming import Context, protocol_named, reference_request, spelled_out, usual_size
+from harness.cli.pacing import paced
 from harness.cli.real_data import adopted, described, roots
 from harness.core.cell import Cell, Comparison, Switch, parse_switch
 from harness.core.compose import AUTO, Conflict, compose, settled
@@ -23,9 +24,11 @@ from harness.core.promise import promises
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
+from harness.plan.claimed import Ground, Question, marked, questions
 from harness.plan.designs import CROSSED, DESIGNS
 from harness.plan.entries import Entry, Scope, compare, single
 from harness.plan.schedule import blocks
+from harness.report.words import looks
 
 # Fewer comparisons have no pool to borrow a variance from; two restarts would then agree by luck too often.
 SMALLEST_POOL, RESTARTS_ALONE = 4, 4
@@ -51,6 +54,7 @@ class Wish:
     device: str
     own: Path | None
     data_roots: tuple[str, ...] = ()
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,8 @@ def prepared(wish: Wish) -> Prepared:
     catalogue = adopted(catalogue, real_data, _size(wish, environment))
     plan = planned(wish, catalogue, environment)
     data = {name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data}
-    return Prepared(catalogue=catalogue, environment=environment, plan=replace(plan, data=data), real_data=real_data)
+    plan = replace(plan, data=data, blocks=tuple(_marked(plan.blocks, catalogue, environment)))
+    return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data)
 
 
 def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
@@ -93,7 +98,19 @@ def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
         blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
         holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
         names=_names(wish, scopes, comparisons),
-        promises=promises(catalogue.optimizations[name] for name in sorted(_switched_on(comparisons))),
+        promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
+    )
+
+
+def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue) -> Plan:
+    """A plan of some comparisons as another plan would make them."""
+    made = blocks(comparisons, like.protocol.treatments)
+    return replace(
+        like,
+        design=design,
+        blocks=tuple(_paced(block, catalogue, like.protocol) for block in made),
+        holes=(),
+        promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
 
 
@@ -114,6 +131,17 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     return replace(block, rounds=protocol.rounds_of(step_s)) if slow else block
 
 
+def _marked(planned_blocks: Iterable[Block], catalogue: Catalogue, environment: Environment) -> Iterator[Block]:
+    """The blocks with what some claim tests, which comes first where time is short."""
+    asked: dict[str, frozenset[Question]] = {}
+    for block in planned_blocks:
+        name = block.reference.workload
+        if name not in asked:
+            ground = Ground(workload=catalogue.workload(name), environment=environment, known=catalogue.optimizations)
+            asked[name] = questions(catalogue.claims, ground)
+        yield marked(block, asked[name])
+
+
 def _names(wish: Wish, scopes: Iterable[Scope], comparisons: Iterable[Comparison]) -> dict[str, str]:
     """What cells are called: what was asked for as the reference, and the real system wherever it is one."""
     real = {scope.workload.name: tuple(sorted(scope.as_found)) for scope in scopes}
@@ -122,30 +150,30 @@ def _names(wish: Wish, scopes: Iterable[Scope], comparisons: Iterable[Comparison
     return as_found | {str(scope.reference): wish.reference for scope in scopes}
 
 
-def _switched_on(comparisons: list[Comparison]) -> set[str]:
+def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
     cells = {cell for one in comparisons for cell in (one.treatment, one.reference)}
     return {switch.name for cell in cells for switch in cell.switches}
 
 
 def _protocol(wish: Wish) -> Protocol:
-    chosen = protocol_named(wish.protocol)
-    return replace(chosen, restarts=wish.restarts or chosen.restarts, rounds=wish.rounds or chosen.rounds)
+    return paced(protocol_named(wish.protocol), wish.restarts, wish.rounds, wish.target)
 
 
 def _scopes(wish: Wish, context: Context) -> Iterator[Scope]:
     if wish.probe is not None and wish.probe not in PROBES:
         raise Mistake(f"There is no probe '{wish.probe}'; choose one of {', '.join(PROBES)}.")
     catalogue = context.catalogue
-    for name in chosen_workloads(wish, catalogue):
+    names = chosen_workloads(wish, catalogue)
+    for name in names:
         workload = catalogue.workload(name)
         scope = context.scope(workload, _reference(wish, workload, context))
-        yield replace(scope, probe=PROBES[wish.probe] if wish.probe else None)
+        yield replace(scope, probe=PROBES[wish.probe] if wish.probe else None, workloads=len(names))
 
 
 def _reference(wish: Wish, workload: Workload, context: Context) -> Cell:
     cell = context.cell(reference_request(wish.reference, workload.name, wish.size, wish.batch))
     try:
-        compose(workload, cell.switches, context.catalogue.optimizations)
+        compose(workload, cell.switches, context.catalogue.known)
     except Conflict as conflict:
         raise Mistake(f"The reference {cell} is impossible: {conflict}.") from conflict
     return cell
@@ -214,7 +242,8 @@ def show_plan(wish: Wish, *, as_json: bool) -> None:
     protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
     console.print(
         f"{count} comparisons, each in {protocol.restarts} restarts of {protocol.rounds} rounds: "
-        f"about {_minutes(ready.plan):.0f} minutes; [bold]run[/bold] with the same words measures them.",
+        f"about {_minutes(ready.plan):.0f} minutes{looks(protocol)}; "
+        "[bold]run[/bold] with the same words measures them.",
         highlight=False,
     )
 

@@ -36,6 +36,7 @@ class Progress:
     def __init__(self, plan: Plan, console: Console, records: Sequence[Record] = ()) -> None:
         """Starts from what is recorded already; `records` may go on growing."""
         self._plan, self._console, self._records = plan, console, records
+        self._further: dict[tuple[str, int], set[int]] = defaultdict(set)  # treatments of restarts beyond the first
         self._bar = bars.Progress(*_columns(), bars.MofNCompleteColumn(), console=console)
         self._task = self._bar.add_task("measuring", total=self._bursts_wanted())
         self._line = Text()
@@ -56,13 +57,14 @@ class Progress:
     def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
         """Says which block starts, and with whom."""
         subjects = ", ".join(block.comparisons[position - 1].subject for position in rounds)
-        left = sum(bool(self._left(one, r)) for one in self._plan.blocks for r in range(self._plan.protocol.restarts))
+        if restart >= self._plan.protocol.restarts:
+            self._further[block.identity, restart] |= set(rounds)
         text = f"{block.reference.workload}, {block.timing}, restart {restart + 1}: {subjects}"
         if self._console.is_terminal:
             self._bar.update(self._task, description=block.reference.workload)
             self._line = Text(text)
         else:
-            self._console.print(f"{text} ({left} to go)", highlight=False, soft_wrap=True)
+            self._console.print(f"{text} ({self._to_go(block, restart)})", highlight=False, soft_wrap=True)
 
     def arm_begins(self, block: Block, position: int) -> None:
         """Says which arm warms up."""
@@ -75,9 +77,16 @@ class Progress:
             position = record.arm.position
             subject = "the reference" if position == 0 else block.comparisons[position - 1].subject
             self._console.print(f"{block.reference.workload}, {subject}: {record.reason}", highlight=False)
-        if isinstance(record, Burst):
-            self._bar.update(self._task, completed=self._bursts_wanted() - self._bursts_left())
+        if isinstance(record, Burst) and self._console.is_terminal:
+            wanted = self._bursts_wanted()
+            self._bar.update(self._task, total=wanted, completed=wanted - self._bursts_left())
             self._line = Text("  ".join(self._ratios(block)))
+
+    def _to_go(self, block: Block, restart: int) -> str:
+        if (block.identity, restart) in self._further:
+            return "to narrow their intervals"
+        restarts = range(self._plan.protocol.restarts)
+        return f"{sum(bool(self._left(one, r)) for one in self._plan.blocks for r in restarts)} to go"
 
     def _picture(self) -> Group:
         return Group(self._bar, self._line)
@@ -98,9 +107,16 @@ class Progress:
 
     def _bursts_left(self) -> int:
         restarts = range(self._plan.protocol.restarts)
-        return sum(sum(self._left(block, restart).values()) for block in self._plan.blocks for restart in restarts)
+        left = sum(sum(self._left(block, restart).values()) for block in self._plan.blocks for restart in restarts)
+        blocks = {block.identity: block for block in self._plan.blocks}
+        for (block, restart), positions in self._further.items():
+            left += sum(count for one, count in self._left(blocks[block], restart).items() if one in positions)
+        return left
 
     def _bursts_wanted(self) -> int:
         protocol = self._plan.protocol
-        rounds = (len(block.comparisons) * (block.rounds or protocol.rounds) for block in self._plan.blocks)
-        return protocol.restarts * sum(rounds)
+        rounds = {block.identity: block.rounds or protocol.rounds for block in self._plan.blocks}
+        further = sum(len(positions) * rounds[block] for (block, _), positions in self._further.items())
+        return further + protocol.restarts * sum(
+            len(block.comparisons) * rounds[block.identity] for block in self._plan.blocks
+        )

@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from harness import __version__
 from harness.analyze.matrix import Matrix
+from harness.analyze.precision import precisions
 from harness.cli.planning import Prepared, Wish, prepared
 from harness.cli.progress import Progress
 from harness.cli.reporting import matrix_of, print_matrix
@@ -20,6 +22,15 @@ from harness.core.plan import Block
 from harness.run.campaign import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.store import Journal, Run, create, finish
+
+
+def refuse_mixture(of_a_plan: Mapping[str, object], of_coverage: Mapping[str, object], *, coverage: bool) -> None:
+    """Raises Mistake for an option that says nothing about what is rehearsed: a plan, or coverage."""
+    if coverage:
+        for name in (name for name, given in of_a_plan.items() if given):
+            raise Mistake(f"--coverage hides ratios of its own in plans of its own; leave out {name}.")
+    elif unmeant := [name for name, given in of_coverage.items() if given]:
+        raise Mistake(f"{unmeant[0]} is for rehearse --coverage; add --coverage, or leave it out.")
 
 
 def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -> None:
@@ -62,6 +73,7 @@ def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
         append=journal.append,
         watcher=Progress(ready.plan, Console(quiet=True)),
         clock=clock,
+        precisions=precisions,
     ).run()
     journal.close()
     finish(folder)

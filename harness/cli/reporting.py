@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,13 +13,16 @@ from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.asking_again import commands
-from harness.cli.shelf import finished
+from harness.cli.counsel import advised_by
+from harness.cli.foretelling import outlooks
+from harness.cli.shelf import calibration_beside, finished
 from harness.core.mistake import Mistake
+from harness.report.advice import chapters
 from harness.report.html.document import to_html
 from harness.report.html.exhibit import Exhibit, Shown
 from harness.report.machine_readable import to_json
 from harness.report.markdown import to_markdown
-from harness.report.terminal import render, to_terminal
+from harness.report.terminal import beyond, render, to_terminal
 from harness.store import read_records, read_run
 
 WIDE = 110  # columns of a report that goes into a file or a pipe
@@ -35,16 +39,16 @@ def newest(results: Path) -> Path:
 def matrix_of(folder: Path) -> Matrix:
     """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
     run = read_run(folder)
-    return build_matrix(run.plan, read_records(folder), run.environment)
+    return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
 
 
 def print_matrix(matrix: Matrix, folder: Path) -> None:
     """The matrix on the terminal, and where to look next."""
     where = console()
-    for part in render(matrix, where.width):
+    for part in (*render(matrix, where.width), *beyond(outlooks(matrix, read_catalogue()))):
         where.print(part)
     where.print(
-        f"\nKept in {folder}. Next: ./speedmatrix report {folder} --format markdown, or ./speedmatrix explain "
+        f"\nKept in {folder}. Next: ./speedmatrix advise {folder} for what to do, or ./speedmatrix explain "
         "WORKLOAD:OPTIMIZATION for what a row changes.",
         highlight=False,
     )
@@ -59,17 +63,18 @@ def rendered(folder: Path, form: str) -> str:
     """A run's matrix as text; raises Mistake for an unknown form."""
     if form == "html":
         catalogue = read_catalogue()
-        return to_html(
-            Shown(exhibits=(exhibit(folder, catalogue),), known=catalogue.optimizations, version=__version__)
-        )
+        found = exhibit(folder, catalogue)
+        found = replace(found, outlooks=outlooks(found.kept.matrix, catalogue))
+        return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
     matrix = matrix_of(folder)
+    told = outlooks(matrix, read_catalogue())
     if form == "terminal":
         where = console()
-        return to_terminal(matrix, width=where.width, colour=where.is_terminal)
+        return to_terminal(matrix, width=where.width, colour=where.is_terminal, outlooks=told)
     if form == "markdown":
-        return to_markdown(matrix, read_run(folder).command)
+        return to_markdown(matrix, read_run(folder).command, told)
     if form == "json":
-        return to_json(matrix) + "\n"
+        return to_json(matrix, told) + "\n"
     raise Mistake(f"There is no format '{form}'; choose terminal, markdown, json or html.")
 
 
@@ -100,11 +105,16 @@ def show_all(run: Path | None, form: str, output: Path | None, results: Path) ->
 def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
     """A run, finished or not, with the records behind its matrix; raises Mistake when the folder is none or damaged."""
     run, records = read_run(folder), read_records(folder)
-    matrix = build_matrix(run.plan, records, run.environment)
+    matrix = build_matrix(run.plan, records, run.environment, calibration_beside(folder, run))
     compared = [row.comparison for row in matrix.rows if row.estimate]
+    kept = Kept(name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix)
+    evidence = tuple(gather(run.plan, records))
+    advised = advised_by(kept, evidence, run, catalogue)
     return Exhibit(
-        kept=Kept(name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix),
-        evidence=tuple(gather(run.plan, records)),
+        kept=kept,
+        evidence=evidence,
+        advice=chapters(advised.advice, catalogue.optimizations),
+        questions=advised.commands,
         commands=commands(run, compared, catalogue),
         rehearsed=run.rehearsed,
     )

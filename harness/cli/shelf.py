@@ -1,12 +1,15 @@
 """The shelf: all runs below a folder of results, read for those that show or compare many."""
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
-from harness.analyze.collection import Kept
+from harness.analyze.calibrating import calibrate
+from harness.analyze.calibration import DESIGN, Calibration
+from harness.analyze.collection import TOO_SMALL, Kept
 from harness.analyze.matrix import build_matrix
 from harness.core.mistake import Mistake
-from harness.store import IN_PROGRESS, RUN, read_records, read_run
+from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
 
 ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
 
@@ -24,7 +27,7 @@ def read_kept(folder: Path) -> Kept:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
-    matrix = build_matrix(run.plan, read_records(folder), run.environment)
+    matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
     return Kept(
         name=folder.resolve().name,
         began=run.began,
@@ -33,6 +36,38 @@ def read_kept(folder: Path) -> Kept:
         matrix=matrix,
         contributed=(folder / ORIGIN).exists(),
     )
+
+
+def calibration_beside(folder: Path, run: Run) -> Calibration | None:
+    """What the machine of a run has shown: the newest finished calibration that lies beside it, or None.
+
+    It must be of the same environment, and nobody's but theirs who made the run: somebody else's machine may have
+    the same parts and another neighbour.
+    """
+    theirs = (folder / ORIGIN).exists()
+    for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
+        if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
+            continue
+        found = read_run(other)
+        alike = (found.environment, found.rehearsed) == (run.environment, run.rehearsed)
+        if alike and decides(found):
+            return _calibration(other)
+    return None
+
+
+def decides(run: Run) -> bool:
+    """Whether a run is a calibration at sizes that prove something."""
+    return run.plan.design == DESIGN and all(one.reference.size != TOO_SMALL for one in run.plan.blocks)
+
+
+def _may_calibrate(folder: Path) -> bool:
+    """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
+    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
+
+
+@cache  # a finished run stays as it is, and every run beside it asks
+def _calibration(folder: Path) -> Calibration:
+    return calibrate(read_run(folder).plan, read_records(folder))
 
 
 def shelf(folders: Iterable[Path]) -> list[Kept]:

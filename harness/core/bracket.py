@@ -15,6 +15,13 @@ class Bracket:
     after: Burst
 
 
+def alone(bursts: Iterable[Burst], position: int) -> tuple[Burst, ...]:
+    """The bursts of the arm at `position` in lives that timed no other arm, of one restart of one block."""
+    bursts = tuple(bursts)
+    shared = {burst.arm.life for burst in bursts if burst.arm.position != position}
+    return tuple(burst for burst in bursts if burst.arm.position == position and burst.arm.life not in shared)
+
+
 def brackets(bursts: Iterable[Burst], position: int) -> tuple[Bracket, ...]:
     """All brackets of the arm at `position` in one life; a burst without both neighbours belongs to none."""
     found = []

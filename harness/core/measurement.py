@@ -4,7 +4,7 @@ A *life* is the time for which the processes of one block are alive together. An
 life and position: position 0 is the reference, position n the block's n-th comparison.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.core.optimization import Timing
 from harness.core.recipe import Value
@@ -56,6 +56,9 @@ class Burst:
     device_s: float | None  # the device was busy, where events can tell
     host_bytes: int  # of the arm with its loader workers, when the burst had ended
     device_bytes: int | None
+    others: float | None = field(
+        default=None, metadata={"since": "0.2.0"}
+    )  # share of cores that others took, none idle
 
     @property
     def rate(self) -> float:

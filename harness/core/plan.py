@@ -26,6 +26,8 @@ class Block:
     timing: Timing
     comparisons: tuple[Comparison, ...]
     rounds: int | None = field(default=None, metadata={"since": "0.2.0"})  # where they are not the protocol's
+    # Positions of the comparisons that some claim of the ledger tests: where time is short, they come first.
+    claimed: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

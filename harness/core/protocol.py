@@ -1,6 +1,6 @@
 """The protocol: how long and how often things are timed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,22 @@ class Protocol:
     start_allowance_s: float = 600.0  # optimizations that start more slowly are left out, with words
     start_limit_s: float = 1200.0  # imports, compilation and warm-up of one arm
     burst_limit_s: float = 300.0
+    # Half-width of a log ratio's interval beyond which a comparison gets further restarts; None: all get `restarts`.
+    target: float | None = field(default=None, metadata={"since": "0.2.0"})
+    looks: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})  # restarts at which widths are looked at
+
+    @property
+    def most_restarts(self) -> int:
+        """Restarts beyond which no comparison gets more, however wide its interval."""
+        return self.restarts if self.target is None else max((self.restarts, *self.looks))
+
+    def look_from(self, restarts: int) -> int:
+        """The first planned look at so many restarts or more; the last one where there is none."""
+        return min((one for one in (self.restarts, *self.looks) if one >= restarts), default=self.most_restarts)
+
+    def fixed(self) -> "Protocol":
+        """The same for as many restarts of every comparison, however widely it is known."""
+        return replace(self, target=None, looks=())
 
     def is_slow(self, step_s: float) -> bool:
         """Whether one step outlasts a burst: such an arm takes fewer steps of every kind, each of them long."""
@@ -32,6 +48,8 @@ class Protocol:
         return max(4, min(self.rounds, round(8 * self.burst_s / step_s))) if self.is_slow(step_s) else self.rounds
 
 
+LOOKS = (2, 3, 4, 6, 8)
+STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12))
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
     rounds=5,
@@ -47,5 +65,7 @@ BRIEF = Protocol(
     start_allowance_s=10.0,
     start_limit_s=180.0,
     burst_limit_s=60.0,
+    target=0.05,
+    looks=LOOKS,
 )
-PROTOCOLS = {"standard": Protocol(), "brief": BRIEF}
+PROTOCOLS = {"standard": STANDARD, "brief": BRIEF}

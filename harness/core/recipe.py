@@ -23,6 +23,13 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         "nvtx": "the host no longer takes the parts of the step that it would mark",
         "update_in_backward": "its hooks keep parts of the backward pass alive that a capture has to make anew",
     },
+    "added_delay": {
+        "workers": "batches that are ready would hide it",
+        "device_prefetch": "a batch that was sent ahead would hide it",
+        "deferred_metrics": "a host that runs ahead of the device would hide it",
+        "micro_batches": "it comes once a step, and every part of a batch would have its own",
+        "cuda_graph": "a graph holds what its length was at the capture",
+    },
     "update_in_backward": {
         "micro_batches": "gradients of several passes have to add up before the update",
         "gradient_scaling": "whether a gradient overflowed is known when all of them are there",
@@ -94,6 +101,8 @@ class Recipe:
     monitoring_steps: int | None = None  # memory and utilisation are read every so many steps
     empty_cache: bool = False  # CUDA's cached memory is given back after every step
     nvtx: bool = False  # marks for a profiler around the parts of the step
+    added_delay: Literal["loader", "host", "device"] | None = None  # a control: where a known delay makes steps longer
+    delay_percent: int = 0  # of the step as it is without
     # evaluation
     evaluation_epochs: int | None = None  # the evaluation set is gone through after every so many epochs
     device_results: bool = False  # what the model says of each item is read back once, at the end
@@ -115,6 +124,8 @@ class Recipe:
         if self.cuda_graph and self.compile in {"reduce-overhead", "max-autotune"}:
             raise ImpossibleRecipe(f"cuda_graph excludes compile={self.compile}: it captures graphs of its own")
         self._refuse_barred()
+        if (self.added_delay is None) != (self.delay_percent == 0):
+            raise ImpossibleRecipe("a delay needs a place and a length: added_delay and delay_percent go together")
 
     def _differs(self, name: str) -> bool:
         """Whether a choice is another than the plain recipe's."""

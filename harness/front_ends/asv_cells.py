@@ -85,7 +85,7 @@ def protocol_digest() -> str:
 
     from harness.core.protocol import BRIEF
 
-    facts = json.dumps([encode(BRIEF), DIGITS], sort_keys=True)
+    facts = json.dumps([encode(BRIEF.fixed()), DIGITS], sort_keys=True)
     return f"brief-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 

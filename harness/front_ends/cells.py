@@ -42,7 +42,7 @@ class Wanted:
         only = (word for subject in self.subjects for word in ("--only", subject))
         stack = ("--stack", self.stack) if self.stack else ()
         size = ("--size", self.size) if self.size else ()
-        limits = (*size, "--device", self.device, "--budget", self.budget)
+        limits = (*size, "--device", self.device, "--target", "none", "--budget", self.budget)
         return "run", self.workload, *self.others, *stack, *only, *limits
 
 

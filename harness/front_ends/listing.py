@@ -101,6 +101,7 @@ def _wish(asked: Asked, device: str) -> Wish:
     return Wish(
         workloads=asked.workloads, size=asked.size, batch=None, design="alone", only=(), stack=None,
         reference="plain", probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device=device, own=None,
+        target="none",
     )  # fmt: skip
 
 

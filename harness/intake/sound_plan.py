@@ -18,6 +18,7 @@ LONGEST_NAME, LONGEST_FACT = 2000, 200  # characters; a stack of thirty switches
 # Beyond these a report would take minutes: the largest plan so far has 61 blocks and 238 comparisons.
 MOST_BLOCKS, MOST_IN_BLOCK, MOST_COMPARISONS = 2000, 64, 10_000
 MOST_HOLES, MOST_WORKLOADS, MOST_NAMED, MOST_PACKAGES = 10_000, 100, 5000, 200
+MOST_LOOKS = 20
 WHOLE = frozenset({"everything", "as_found", "plain", "itself"})  # stacks that do not name their switches
 UNNAMEABLE = "folders are named in Latin letters and digits; if that is a real chip, tell who maintains speedmatrix"
 TOO_EARLY = "set the clock of that machine and measure again"
@@ -134,6 +135,11 @@ def _check_protocol(protocol: Protocol) -> None:
         within(getattr(protocol, name), 0, 10**9, f"{RUN}: {name}")
     for name in ("restarts", "rounds", "lives", "treatments"):
         within(getattr(protocol, name), 1, 10**6, f"{RUN}: {name}")
+    within(protocol.target, 1e-6, 1.0, f"{RUN}: target")
+    if len(protocol.looks) > MOST_LOOKS:
+        raise Unfit(f"{RUN} plans {len(protocol.looks):,} looks, and {MOST_LOOKS} are the most")
+    for look in protocol.looks:
+        within(look, 1, 10**6, f"{RUN}: a look")
 
 
 def _check_comparison(block: Block, comparison: Comparison, plan: Plan) -> None:

@@ -32,7 +32,7 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
     course, number = _Course(), 0
     for number, record in enumerate(records, 1):
         where = f"{MEASUREMENTS}, line {number}:"
-        _check_arm(record.arm, blocks, run.plan.protocol.restarts, where)
+        _check_arm(record.arm, blocks, run.plan.protocol.most_restarts, where)
         if record.arm in course.lost:
             raise Unfit(f"{where} that arm was lost before")
         if isinstance(record, Ready):
@@ -83,6 +83,7 @@ def _check_burst(burst: Burst, course: _Course, block: Block, where: str) -> Non
     _check_times(burst, where)
     for name, least in (("steps", 1), ("samples", 1), ("order", 0), ("host_bytes", 1), ("device_bytes", 0)):
         within(getattr(burst, name), least, MOST, f"{where} {name}")
+    within(burst.others, 0.0, 1.0, f"{where} others")
     within(burst.rate, SLOWEST, FASTEST, f"{where} the rate in samples a second")
     life = (burst.arm.block, burst.arm.restart, burst.arm.life)
     before = course.last.get(life)

@@ -15,6 +15,7 @@ from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
 from harness.measure.ahead import Ahead, CudaRoad
 from harness.measure.capture import StepGraph, trained_by
+from harness.measure.delay import Delay, delay_of
 from harness.measure.feed import Feed, open_feed
 from harness.measure.habits import Habit, examined, habits_of, recording
 from harness.measure.marks import marking
@@ -57,6 +58,7 @@ class Trainee:
     move: Callable[[Any], tuple[Tensor, ...]]  # a batch to the device
     device_stage: Callable[[Any], Batch] | None  # what makes inputs and targets of it there, if anything must
     habits: tuple[Habit, ...]  # what a step does beside training
+    delay: Delay | None  # a pause of known length in every step, if the recipe is a control
     mark: Callable[[Bound], Bound]  # ranges around the parts of a step, for a profiler
     bound: Bound
     graph: StepGraph | None  # of the whole step, if it is captured
@@ -74,7 +76,13 @@ class Session:
 
     def step(self) -> Callable[[], Tensor]:
         """The training step on the loader's batches."""
-        return self.step_from(self.phases.waiting(self.feed.fetch))
+        return self.step_from(self.phases.waiting(self.fetch))
+
+    @property
+    def fetch(self) -> Callable[[], Any]:
+        """The next batch of the loader, later by the recipe's delay if that lies there."""
+        delay = self.trainee.delay
+        return delay.before(self.feed.fetch) if delay and delay.place == "loader" else self.feed.fetch
 
     def step_from(self, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
         """The step on batches that lie on the host, sent to the device in the recipe's way."""
@@ -130,8 +138,10 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     scaler = GradScaler(device.type) if recipe.gradient_scaling else None
     move = transfer_to(device, recipe)
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
-    habits = habits_of(recipe, device)
+    habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
+    if delay and delay.place == "device":
+        update = delay.after(update)
     bound = Bound(
         fetch=_nothing_to_fetch,
         transfer=arriving(phases.copying(move), device_stage),
@@ -140,7 +150,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         autocast=autocast_for(device, recipe),
         backward=examined(scaled_backward(scaler) if scaler else plain_backward, recipe),
         update=phases.finishing(update),
-        record=recording(metrics, habits),
+        record=recording(metrics, (*habits, delay) if delay and delay.place == "host" else habits),
         micro_batches=recipe.micro_batches,
     )
     graph = StepGraph(trained_by(bound, update)) if recipe.cuda_graph else None
@@ -153,6 +163,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         move=move,
         device_stage=device_stage,
         habits=habits,
+        delay=delay,
         mark=marking(recipe),
         bound=replace(bound, whole_step=phases.finishing(graph)) if graph else bound,
         graph=graph,

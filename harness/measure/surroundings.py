@@ -73,6 +73,36 @@ def memory_limit_bytes() -> int:
     return total if text == "max" else min(total, int(text))
 
 
+def free_bytes(device: str) -> tuple[int, ...]:
+    """Memory that could be had now: the host's, within its control group, and the device's where that is a GPU."""
+    free = psutil.virtual_memory().available
+    limit, used = (_cgroup_bytes(name) for name in ("memory.max", "memory.current"))
+    if limit is not None and used is not None:
+        free = min(free, limit - used + _cgroup_reclaimable_bytes())
+    return (free,) if device != "cuda" else (free, _gpu_free_bytes())
+
+
+def _cgroup_bytes(name: str) -> int | None:
+    """A number of the control group; None where it has none, or sets no limit."""
+    path = Path("/sys/fs/cgroup") / name
+    text = path.read_text().strip() if path.is_file() else "max"
+    return None if text == "max" else int(text)
+
+
+def _cgroup_reclaimable_bytes() -> int:
+    """Pages of files that the kernel drops when somebody needs them."""
+    path = Path("/sys/fs/cgroup/memory.stat")
+    facts = dict(line.split() for line in path.read_text().splitlines()) if path.is_file() else {}
+    return sum(int(facts.get(name, 0)) for name in ("active_file", "inactive_file"))
+
+
+def _gpu_free_bytes() -> int:
+    import pynvml
+
+    pynvml.nvmlInit()
+    return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).free)
+
+
 def cpu_name() -> str:
     """The processor's model name as the kernel tells it."""
     path = Path("/proc/cpuinfo")

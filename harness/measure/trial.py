@@ -16,11 +16,13 @@ from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
 from harness.measure.ceilings import ceilings_of
 from harness.measure.clock import device_bytes, host_bytes, synchronize, timed
+from harness.measure.delay import begun
 from harness.measure.habits import Diverged
 from harness.measure.interlude import Interlude
 from harness.measure.opening import Opening, observe, seed_spread, take_first_steps
 from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
+from harness.measure.settling import events_of, undisturbed
 from harness.measure.warm_up import WarmUp, warm_up
 
 RESUME_S = 0.1  # what a resumed process may take to find its caches again; steps that begin earlier are not timed
@@ -39,9 +41,13 @@ class Trial:
     cold: ColdFiles | None = None  # what each burst must read from storage, if the recipe says so
 
     def burst(self, target_s: float) -> dict[str, Any]:
-        """Times steps for about that long without interruption; gives the fields of a Burst."""
-        with self.cold.dropped() if self.cold else nullcontext():
-            return self._burst(target_s)
+        """Times steps for about that long without interruption; gives the fields of a Burst; raises Unsettled."""
+
+        def taken() -> dict[str, Any]:
+            with self.cold.dropped() if self.cold else nullcontext():
+                return self._burst(target_s)
+
+        return undisturbed(taken, events_of(self.session.task.recipe, self.session.task.device))
 
     def _burst(self, target_s: float) -> dict[str, Any]:
         device = self.session.task.device
@@ -119,7 +125,7 @@ def begin(
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
         _reach_the_last_batch(session)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
-    effective = observed | _seen_at_last(trial, opening, files)
+    effective = observed | _seen_at_last(trial, opening, files) | _delayed(trial)
     trial.cold = files if effective.get("page_cache") == "cold" else None
     return trial, {
         "build_s": build_s,
@@ -155,6 +161,16 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
     )
 
 
+def _delayed(trial: Trial) -> dict[str, Value]:
+    """What a control shows of its delay, which begins now that a step's usual time can be told."""
+    delay = trial.session.trainee.delay
+    if delay is None:
+        return {}
+    shown = begun(delay, trial.step, trial.steps_for(trial.protocol.burst_s))
+    trial.step_s += delay.seconds
+    return shown
+
+
 def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[[], object]:
     """What one step of a burst is."""
     if timing is Timing.EVALUATION:
@@ -162,7 +178,7 @@ def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[
     if timing is Timing.COMPUTE:
         return session.step_on(cycle(opening.full_batches(session.feed.order)).__next__)
     if timing is Timing.LOADER:
-        fetch, times = session.phases.waiting(session.feed.fetch), session.task.recipe.micro_batches
+        fetch, times = session.phases.waiting(session.fetch), session.task.recipe.micro_batches
         return fetch if times == 1 else lambda: [fetch() for _ in range(times)]
     return session.step()
 

@@ -1,6 +1,6 @@
 """The design `claims`: what the ledger's claims come to on this machine, and the comparisons that test them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from harness.core.cell import Switch
@@ -9,7 +9,8 @@ from harness.core.compose import Conflict, compose, unmet
 from harness.core.environment import Environment
 from harness.core.ledger import switches
 from harness.core.mistake import Mistake
-from harness.core.optimization import Optimization
+from harness.core.optimization import Optimization, Timing
+from harness.core.plan import Block
 from harness.core.workload import Workload
 
 NO_DEVICE_TIMES = "the device's own time is seen on CUDA devices only"
@@ -46,6 +47,21 @@ def resolve(claim: Claim, ground: Ground) -> Resolution:
 def concerns(claim: Claim, workload: Workload) -> bool:
     """Whether a claim is tested on a workload."""
     return claim.workload in {ANY, workload.name}
+
+
+Question = tuple[tuple[Switch, ...], tuple[Switch, ...], Timing]  # treatment, reference, and what they are timed on
+
+
+def questions(claims: Iterable[Claim], ground: Ground) -> frozenset[Question]:
+    """The comparisons that test a claim here."""
+    resolved = (resolve(claim, ground) for claim in claims if concerns(claim, ground.workload))
+    return frozenset((one.treatment, one.reference, one.timing) for one in resolved if isinstance(one, Tried))
+
+
+def marked(block: Block, asked: Collection[Question]) -> Block:
+    """The block with the positions of what was asked."""
+    found = ((one.treatment.switches, one.reference.switches, one.timing) for one in block.comparisons)
+    return replace(block, claimed=tuple(position for position, one in enumerate(found, 1) if one in asked))
 
 
 def _hindrance(claim: Claim, ground: Ground) -> str | None:

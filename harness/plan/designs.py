@@ -9,6 +9,7 @@ from harness.core.claim import Tried, Untried
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
+from harness.plan.calibration import calibration
 from harness.plan.claimed import Ground, concerns, resolve
 from harness.plan.crossed import factorial, matrix, pairs, removed
 from harness.plan.entries import Entry, Scope, based_on, compare, everything, hindrance, ordered, single
@@ -82,6 +83,7 @@ DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "combined": combined,
     "levels": levels,
     "against_itself": against_itself,
+    "calibration": calibration,
     "claims": claims,
     "matrix": matrix,
     "removed": removed,

@@ -36,6 +36,7 @@ class Scope:
     unserved: str | None = None  # why the workload's service cannot start here
     claims: tuple[Claim, ...] = ()  # the ledger's
     probe: Timing | None = None  # times every cell on this instead of what its optimization asks for
+    workloads: int = 1  # that the plan is about: some designs share out what a machine needs once
     chosen: tuple[Switch, ...] = ()  # what designs that cross switches are about; empty means all that go together
 
 
@@ -120,12 +121,16 @@ def _check_service(scope: Scope, recipe: Recipe) -> None:
         raise Conflict(scope.unserved)
 
 
-def everything(scope: Scope) -> tuple[Switch, ...]:
+KEEPING_THE_TASK = frozenset({Numerics.EXACT, Numerics.CLOSE})
+
+
+def everything(scope: Scope, allowed: frozenset[Numerics] = KEEPING_THE_TASK) -> tuple[Switch, ...]:
     """All optimizations of the training step that keep the task, stacked in order of their stages.
 
-    One that others supersede stays off, and so does one that conflicts with those before it.
+    `allowed` says what they may do to losses. One that others supersede stays off, and so does one that conflicts with
+    those before it.
     """
-    willing = [one for one in ordered(scope) if not hindrance(scope, one) and _keeps_the_task(one)]
+    willing = [one for one in ordered(scope) if not hindrance(scope, one) and _is_wanted(one, allowed)]
     superseded = {name for one in willing for name in one.supersedes}
     seconded = sorted(willing, key=lambda one: bool(one.excludes))
     wanted = (one for one in seconded if one.name not in superseded)
@@ -145,9 +150,8 @@ def together(scope: Scope, switches: Iterable[Switch]) -> tuple[Switch, ...]:
     return stack
 
 
-def _keeps_the_task(optimization: Optimization) -> bool:
-    same = optimization.numerics is not Numerics.DIFFERENT
-    return same and optimization.sought and optimization.timed_on is not Timing.EVALUATION
+def _is_wanted(optimization: Optimization, allowed: frozenset[Numerics]) -> bool:
+    return optimization.numerics in allowed and optimization.sought and optimization.timed_on is not Timing.EVALUATION
 
 
 def stacked(switches: tuple[Switch, ...], switch: Switch) -> tuple[Switch, ...]:

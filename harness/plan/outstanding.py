@@ -1,14 +1,24 @@
 """What is still to be measured: a pure function of the plan and the records, so that any run can be continued."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from harness.core.bracket import brackets
+from harness.core.bracket import alone, brackets
 from harness.core.measurement import Burst, Lost, Record
 from harness.core.plan import Block
 from harness.core.protocol import Protocol
 
 INTERRUPTED = "interrupted"
+Kept = Mapping[tuple[str, int], list[Record]]  # by block and restart; nothing where nothing was recorded
+
+
+def by_restart(records: Iterable[Record]) -> defaultdict[tuple[str, int], list[Record]]:
+    """Records by block and restart, so that what is left of one is told without a look at all the others."""
+    found: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+    for record in records:
+        found[record.arm.block, record.arm.restart].append(record)
+    return found
 
 
 def outstanding(block: Block, restart: int, records: Iterable[Record], protocol: Protocol) -> dict[int, int]:
@@ -49,4 +59,6 @@ def next_life(block: Block, restart: int, records: Iterable[Record]) -> int:
 def _measured(records: list[Record], position: int) -> int:
     bursts = [one for one in records if isinstance(one, Burst)]
     lives = {one.arm.life for one in bursts}
-    return sum(len(brackets((one for one in bursts if one.arm.life == life), position)) for life in lives)
+    bracketed = sum(len(brackets((one for one in bursts if one.arm.life == life), position)) for life in lives)
+    # Where memory did not hold both at once, they were timed one after the other.
+    return bracketed + min(len(alone(bursts, position)), len(alone(bursts, 0)))

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.cell import Switch
 from harness.plan.balanced import Space, Stack
 
 Array = NDArray[np.float64]
@@ -54,7 +55,7 @@ def propose(
     if not measured or not forecasts:
         raise ValueError("a search needs a measured stack and a forecast at least")
     best = min(measured, key=lambda stack: measured[stack])
-    first, *drawn = (_ranked(space, measured, best, forecast, generator) for forecast in forecasts)
+    first, *drawn = (ranked(space, measured, best, forecast, generator) for forecast in forecasts)
     stacks = list(islice(first, wanted.stacks))
     if not stacks:
         return Proposal(stacks=(), gain=0.0, finished="every stack has been measured")
@@ -77,11 +78,14 @@ def _in_turns(stacks: Iterable[Stack], others: Iterable[Stack]) -> Iterable[Stac
     return dict.fromkeys(turns)
 
 
-def _ranked(
+def ranked(
     space: Space, measured: Container[Stack], best: Stack, forecast: Forecast, generator: np.random.Generator
 ) -> Iterator[Stack]:
-    """Stacks that were not measured, the fastest first, as one forecast has them."""
-    if prod(1 + len(levels) for levels in space.levels) <= RANKED:
+    """Stacks that were not measured, the fastest first, as one forecast has them.
+
+    Where there are too many to rank them all, only those that are met on the way down from `best` and a few others.
+    """
+    if counted(space) <= RANKED:
         found: Iterable[Stack] = _sound(space)
     else:
         starts = [best, *(space.drawn(generator) for _ in range(STARTS))]
@@ -89,6 +93,11 @@ def _ranked(
     left = list(dict.fromkeys(stack for stack in found if stack not in measured))
     order = np.argsort(forecast(left), kind="stable") if left else np.array([], dtype=np.intp)
     return (left[index] for index in order if space.possible(left[index]))
+
+
+def counted(space: Space) -> int:
+    """How many stacks there are at most; some of them may be impossible."""
+    return prod(1 + len(levels) for levels in space.levels)
 
 
 def every_stack(space: Space) -> Iterator[Stack]:
@@ -129,3 +138,19 @@ def _neighbours(space: Space, stack: Stack, changes: int) -> list[Stack]:
                 other = space.with_level(other, alike, level)
             found.append(other)
     return [one for one in dict.fromkeys(found) if one != stack]
+
+
+def without_what_hurts(
+    space: Space, whole: Stack, first: Mapping[Switch, float], last: Mapping[Switch, float]
+) -> tuple[Stack, ...]:
+    """Stacks to measure where no model is trusted: all together without what hurts.
+
+    `first` and `last` are log ratios of each switch put on first and put on last. What costs time there is dropped:
+    all that costs anything put on last, then all whose mean of both does, then the worst alone. Starting from
+    everything is right, since behind a bottleneck most switches gain nothing by themselves.
+    """
+    mean = {one: (first.get(one, gain) + gain) / 2 for one, gain in last.items()}
+    harmful = sorted((one for one in last if last[one] < 0), key=lambda one: last[one])
+    tried = (harmful, [one for one in mean if mean[one] < 0], harmful[:1])
+    found = (space.sound(one for one in whole if one not in dropped) for dropped in tried if dropped)
+    return tuple(stack for stack in dict.fromkeys(found) if space.possible(stack))

@@ -2,19 +2,23 @@
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from typing import Any
 
+from harness.analyze.attribution import Gain
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
+from harness.analyze.outlook import Anatomy, Outlook
+from harness.analyze.prediction import Predicted
 from harness.analyze.profile import Profile
 from harness.core.cell import Cell
 
 SCHEMA = 1
 
 
-def to_json(matrix: Matrix) -> str:
+def to_json(matrix: Matrix, outlooks: Iterable[Outlook] = ()) -> str:
     """The matrix as JSON; units are in the names, rates in samples a second, an endless bound is null."""
     tables = [_table(table) for table in matrix.tables]
     document = {
@@ -29,8 +33,55 @@ def to_json(matrix: Matrix) -> str:
         "cells_with_a_ratio": matrix.looked_at,
         "tables": tables,
         "holes": matrix.holes,
+        "predicted": [_outlook(one) for one in outlooks],
     }
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _outlook(outlook: Outlook) -> dict[str, Any]:
+    """What was predicted and not measured; `refused` says why there is nothing."""
+    said, check = outlook.forecast, outlook.check
+    return {
+        "reference": _cell(outlook.cell),
+        "refused": said if isinstance(said, str) else None,
+        "foretold": None if isinstance(said, str) else said.foretold,
+        "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
+        "stacks": [] if isinstance(said, str) else [predicted_stack(one) for one in said.fastest],
+        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.ceilings},
+        "anatomy": anatomy(outlook.anatomy) if outlook.anatomy else None,
+        "cross_check": {
+            "cells_fitted": check.fitted,
+            "median_error": check.median_error,
+            "worst_error": check.worst_error,
+            "inside_90": check.inside,
+            "median_error_of_products": check.multiplied_error,
+            "cells": [
+                {**predicted_stack(one.predicted), "measured": one.ratio, "product": one.multiplied}
+                for one in check.cells
+            ],
+        }
+        if check
+        else None,
+    }
+
+
+def predicted_stack(one: Predicted) -> dict[str, Any]:
+    """A predicted ratio with its 90 % interval."""
+    switches = [str(switch) for switch in one.arrangement.switches]
+    return {"switches": switches, "predicted_ratio": one.ratio, "low_90": one.low, "high_90": one.high}
+
+
+def anatomy(found: Anatomy) -> dict[str, Any]:
+    """A stack in parts; every ratio with its 95 % interval."""
+    parts = [
+        {"switch": str(one.switch), "alone": _gain(one.alone), "share": _gain(one.share), "last": _gain(one.last)}
+        for one in found.parts
+    ]
+    return {"subject": found.subject, "total": _gain(found.total), "parts": parts}
+
+
+def _gain(found: Gain | None) -> dict[str, float] | None:
+    return None if found is None else {"ratio": found.ratio, "low_95": found.low, "high_95": found.high}
 
 
 def _table(table: Table) -> dict[str, Any]:

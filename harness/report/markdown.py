@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from harness.analyze.matrix import Matrix, Table
-from harness.report import sentences
+from harness.analyze.outlook import Outlook
+from harness.report import predicted, sentences
 from harness.report.words import one_line
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
-def to_markdown(matrix: Matrix, command: str) -> str:
+def to_markdown(matrix: Matrix, command: str, outlooks: Iterable[Outlook] = ()) -> str:
     """The whole report; `command` is the command line that measures the same again."""
-    return "\n".join(_lines(matrix, command)) + "\n"
+    return "\n".join((*_lines(matrix, command), *(line for one in outlooks for line in _outlook(one)))) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -44,6 +45,25 @@ def _table(table: Table) -> Iterator[str]:
     for row in table.rows:
         if details := "; ".join(sentences.details(row)):
             yield f"- {escaped(row.subject)}: {escaped(details)}."
+
+
+def _outlook(outlook: Outlook) -> Iterator[str]:
+    """What was predicted and not measured, in italics where a measured ratio would be upright."""
+    yield from _section(predicted.title(outlook))
+    for sentence in predicted.sentences(outlook):
+        yield from (escaped(sentence), "")
+    if rows := tuple(predicted.rows(outlook)):
+        yield from grid(predicted.COLUMNS, ((escaped(name), f"*{escaped(ratio)}*") for name, ratio in rows))
+        yield ""
+    if outlook.anatomy is not None:
+        yield from (f"### What {escaped(outlook.anatomy.subject)} is made of", "")
+        yield from (escaped(predicted.part_sentence(outlook.anatomy)), "")
+        yield from (*_grid(predicted.PARTS, predicted.part_rows(outlook.anatomy)), "")
+    if outlook.check is not None:
+        yield from ("### Foretold and measured", "")
+        for sentence in predicted.check_sentences(outlook.check):
+            yield from (escaped(sentence), "")
+        yield from _grid(predicted.CHECKS, predicted.check_rows(outlook))
 
 
 def _section(title: str) -> tuple[str, ...]:

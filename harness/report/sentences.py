@@ -9,7 +9,7 @@ from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.optimization import Timing
 from harness.core.recipe import Value
-from harness.report.words import NOTHING, duration, factor, one_line, rate, ratio, share, size
+from harness.report.words import NOTHING, duration, factor, looks, one_line, rate, ratio, share, size
 
 TIMED = {
     Timing.STEP: "training steps",
@@ -31,7 +31,7 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
         "machine": f"{chip}; {environment.system}",
         "software": f"Python {environment.python}, {packages}",
         "environment": environment.digest,
-        "protocol": f"{protocol.restarts} restarts of {bursts}",
+        "protocol": f"{protocol.restarts} restarts of {bursts}{looks(protocol)}",
         "plan": f"{matrix.design}, seed {matrix.seed}",
         "cells": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own cell alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",

@@ -1,7 +1,7 @@
 """The terminal's report: one table for each workload, reference and timing, with its cause, notes and holes."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -10,21 +10,23 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from harness.analyze.matrix import Matrix, Table
+from harness.analyze.outlook import Outlook
 from harness.analyze.verdict import Verdict
-from harness.report import sentences
+from harness.report import predicted, sentences
 from harness.report.words import one_line
 
 _WIDE, _NARROW = 100, 79  # below the first columns stand close, below the second some are left out
+FEW = 5  # predicted stacks; the other forms show more
 _LEFT_OUT_IF_NARROW = {"device peak", "host peak", "engaged"}
 # Colour only repeats what the word beside it says.
 _COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "dim", Verdict.UNDECIDED: "yellow"}
 
 
-def to_terminal(matrix: Matrix, *, width: int = 100, colour: bool = False) -> str:
+def to_terminal(matrix: Matrix, *, width: int = 100, colour: bool = False, outlooks: Iterable[Outlook] = ()) -> str:
     """The whole report as text of so many columns, with terminal colours if wanted."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    for part in render(matrix, width):
+    for part in (*render(matrix, width), *beyond(outlooks)):
         console.print(part)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
@@ -42,6 +44,33 @@ def render(matrix: Matrix, width: int) -> Iterator[RenderableType]:
         if holes := sentences.holes(matrix, workload):
             yield _title(f"{one_line(workload)}, without a ratio")
             yield _pairs(holes, widest=width // 2)
+
+
+def beyond(outlooks: Iterable[Outlook]) -> Iterator[RenderableType]:
+    """What was predicted and not measured, in italics, for a console of the caller's own."""
+    for outlook in outlooks:
+        yield _title(predicted.title(outlook))
+        yield from (Text(sentence) for sentence in predicted.sentences(outlook))
+        yield from columns(predicted.COLUMNS, list(predicted.rows(outlook))[:FEW], style="italic dim")
+        if outlook.anatomy is not None:
+            yield _title(f"What {one_line(outlook.anatomy.subject)} is made of")
+            yield Text(predicted.part_sentence(outlook.anatomy))
+            yield from columns(predicted.PARTS, list(predicted.part_rows(outlook.anatomy)))
+        if outlook.check is not None:
+            yield _title("Foretold and measured")
+            yield from (Text(sentence) for sentence in predicted.check_sentences(outlook.check))
+
+
+def columns(names: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> Iterator[RenderableType]:
+    """A table, or nothing where it has no row."""
+    if not rows:
+        return
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        grid.add_column(name, overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(cell, style=style) for cell in row))
+    yield grid
 
 
 def _title(text: str) -> Padding:

@@ -3,6 +3,8 @@
 import math
 from typing import Protocol
 
+from harness.core.protocol import Protocol as Timetable
+
 NOTHING = "-"
 
 
@@ -22,9 +24,25 @@ class Interval(Protocol):
         """At most; may be infinite."""
 
 
+def looks(protocol: Timetable) -> str:
+    """What follows the restarts that all get: `; more where an interval is wider than ±2 %, …`, or nothing."""
+    if protocol.target is None:
+        return ""
+    counts = [str(one) for one in (protocol.restarts, *protocol.looks) if one >= protocol.restarts]
+    *seen, last = dict.fromkeys(counts)
+    after = f"{', '.join(seen)} and {last}" if seen else last
+    return f"; more where an interval is wider than ±{100 * protocol.target:.3g} %, looked at after {after} restarts"
+
+
 def one_line(text: str) -> str:
     """Foreign text without line breaks, terminal escapes or other characters that do not print."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def verbatim(code: str) -> tuple[str, ...]:
+    """The lines of foreign code, indented as they were, without characters that do not print."""
+    lines = ("".join(one if one.isprintable() else " " for one in line.expandtabs(4)) for line in code.split("\n"))
+    return tuple(line.rstrip() for line in lines)
 
 
 def factor(value: float, places: int = 2) -> str:

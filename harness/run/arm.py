@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from harness.core.allocator import STEMS, library_of
 from harness.core.recipe import Recipe
 from harness.core.service import ADDRESS
+from harness.run.crowding import read_accounts, share_of_others
 from harness.run.job import Job, send
 from harness.run.sentinel import Sentinel, kill_group
 
@@ -121,7 +122,9 @@ class ProcessArm:
 
     def burst(self, seconds: float) -> dict[str, Any]:
         """Wakes the whole group, lets it run one burst and suspends it at a step boundary."""
-        return self._ask({"seconds": seconds}, self._job.protocol.burst_limit_s)
+        before = read_accounts()
+        fields = self._ask({"seconds": seconds}, self._job.protocol.burst_limit_s)
+        return fields | {"others": share_of_others(before, read_accounts())}
 
     def close(self) -> None:
         """Kills the group, suspended or not, and waits for it."""

@@ -11,6 +11,7 @@ from harness.core.plan import Block
 from harness.core.protocol import Protocol as Timetable
 from harness.plan.schedule import order_of_bursts
 from harness.run.arm import ArmLost, LiveArm
+from harness.run.room import NoRoom, Room
 
 
 class Watcher(Protocol):
@@ -44,10 +45,15 @@ class Life:
     watcher: Watcher
     clock: Callable[[], float]
     check_time: Callable[[], None]  # raises BudgetSpent
+    room: Room | None = None  # where memory may not hold all arms
     arms: dict[int, LiveArm] = field(default_factory=dict)
+    put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
 
     def run(self, rounds: Mapping[int, int]) -> None:
-        """Measures what is left for each treatment; returns early when the reference is lost."""
+        """Measures what is left for each treatment for which there is room; returns early when the reference is lost.
+
+        Raises NoRoom when not even one treatment finds room beside the reference.
+        """
         self.watcher.life_begins(self.block, self.restart, rounds)
         random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
         # Where in memory and on which core a process settles depends on who settled before it. In another order in
@@ -55,10 +61,37 @@ class Life:
         positions = random.sample([0, *rounds], len(rounds) + 1)
         with ExitStack() as closing:
             self._start_all(positions, closing)
-            for position in [one for one in positions if one in self.arms]:
-                self._begin(position)
+            self._begin_all([one for one in positions if one in self.arms])
             if 0 in self.arms:
                 self._alternate({one: count for one, count in rounds.items() if one in self.arms}, random)
+
+    def alone(self, position: int, count: int) -> None:
+        """Times so many bursts of one arm that has nobody beside it."""
+        self.watcher.life_begins(self.block, self.restart, {position: count} if position else {})
+        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+        with ExitStack() as closing:
+            self._start_all([position], closing)
+            if position in self.arms:
+                self._begin(position)
+            began_s = self.clock()
+            for order in range(self.timetable.discarded_rounds + count):
+                if position not in self.arms:
+                    return
+                self.check_time()
+                self._burst(position, order, began_s, random, keep=order >= self.timetable.discarded_rounds)
+
+    def _begin_all(self, waiting: list[int]) -> None:
+        """Begins one arm after another while there is room; the rest is left for another life."""
+        while waiting and (self.room is None or self.room.fits(1)):
+            last = self.room is not None and not self.room.fits(2)
+            position = 0 if last and 0 in waiting else waiting[0]
+            waiting.remove(position)
+            self._begin(position)
+        for position in waiting:
+            self.arms.pop(position).close()
+        self.put_off = [position for position in waiting if position]
+        if waiting and (0 in waiting or set(self.arms) == {0}):
+            raise NoRoom
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
         for position in positions:
@@ -73,11 +106,15 @@ class Life:
     def _begin(self, position: int) -> None:
         self.check_time()
         self.watcher.arm_begins(self.block, position)
+        if self.room is not None:
+            self.room.begins()
         try:
             ready = self.arms[position].begin()
         except ArmLost as lost:
             self._lose(position, lost)
             return
+        if self.room is not None:
+            self.room.begun()
         self._keep(Ready(arm=self._name(position), **ready))
 
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
@@ -93,7 +130,6 @@ class Life:
                 self._burst(position, order, began_s, random, keep=order >= len(discarded))
 
     def _burst(self, position: int, order: int, began_s: float, random: Random, *, keep: bool) -> None:
-        at_s = self.clock() - began_s
         # A jittered length keeps bursts from falling into step with whatever else disturbs the machine regularly.
         target_s = self.timetable.burst_s * random.uniform(0.8, 1.2)
         try:
@@ -102,6 +138,8 @@ class Life:
             self._lose(position, lost)
             return
         if keep:
+            # Steps that lead in, and bursts that the arm threw away, come before what was timed.
+            at_s = max(0.0, self.clock() - began_s - burst["wall_s"])
             self._keep(Burst(arm=self._name(position), order=order, began_s=at_s, **burst))
 
     def _lose(self, position: int, lost: ArmLost) -> None:

@@ -6,14 +6,18 @@ whether the intervals cover them.
 
 import hashlib
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from harness.core.cell import Cell, Switch
+from harness.core.control import CONTROLS, DELAY_S, is_control
 from harness.core.optimization import Timing
 
 BURST_NOISE, RESTART_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms
+
+Slowed = Callable[[float, float, Random], float]  # undisturbed seconds, the moment, chance -> seconds that they take
 
 
 @dataclass(slots=True)
@@ -37,6 +41,8 @@ class Effects:
         """The known effect of a switch: a third of them do nothing."""
         if switch.name in self.named:
             return self.named[switch.name]
+        if switch.name in CONTROLS and isinstance(switch.level, int):
+            return 1 / (1 + switch.level / 100)
         draw = int(hashlib.sha256(str(switch).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
         return 1.0 if draw < 1 / 3 else 0.8 + draw
 
@@ -49,6 +55,21 @@ class Effects:
         return math.exp(log)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delays:
+    """Seconds that pass without being measured."""
+
+    imports_s: float = 3.0
+    warm_up_s: float = 4.0
+    resume_s: float = 0.02  # of every burst
+
+
+def drifting(work_s: float, now_s: float, random: Random) -> float:
+    """Seconds that work takes on a machine that drifts slowly and is a little restless."""
+    drift = DRIFT * math.sin(2 * math.pi * now_s / 400.0)
+    return work_s * math.exp(drift + random.gauss(0.0, BURST_NOISE))
+
+
 @dataclass(slots=True, kw_only=True)
 class RehearsedArm:
     """An arm that needs no process."""
@@ -59,15 +80,18 @@ class RehearsedArm:
     clock: VirtualClock
     random: Random
     luck: float = 0.0
+    slowed: Slowed = drifting
+    delays: Delays = Delays()
+    differ: float = RESTART_NOISE  # standard deviation of the log time of its like
 
     def arrive(self) -> None:
         """Takes the time of the imports and draws the luck of this process."""
-        self.clock.now_s += 3.0
-        self.luck = self.random.gauss(0.0, RESTART_NOISE)
+        self.clock.now_s += self.delays.imports_s
+        self.luck = self.random.gauss(0.0, self.differ)
 
     def begin(self) -> dict[str, Any]:
         """Takes the time of a warm-up; everything engages and every loss is the same."""
-        self.clock.now_s += 4.0
+        self.clock.now_s += self.delays.warm_up_s
         return {
             "build_s": 1.0,
             "first_step_s": 0.5,
@@ -75,7 +99,7 @@ class RehearsedArm:
             "warm_up_steps": 20,
             "step_s": self._step_s(),
             "steady": True,
-            "effective": {},
+            "effective": {DELAY_S: self._delay_s()} if is_control([self.cell]) else {},
             "unengaged": (),
             "losses": (1.0, 0.9, 0.8, 0.7),
             "seed_spread": 0.1,
@@ -85,11 +109,11 @@ class RehearsedArm:
         }
 
     def burst(self, seconds: float) -> dict[str, Any]:
-        """Takes the time that the known effects, this process's luck, drift and noise make."""
+        """Takes the time that the known effects, this process's luck and the machine make."""
         steps = max(1, round(seconds / self._step_s()))
-        drift = DRIFT * math.sin(2 * math.pi * self.clock.now_s / 400.0)
-        wall_s = steps * self._step_s() * math.exp(self.luck + drift + self.random.gauss(0.0, BURST_NOISE))
-        self.clock.now_s += wall_s + 0.02
+        self.clock.now_s += self.delays.resume_s
+        wall_s = self.slowed(steps * self._step_s() * math.exp(self.luck), self.clock.now_s, self.random)
+        self.clock.now_s += wall_s
         return {
             "timing": self.timing,
             "steps": steps,
@@ -106,4 +130,12 @@ class RehearsedArm:
         """Nothing to end."""
 
     def _step_s(self) -> float:
-        return 0.05 / self.effects.speedup(self.cell, Cell(workload="", size="", batch=1))
+        return self._seconds_of(self.cell)
+
+    def _delay_s(self) -> float:
+        """What its controls add to a step: all that it takes longer than the same without them."""
+        others = tuple(one for one in self.cell.switches if one.name not in CONTROLS)
+        return self._step_s() - self._seconds_of(replace(self.cell, switches=others))
+
+    def _seconds_of(self, cell: Cell) -> float:
+        return 0.05 / self.effects.speedup(cell, Cell(workload="", size="", batch=1))

@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from harness.analyze.contrast import ALIKE, Difference, contrast, difference
-from harness.analyze.estimate import LEAST_FREEDOM, LEAST_SPREAD, Estimate, estimates
+from harness.analyze.estimate import Estimate, estimates
 from harness.analyze.pairing import Pairs
+from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD
 from harness.analyze.verdict import Verdict
 
 

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,3 +118,12 @@ def simulated(restarts: int, noise: Noise) -> Pairs:
 
 def width(estimate: Estimate) -> float:
     return math.log(estimate.high / estimate.low)
+
+
+def test_others_on_the_cores_withhold_the_verdict() -> None:
+    """A neighbour that stays does not change the reference's pace, so interference is blind to it."""
+    calm, crowded = (estimates([replace(of(0.7, 0.7), crowding=share)])[0] for share in (0.1, 0.11))
+    assert (calm.verdict, calm.unrest) == (Verdict.FASTER, None)
+    assert crowded.verdict is Verdict.UNDECIDED
+    assert crowded.unrest == "other processes took 11 % of its cores"
+    assert (crowded.ratio, crowded.low) == (calm.ratio, calm.low)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -45,3 +46,11 @@ def test_interference_is_the_references_own_restlessness() -> None:
 def test_a_restart_without_brackets_does_not_count() -> None:
     own = [*bursts(0, 0, 1.5), burst(arm(restart=1), 0, 100.0)]
     assert np.shape(pair(own, 1).log_ratios) == (1, 4)
+
+
+def test_crowding_is_the_mean_over_both_arms_of_what_was_read() -> None:
+    life = list(bursts(0, 0, 1.2, rounds=1))
+    assert pair(life, 1).crowding == 0
+    read = [replace(one, others=share) for one, share in zip(life, (0.1, 0.4, None), strict=True)]
+    assert pair(read, 1).crowding == pytest.approx(0.25)
+    assert pair([*read, replace(read[1], arm=arm(0, 0, 2), others=0.9)], 1).crowding == pytest.approx(0.25)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
+PATIENCE_MS = 60_000  # for a busy machine; whoever does not fail waits no longer than it takes
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -34,6 +35,7 @@ def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         words = f"there is no {CHROMIUM}, so the HTML report is opened in no browser: apt-get install chromium"
         (pytest.fail if os.environ.get("SPEEDMATRIX_BROWSER") == "required" else pytest.skip)(words)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield found
@@ -49,7 +51,7 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Visitor]:
         path = tmp_path / "report.html"
         path.write_text(text, encoding="utf-8")
         context = browser.new_context(**options)
-        context.set_default_timeout(8000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         found = Visit(page=context.new_page())
         found.page.on("request", lambda request: found.requests.append(request.url))

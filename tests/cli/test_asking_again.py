@@ -56,12 +56,14 @@ def question(one: Comparison) -> tuple[object, ...]:
     [
         wish(),
         wish(protocol="standard", seed=7, restarts=3, rounds=9),
+        wish(protocol="standard", restarts=3, target="1.5%"),
+        wish(target="none"),
         wish(workloads=("speaker", "imagenet"), design="claims"),
         wish(reference="as_found", batch=1024, probe="loader"),
         wish(only=("batch_scale=4", "persistent_workers", "batched_evaluation")),
         wish(workloads=("spoof",), stack="everything", size="standard"),
     ],
-    ids=("alone", "protocol", "claims", "loader", "particular", "stack"),
+    ids=("alone", "protocol", "target", "fixed", "claims", "loader", "particular", "stack"),
 )
 def test_every_command_asks_for_its_own_comparison_alone(asked: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(asked)
@@ -76,8 +78,13 @@ def test_every_command_asks_for_its_own_comparison_alone(asked: Wish, monkeypatc
 def test_the_command_is_as_short_as_it_may_be() -> None:
     run = run_of(wish())
     found = {one.subject: command for one, command in commands(run, run.plan.comparisons, CATALOGUE).items()}
-    expected = "./speedmatrix run leak --size quick --only batched_fetch --restarts 2 --device cpu --budget none"
+    words = "./speedmatrix run leak --size quick --only batched_fetch --restarts 2"
+    expected = f"{words} --target 5% --device cpu --budget none"
     assert found["batched_fetch"] == expected
+    run = run_of(wish(rounds=4))
+    chosen = [one for one in run.plan.comparisons if one.subject == "batched_fetch"]
+    (command,) = commands(run, chosen, CATALOGUE).values()
+    assert command == f"{words} --rounds 4 --device cpu --budget none"
 
 
 def test_what_no_command_of_this_version_asks_for_has_none() -> None:

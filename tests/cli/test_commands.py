@@ -48,7 +48,9 @@ def call(arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def everything_in(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+    """All files by their paths, but for the bytecode that Python leaves beside a file that it has read."""
+    found = [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.parts]
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in found}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

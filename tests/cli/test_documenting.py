@@ -95,21 +95,28 @@ def test_a_folder_that_cannot_be_written_is_a_mistake(place: Path) -> None:
         document(Path("results"), place / "notes.md", check=False)
 
 
-def test_the_pages_of_this_tree_are_true() -> None:
-    """Of the runs that git knows: whoever has measured something of his own has not made a page false."""
+def known_to_git() -> list[Path]:
+    """The runs that are committed: whoever has measured something of his own has not made a page false."""
     known = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if known.returncode or not (ROOT / ".git").exists():
+    return sorted(ROOT / Path(name).parent for name in known.stdout.split() if name.endswith("/run.json"))
+
+
+@pytest.fixture(scope="module")
+def pages_of_this_tree() -> dict[str, str]:
+    return pages_of(CATALOGUE, known_to_git() or finished(ROOT / "results"), PAGES)
+
+
+def test_the_pages_of_this_tree_are_true(pages_of_this_tree: dict[str, str]) -> None:
+    if not known_to_git():
         pytest.skip("needs a git checkout; would check that docs/optimizations is what `document` writes")
-    runs = [ROOT / Path(name).parent for name in known.stdout.split() if name.endswith("/run.json")]
-    wrong = list(stale(on_disk(pages_of(CATALOGUE, sorted(runs), PAGES), PAGES)))
+    wrong = list(stale(on_disk(pages_of_this_tree, PAGES)))
     assert wrong == [], "./speedmatrix document writes them anew"
 
 
-def test_every_link_of_every_page_leads_somewhere() -> None:
-    pages = pages_of(CATALOGUE, finished(ROOT / "results"), PAGES)
-    for name, text in pages.items():
+def test_every_link_of_every_page_leads_somewhere(pages_of_this_tree: dict[str, str]) -> None:
+    for name, text in pages_of_this_tree.items():
         for target in re.findall(r"(?<!\\)\]\(([^)]+)\)", text):
-            assert target in pages or (PAGES / target).resolve().exists(), (name, target)
+            assert target in pages_of_this_tree or (PAGES / target).resolve().exists(), (name, target)
 
 
 def test_the_prose_of_every_page_is_sound_markdown() -> None:

@@ -1,9 +1,11 @@
 """`data check` believes no file and says which of them are unlike the real ones."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from harness.cli import weighing
 from harness.cli.weighing import Weighed, weigh
 from harness.core.workload import Parts, Size
 from harness.core.yardstick import Yardstick
@@ -24,12 +26,15 @@ def test_bytes_and_cost_must_both_lie_within_a_fifth() -> None:
     assert not weighed(1.0, 1.0, mean_bytes=1400).fits
 
 
-def test_costs_are_measured_in_turns_and_scaled_to_the_real_unit() -> None:
+def test_costs_are_measured_in_turns_and_scaled_to_the_real_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[str] = []
+    now_s = 0.0
+    monkeypatch.setattr(weighing, "perf_counter", lambda: now_s)
 
     def take(name: str, seconds: float) -> None:
+        nonlocal now_s
         turns.append(name)
-        time.sleep(seconds)
+        now_s += seconds
 
     def yardsticks(_folder: Path, _size: Size) -> list[Yardstick]:
         return [replace(YARDSTICK, work=lambda: take("work", 0.05), like=lambda: take("like", 0.1), scale=0.5, units=2)]
@@ -44,7 +49,5 @@ def test_costs_are_measured_in_turns_and_scaled_to_the_real_unit() -> None:
     toy = replace(workload(), parts=lambda: parts, sizes={"quick": SIZE})
     (found,) = weigh(toy, Path(), "quick")
     assert turns[:5] == ["work", "work", "like", "work", "like"]
-    assert found.like_s is not None
-    assert 0.04 < found.like_s < 0.08  # one of two units
-    assert found.cost_ratio is not None
-    assert 0.8 < found.cost_ratio < 1.2
+    assert found.like_s == pytest.approx(0.05)  # one of two units
+    assert found.cost_ratio == pytest.approx(1.0)

@@ -11,11 +11,11 @@ ROOT = Path(__file__).parents[2]
 RUN = "results/cpu-2-amd-epyc/20261121T144900-61092be1"
 
 
-def pytest_in(folder: Path, *words: str, root: Path = ROOT, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+def pytest_in(folder: Path, *words: str, root: Path = ROOT, seconds: float = 280) -> subprocess.CompletedProcess[str]:
     """A session at the root of a checkout, which keeps what it writes in a folder of the test's."""
     quiet = ("-p", "no:cacheprovider", f"--benchmark-storage=file://{folder / 'stored'}")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
-    environment |= {"PYTHONPATH": str(root), "TMPDIR": str(folder), "COLUMNS": "160"}
+    environment |= {"PYTHONPATH": str(root), "COLUMNS": "160"}
     return subprocess.run(
         [sys.executable, "-P", "-m", "pytest", *words, *quiet],
         cwd=root,

@@ -14,6 +14,8 @@ from harness.front_ends.asv_cells import BUDGET, SIZE
 from harness.measure.surroundings import read_environment
 from tests.front_ends.asv_tree import ROOT, tree_in
 
+pytestmark = pytest.mark.timeout(900)
+
 WITHOUT_TORCH = """
 import sys
 class Refuse:

@@ -1,6 +1,5 @@
 """The benchmarks as somebody sees them who calls pytest: a recorded run shown, compared and gated."""
 
-import fcntl
 import json
 import os
 import platform
@@ -15,6 +14,7 @@ import pytest
 from harness.front_ends import pytest_options
 from harness.front_ends.cells import samples
 from harness.front_ends.pytest_options import BENCHMARKS
+from harness.run.lock import measuring_alone
 from harness.store import read_run
 from tests.front_ends.pytest_session import ROOT, RUN, benchmarks_of, pytest_in
 
@@ -172,15 +172,12 @@ def test_another_machine_is_a_warning(folder: Path, seconds: subprocess.Complete
 
 
 def test_a_run_that_fails_fails_every_benchmark_with_its_sentence(tmp_path: Path) -> None:
-    with (tmp_path / "speedmatrix-measuring.lock").open("w") as lock:
-        lock.write("4711")
-        lock.flush()
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with measuring_alone():
         cells = ("benchmarks/test_cells.py", "--benchmark-only", "--speedmatrix-workload", "leak")
         done = pytest_in(tmp_path, *cells, "--speedmatrix-size=smoke", "--speedmatrix-budget=9s", "-kbatched_fetch")
     assert done.returncode == 1, done.stdout
     assert done.stdout.count("Measuring, at most 9s: ./speedmatrix run leak --only batched_fetch") == 1
-    assert done.stdout.count("Process 4711 is measuring on this machine") >= 2
+    assert done.stdout.count(f"Process {os.getpid()} is measuring on this machine") >= 2
     assert "2 errors" in done.stdout
     assert "Traceback" not in done.stdout
 

@@ -90,7 +90,7 @@ def test_what_is_no_run() -> None:
 def test_all_that_is_listed_is_one_look_at_all_workloads() -> None:
     both = [*LEAK, entry("everything", "spoof")]
     want = wanted(Asked(budget="2m"), both, both)
-    assert want.command == ("run", "leak", "spoof", "--device", "cpu", "--budget", "2m")
+    assert want.command == ("run", "leak", "spoof", "--device", "cpu", "--target", "none", "--budget", "2m")
 
 
 def test_a_part_of_several_workloads_is_a_look_at_those() -> None:

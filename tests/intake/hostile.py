@@ -323,6 +323,9 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a thousand packages": (environment(packages=[["a", "1"]] * 1000), "names 1,000 packages, and 200 are the most"),
     # its plan
     "no restarts": (protocol(restarts=0), f"restarts is 0, {BETWEEN} 1"),
+    "a target below nothing": (protocol(target=-0.1), f"target is -0.1, {BETWEEN} 1e-06"),
+    "a look at no restarts": (protocol(target=0.02, looks=[2, 0]), f"a look is 0, {BETWEEN} 1"),
+    "endless looks": (protocol(target=0.02, looks=list(range(2, 99))), "plans 97 looks, and 20 are the most"),
     "a protocol in nan seconds": (protocol(burst_s="nan"), f"burst_s is nan, {BETWEEN} 0"),
     "two blocks of one name": (run_with(set_in("plan", "blocks", 1, "identity", to="0")), "has 2 blocks named '0'"),
     "65 comparisons in one block": (run_with(crowded_block), "has 65 comparisons in one block, and 64 are the most"),

@@ -48,7 +48,7 @@ def test_workers_change_nothing_in_the_order(start_method: str) -> None:
     assert feed.live_workers == 2
     pids = next(iter(feed.worker_pids))
     feed.close()
-    psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=10)
+    psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=60)
     assert not [pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
 
 

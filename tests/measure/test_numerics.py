@@ -34,7 +34,11 @@ MEETING = {  # general ones that act on what differs between workloads: their la
     *("fused_optimizer", "foreach_clipping", "foreach_average", "gradient_accumulation"),
     *("direct_collate", "in_memory_data", "batched_fetch", "batched_evaluation"),
 }
-SLOW = {"patches3d": {"activation_checkpointing", "batched_evaluation", "fused_optimizer", "direct_collate"}}
+SLOW = {
+    "patches3d": {
+        *("activation_checkpointing", "batched_evaluation", "fused_optimizer", "direct_collate", "foreach_clipping"),
+    }
+}
 PROCESS = {
     "malloc",
     "threads",
@@ -67,6 +71,12 @@ def _level(one: Optimization) -> int | str | None:
 
 
 COMPARISONS = list(comparisons())
+by_comparison = pytest.mark.parametrize(
+    "one",
+    COMPARISONS,
+    ids=lambda one: f"{one.treatment.workload}-{one.subject}",
+    scope="module",  # so that both tests of a comparison follow one another in one process, which keeps its reference
+)
 
 
 def begun(cell: Cell, timing: Timing, folder: Path, *, is_reference: bool) -> Ready:
@@ -90,8 +100,8 @@ def reference(cell: Cell, timing: Timing, folder: Path) -> Ready:
     return begun(cell, timing, folder, is_reference=True)
 
 
+@by_comparison
 @pytest.mark.slow
-@pytest.mark.parametrize("one", COMPARISONS, ids=lambda one: f"{one.treatment.workload}-{one.subject}")
 def test_it_takes_effect_and_keeps_its_promise(one: Comparison, smoke_data: dict[str, Path]) -> None:
     folder = smoke_data[one.treatment.workload]
     treatment = begun(one.treatment, one.timing, folder, is_reference=False)
@@ -106,7 +116,7 @@ def test_it_takes_effect_and_keeps_its_promise(one: Comparison, smoke_data: dict
     assert status in {"same bits", "close", "not judged"}, f"{status}: {sentence}"
 
 
-@pytest.mark.parametrize("one", COMPARISONS, ids=lambda one: f"{one.treatment.workload}-{one.subject}")
+@by_comparison
 def test_what_was_asked_for_and_reverted_is_not_engaged(one: Comparison, smoke_data: dict[str, Path]) -> None:
     """The reference shows the settings of a run in which the switch did nothing: its proof must fail there."""
     switch = _asked_for(one)

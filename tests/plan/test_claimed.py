@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.cell import Cell, Comparison, Switch, parse_switch
 from harness.core.claim import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Hole
+from harness.core.plan import Block, Hole
 from harness.core.protocol import BRIEF, Protocol
-from harness.plan.claimed import Ground, concerns, resolve
+from harness.plan.claimed import Ground, concerns, marked, questions, resolve
 from harness.plan.designs import DESIGNS
 from harness.plan.entries import Entry, Scope
 from tests.analyze.synthetic import ENVIRONMENT
@@ -103,6 +103,19 @@ def test_an_impossible_rest_is_untried() -> None:
 def test_what_cannot_be_tried_says_why(one: Claim, reason: str | None) -> None:
     found = resolved(one)
     assert (found.reason if isinstance(found, Untried) else None) == reason
+
+
+def test_what_a_claim_tests_is_marked_in_its_block() -> None:
+    ground = Ground(workload=TOY, environment=ENVIRONMENT, known=KNOWN)
+    asked = questions([claim("workers=2"), claim("workers=2", name="epochs", timing=Timing.EPOCH)], ground)
+    made = [one for one in entries(claim("workers=2")) if isinstance(one, Comparison)]
+    (tested,) = made
+    other = replace(tested, treatment=replace(tested.treatment, switches=(Switch(name="workers", level=4),)))
+    block = Block(identity="b00", reference=tested.reference, timing=tested.timing, comparisons=(other, tested, other))
+    assert marked(block, asked).claimed == (2,)
+    assert marked(block, frozenset()).claimed == ()
+    elsewhere = replace(block, comparisons=(replace(tested, timing=Timing.LOADER),))
+    assert marked(elsewhere, asked).claimed == ()
 
 
 def scope(*claims: Claim, environment: Environment = ENVIRONMENT, **facts: Any) -> Scope:

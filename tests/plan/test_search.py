@@ -7,7 +7,7 @@ import pytest
 from harness.core.cell import Switch
 from harness.plan import search
 from harness.plan.balanced import Space, Stack
-from harness.plan.search import Array, Proposal, Wanted, every_stack, is_over, propose
+from harness.plan.search import Array, Proposal, Wanted, every_stack, is_over, propose, without_what_hurts
 
 CHOICES = tuple((Switch(name=name),) for name in "abcdef")
 WORKERS = (Switch(name="workers", level=2), Switch(name="workers", level=4))
@@ -106,3 +106,17 @@ def test_what_is_below_stays_on() -> None:
 def test_a_search_from_nothing_is_a_bug() -> None:
     with pytest.raises(ValueError, match="a measured stack"):
         propose(SPACE, {}, [truth], np.random.default_rng(0), Wanted())
+
+
+def test_what_hurts_put_on_last_is_dropped_from_all_together() -> None:
+    a, b, c, d = (CHOICES[index][0] for index in range(4))
+    whole = (a, b, c, d)
+    last = {a: 0.2, b: 0.1, c: -0.1, d: -0.01}
+    found = without_what_hurts(SPACE, whole, {c: -0.3, d: 0.4}, last)
+    assert found == (
+        (a, b),
+        (a, b, d),
+    )  # both that hurt last; what hurts on the mean, and the worst alone, are the same
+    lonely = without_what_hurts(SPACE, whole, {}, {a: -0.1, b: 0.1, c: 0.1, d: 0.1})
+    assert lonely == ((c, d),)  # b needs a
+    assert without_what_hurts(SPACE, whole, {}, {a: 0.1}) == ()

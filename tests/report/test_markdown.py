@@ -33,7 +33,7 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
         "| protocol | 2 restarts of 4 rounds, bursts of 700 ms |",
         "| plan | singles, seed 7 |",
         "| cells | 6 of 13 have a ratio; each interval is 95 % for its own cell alone |",
-        "| noise | A/A noise floor not calibrated on this machine |",
+        "| noise | A/A noise floor not calibrated on this machine (./speedmatrix calibrate does it) |",
         f"```sh\n{COMMAND}\n```",
     ):
         assert fact in text

@@ -1,9 +1,11 @@
 import math
+from dataclasses import replace
 
 import pytest
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict
+from harness.core.protocol import BRIEF, STANDARD, Protocol
 from harness.report import words
 
 
@@ -67,3 +69,13 @@ def test_shares() -> None:
 
 def test_foreign_text_cannot_move_the_cursor_or_break_the_line() -> None:
     assert words.one_line("a\x1b[31mred\n\tb\u202ec\x07") == "a [31mred b c"
+
+
+def test_looks_are_told_where_restarts_are_not_fixed() -> None:
+    assert words.looks(Protocol()) == ""
+    assert words.looks(BRIEF.fixed()) == ""
+    expected = "; more where an interval is wider than ±5 %, looked at after 2, 3, 4, 6 and 8 restarts"
+    assert words.looks(BRIEF) == expected
+    later = replace(STANDARD, restarts=4, target=0.015)
+    assert words.looks(later).endswith("than ±1.5 %, looked at after 4, 6, 8 and 12 restarts")
+    assert words.looks(replace(BRIEF, looks=())).endswith("looked at after 2 restarts")

@@ -1,21 +1,27 @@
-"""The campaign on invented times: a budget is kept, and spent on what it can finish."""
+"""The campaign on invented times: a budget is kept, and spent on what it can finish and on what is too wide."""
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
 from random import Random
 
 import pytest
 from rich.console import Console
 
+from harness.analyze.precision import precisions
 from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
 from harness.core.measurement import Burst, Record
 from harness.core.plan import Block, Plan
+from harness.core.precision import Place, Precision, Precisions
+from harness.core.protocol import BRIEF
 from harness.run.campaign import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(
     workloads=(), size="quick", batch=None, design="alone", only=(), stack=None, reference="plain", probe=None,
-    protocol="brief", restarts=None, rounds=None, seed=0, device="cpu", own=None,
+    protocol="brief", restarts=None, rounds=None, seed=0, device="cpu", own=None, target="none",
 )  # fmt: skip
 
 
@@ -24,7 +30,9 @@ def plan() -> Plan:
     return prepared(WISH).plan
 
 
-def run(plan: Plan, budget_s: float | None, records: list[Record]) -> tuple[bool, float]:
+def run(
+    plan: Plan, budget_s: float | None, records: list[Record], step_s: Mapping[str, float] | None = None
+) -> tuple[bool, float]:
     clock, random = VirtualClock(), Random(0)
 
     def start(block: Block, _restart: int, position: int) -> RehearsedArm:
@@ -41,6 +49,8 @@ def run(plan: Plan, budget_s: float | None, records: list[Record]) -> tuple[bool
         watcher=Progress(plan, Console(quiet=True)),
         clock=clock,
         deadline_s=budget_s,
+        step_s=step_s or {},
+        precisions=precisions,
     ).run()
     return complete, clock.now_s
 
@@ -86,3 +96,186 @@ def test_more_time_measures_more(plan: Plan) -> None:
         run(plan, budget_s, records)
         found.append(len(restarts_of(records)))
     assert found == sorted(set(found))
+
+
+# ----------------------------------------------------------------------------------------------- the first life
+
+
+SLOW = {"leak": 20.0}  # seconds a step, as it is guessed beforehand; rehearsed steps take 50 ms
+
+
+@pytest.fixture(scope="module")
+def leak() -> Plan:
+    return prepared(replace(WISH, workloads=("leak",))).plan
+
+
+def test_a_first_life_is_begun_however_slow_its_workload_is_said_to_be(leak: Plan) -> None:
+    records: list[Record] = []
+    complete, spent_s = run(leak, 120.0, records, SLOW)
+    assert not complete
+    assert spent_s < 130.0
+    found = restarts_of(records)
+    assert all(restarts == {0, 1} for restarts in found.values())
+    assert len(found) > 1, "once its time is known, the rest of the budget is used as usual"
+
+
+def test_without_time_no_life_is_begun(leak: Plan) -> None:
+    records: list[Record] = []
+    assert run(leak, 0.0, records, SLOW) == (False, 0.0)
+    assert records == []
+
+
+def test_a_workload_as_slow_as_it_is_said_to_be_ends_with_the_budget_and_is_continued(leak: Plan) -> None:
+    records: list[Record] = []
+    for budget_s in (12.0, 12.0, 12.0):  # two processes of 7 s each are not even begun in it
+        _, spent_s = run(leak, budget_s, records, SLOW)
+        assert spent_s < budget_s + 8
+    assert {one.arm.block for one in records} == {"b00"}
+    assert len({one.arm.life for one in records}) == 3
+
+
+# ---------------------------------------------------------------------------------------------- further restarts
+
+
+@pytest.fixture(scope="module")
+def looked_at() -> Plan:
+    few = ("workers=2", "amp_bfloat16", "set_to_none", "monitoring")
+    return prepared(replace(WISH, workloads=("leak", "speaker"), only=few, target="1.2%")).plan
+
+
+def test_further_restarts_go_to_what_is_too_wide_until_all_are_narrow_or_have_had_all_looks(looked_at: Plan) -> None:
+    records: list[Record] = []
+    assert run(looked_at, None, records)[0]
+    counts = {place: len(restarts) for place, restarts in restarts_of(records).items()}
+    assert len(counts) == len(looked_at.comparisons)
+    assert set(counts.values()) <= set(BRIEF.looks)
+    assert max(counts.values()) > 2
+    known = precisions(looked_at, records)
+    for place, count in counts.items():
+        assert known[place].half_width <= 0.012 or count == BRIEF.most_restarts, place
+    assert run(looked_at, None, records) == (True, 0.0), "nothing is left"
+
+
+def test_a_wider_target_needs_fewer_restarts(looked_at: Plan) -> None:
+    bursts = []
+    for target in (0.012, 0.03, 0.5):
+        records: list[Record] = []
+        run(replace(looked_at, protocol=replace(looked_at.protocol, target=target)), None, records)
+        bursts.append(len(records))
+    assert bursts == sorted(set(bursts), reverse=True)
+    fixed: list[Record] = []
+    run(replace(looked_at, protocol=looked_at.protocol.fixed()), None, fixed)
+    assert bursts[-1] == len(fixed)
+
+
+@pytest.mark.parametrize("budget_s", [40.0, 100.0])
+def test_a_campaign_that_is_cut_again_and_again_ends_where_one_that_is_not_does(
+    looked_at: Plan, budget_s: float
+) -> None:
+    records: list[Record] = []
+    times = 0
+    while not run(looked_at, budget_s, records)[0]:
+        times += 1
+        assert times < 200
+    known = precisions(looked_at, records)
+    for place, restarts in restarts_of(records).items():
+        assert restarts == set(range(len(restarts)))
+        assert len(restarts) in BRIEF.looks
+        assert known[place].half_width <= 0.012 or len(restarts) == BRIEF.most_restarts
+
+
+def test_all_get_their_first_restarts_before_any_gets_more(looked_at: Plan) -> None:
+    records: list[Record] = []
+    run(looked_at, None, records)
+    restarts = [one.arm.restart for one in records]
+    first = next(index for index, restart in enumerate(restarts) if restart >= 2)
+    assert all(restart >= 2 for restart in restarts[first:])
+
+
+def test_a_further_restart_is_begun_only_where_the_time_suffices(looked_at: Plan) -> None:
+    base: list[Record] = []
+    run(replace(looked_at, protocol=looked_at.protocol.fixed()), None, base)
+    before = len(base)
+    assert run(looked_at, 5.0, base, {"leak": 1.0, "speaker": 1.0}) == (False, 0.0)
+    assert len(base) == before
+    complete, spent_s = run(looked_at, 70.0, base)
+    assert not complete
+    assert len(base) > before
+    assert spent_s < 75.0
+
+
+def test_widths_alone_decide(looked_at: Plan) -> None:
+    """The same widths lead to the same restarts, whatever the ratios are."""
+
+    def told(_plan: Plan, records: Sequence[Record]) -> Precisions:
+        every = restarts_of(list(records))
+        return {place: width_of(place, len(restarts)) for place, restarts in every.items() if len(restarts) > 1}
+
+    found = []
+    for worth in (3.0, 1.0):
+        records: list[Record] = []
+        assert campaign(looked_at, records, Effects({"workers": worth}), told).run()
+        found.append(restarts_of(records))
+    assert found[0] == found[1]
+    assert {len(restarts) for restarts in found[0].values()} == {2, 6}
+
+
+def campaign(
+    plan: Plan,
+    records: list[Record],
+    effects: Effects,
+    told: Callable[[Plan, Sequence[Record]], Precisions] = precisions,
+) -> Campaign:
+    clock, random = VirtualClock(), Random(0)
+
+    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        return RehearsedArm(
+            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+        )
+
+    return Campaign(
+        plan=plan,
+        records=records,
+        start=start,
+        append=lambda _: None,
+        watcher=Progress(plan, Console(quiet=True)),
+        clock=clock,
+        precisions=told,
+    )
+
+
+def width_of(place: Place, restarts: int) -> Precision:
+    wide = place[1] == 1 and restarts < 6
+    return Precision(half_width=0.5 if wide else 0.001, outlying=False)
+
+
+def test_a_plan_with_looks_is_not_measured_blindly(looked_at: Plan) -> None:
+    with pytest.raises(ValueError, match="precisions"):
+        Campaign(
+            plan=looked_at,
+            records=[],
+            start=lambda *_: pytest.fail("nothing is started"),
+            append=lambda _: None,
+            watcher=Progress(looked_at, Console(quiet=True)),
+            clock=VirtualClock(),
+        )
+
+
+def test_progress_tells_first_restarts_from_further_ones(looked_at: Plan) -> None:
+    said, records = StringIO(), list[Record]()
+    one = campaign(looked_at, records, Effects())
+    one.watcher = Progress(looked_at, Console(file=said, width=500), records)
+    assert one.run()
+    lines = [line for line in said.getvalue().splitlines() if "restart" in line]
+    first = [line for line in lines if "restart 1:" in line or "restart 2:" in line]
+    assert all(line.endswith(" to go)") for line in first)
+    further = [line for line in lines if line not in first]
+    assert further
+    assert all(line.endswith("(to narrow their intervals)") for line in further)
+
+
+def test_what_claims_test_is_known_to_the_plan(plan: Plan) -> None:
+    assert any(block.claimed for block in plan.blocks)
+    for block in plan.blocks:
+        assert set(block.claimed) <= set(range(1, len(block.comparisons) + 1))

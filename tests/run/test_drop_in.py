@@ -39,7 +39,7 @@ def test_a_file_dropped_in_is_listed_planned_measured_and_reported(tmp_path: Pat
 
     def speedmatrix(*words: str) -> str:
         command = [sys.executable, "-m", "harness", *words]
-        environment = os.environ | {"PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
 
     assert "both_at_once" in {one["name"] for one in json.loads(speedmatrix("list", "--json"))["optimizations"]}

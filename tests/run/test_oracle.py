@@ -34,7 +34,7 @@ def run(folder: Path, *names: str, faults: bool = False) -> Path:
     ]
     command += ["--results", str(folder / "results"), "--data", str(folder / "data")]
     command += [word for name in names for word in ("--only", name)]
-    environment = os.environ | {"TMPDIR": str(folder)} | ({"ORACLE_FAULTS": "1"} if faults else {})
+    environment = os.environ | ({"ORACLE_FAULTS": "1"} if faults else {})
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     (found,) = (folder / "results").glob("*/*")
@@ -55,32 +55,43 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(tmp_path_factory.mktemp("oracle"), *KNOWN)
 
 
+@pytest.fixture(scope="module")
+def reported(measured: Path) -> dict[str, dict[str, Any]]:
+    return rows(measured)
+
+
+@pytest.mark.alone
 @pytest.mark.parametrize("name", KNOWN)
-def test_known_ratios_are_recovered(measured: Path, name: str) -> None:
-    estimate = rows(measured)[name]["estimate"]
+def test_known_ratios_are_recovered(reported: dict[str, dict[str, Any]], name: str) -> None:
+    estimate = reported[name]["estimate"]
     # Sleeps overrun by some 0.1 ms and a step has 0.5 ms of its own: 1 % beside the interval.
     assert estimate["low"] * 0.99 <= KNOWN[name] <= estimate["high"] * 1.01
     assert estimate["verdict"] in {"faster" if KNOWN[name] > 1 else "slower", "undecided"}  # never the opposite
 
 
-def test_waiting_and_both_ceilings_are_attributed(measured: Path) -> None:
-    row = rows(measured)["workers=1"]
+@pytest.mark.alone
+def test_waiting_and_both_ceilings_are_attributed(reported: dict[str, dict[str, Any]]) -> None:
+    row = reported["workers=1"]
     reference, treatment = row["reference_profile"], row["treatment_profile"]
-    assert reference["phases"]["input_wait"] == pytest.approx(40 / 100, abs=0.05)
-    assert reference["loader_rate"] == pytest.approx(4 / 0.040, rel=0.1)
-    assert reference["compute_rate"] == pytest.approx(4 / 0.060, rel=0.1)
-    assert treatment["phases"]["input_wait"] < 0.15  # 2 % on a quiet machine
+    # Within some percent on a quiet machine; on a busy one sleeps last longer, and never shorter.
+    assert reference["phases"]["input_wait"] == pytest.approx(40 / 100, abs=0.1)
+    assert 0.7 < reference["loader_rate"] / (4 / 0.040) < 1.01
+    assert 0.7 < reference["compute_rate"] / (4 / 0.060) < 1.01
+    assert treatment["phases"]["input_wait"] < 0.2  # 2 % on a quiet machine
     assert treatment["bottleneck"]["stage"] == "compute"
 
 
+@pytest.mark.alone
 def test_samples_are_counted_exactly_under_accumulation(measured: Path) -> None:
     bursts = [one for one in read_records(measured) if isinstance(one, Burst)]
+    assert all(one.samples == 4 * one.steps for one in bursts), (
+        "a step is one batch, however many parts it was taken in"
+    )
     accumulating = list(KNOWN).index("gradient_accumulation=2") + 1
-    for one in bursts:
-        assert one.samples == 4 * one.steps  # an optimizer step is one batch, however many parts it was taken in
-        if one.arm.position in {0, accumulating}:
-            forwards = 2 if one.arm.position else 1
-            assert one.wall_s == pytest.approx(one.steps * (0.040 + 0.060 * forwards), rel=0.1)
+    for position, truth_s in ((0, 0.040 + 0.060), (accumulating, 0.040 + 2 * 0.060)):
+        step_s = [one.wall_s / one.steps for one in bursts if one.arm.position == position]
+        assert min(step_s) == pytest.approx(truth_s, rel=0.1)
+        assert min(step_s) > 0.999 * truth_s, "a sleep is never too short"
 
 
 def test_failing_arms_become_words_and_the_others_are_measured(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_intervals_cover_the_known_effects_as_often_as_they_promise(
     # Cells of one run share references, so that they miss together: it takes many runs, and waiting for the disk in
     # each would take longer than the rest.
     monkeypatch.setattr("os.fsync", lambda _: None)
-    plans = [plan(seed, "leak", "speaker", rounds=2) for seed in range(40)]
+    plans = [plan(seed, "leak", "speaker", rounds=2) for seed in range(20)]
     held = [one for ready in plans for one in covered(matrix_of(rehearse(ready, Effects(), tmp_path / str(id(ready)))))]
     assert len(held) >= 200
     assert 0.92 <= sum(held) / len(held) <= 0.98

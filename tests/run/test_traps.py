@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def speedmatrix(words: str, trap: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
-    given = {"TRAP": trap, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    given = {"TRAP": trap, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
     own = ["--workload", str(ROOT / "tests/run/trapped.py"), "--data", str(tmp_path / "data")]
     return subprocess.run(
         [sys.executable, "-m", "harness", *words.split(), *own],

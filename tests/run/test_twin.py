@@ -74,6 +74,7 @@ def test_time_without_a_core_is_nobodys(taken: list[str], tmp_path: Path, monkey
     assert taken == []
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not twin.WAITED_FOR_A_CORE.is_file(), reason="this system does not count it")
 def test_sleep_is_no_waiting_for_a_core_and_a_crowd_is() -> None:
     (core,) = sorted(os.sched_getaffinity(0))[:1]

@@ -23,6 +23,7 @@ from harness.cli.options import (
     Seed,
     Size,
     Stack,
+    Target,
     Workloads,
     examples,
 )
@@ -76,6 +77,7 @@ def plan(
     protocol: Protocol = "brief",
     restarts: Restarts = None,
     rounds: Rounds = None,
+    target: Target = None,
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -88,6 +90,6 @@ def plan(
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
-        device=device, own=workload, data_roots=tuple(data_root or ()),
+        device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
     show_plan(wish, as_json=json)

@@ -11,7 +11,9 @@ from harness.cli.options import (
     Data,
     Design,
     Device,
+    Json,
     Only,
+    Output,
     Own,
     Probe,
     Protocol,
@@ -23,6 +25,7 @@ from harness.cli.options import (
     Seed,
     Size,
     Stack,
+    Target,
     Workloads,
     examples,
 )
@@ -50,6 +53,7 @@ def run(
     protocol: Protocol = "brief",
     restarts: Restarts = None,
     rounds: Rounds = None,
+    target: Target = None,
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -68,28 +72,96 @@ def run(
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
-        device=device, own=workload, data_roots=tuple(data_root or ()),
+        device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
     raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
-@app.command(epilog=examples("rehearse", "rehearse leak --effect workers=1.8", "rehearse --design levels --seed 7"))
+@app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
+def calibrate(
+    workloads: Annotated[
+        list[str] | None, typer.Argument(help="Workloads by name; those with short steps if none is named.")
+    ] = None,
+    size: Size = None,
+    protocol: Protocol = "brief",
+    restarts: Restarts = None,
+    rounds: Rounds = None,
+    target: Target = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "15m",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new calibration instead of continuing an unfinished one.")
+    ] = False,
+) -> None:
+    """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
+    from harness.cli.calibrating import TARGET, measure_and_show
+    from harness.cli.measuring import Place
+    from harness.cli.planning import Wish
+
+    wish = Wish(
+        workloads=tuple(workloads or ()), size=size, batch=None, design="calibration", only=(), stack=None,
+        reference="plain", probe=None, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
+        device=device, own=workload, target=target or (None if restarts or rounds else TARGET),
+    )  # fmt: skip
+    raise typer.Exit(measure_and_show(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
+
+
+@app.command(
+    epilog=examples(
+        "rehearse",
+        "rehearse leak --effect workers=1.8",
+        "rehearse --design levels --seed 7",
+        "rehearse --coverage --cells 200",
+        "rehearse --coverage --cells 2000 --output docs/coverage.md",
+    )
+)
 def rehearse(
     workloads: Workloads = None,
     design: Design = "alone",
-    protocol: Protocol = "brief",
+    protocol: Annotated[
+        str | None, typer.Option(help="brief (else, for a plan) or standard (else, for --coverage).")
+    ] = None,
     seed: Seed = 0,
     workload: Own = None,
     effect: Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")] = None,
     results: Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")] = None,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Instead of a plan: how often do intervals hold hidden ratios?")
+    ] = False,
+    cells: Annotated[
+        int | None, typer.Option(min=10, help="With --coverage: cells on each of four invented machines; else 2000.")
+    ] = None,
+    luck: Annotated[
+        float | None,
+        typer.Option(min=0, max=20, help="With --coverage: by how many per cent processes differ; else 0.7."),
+    ] = None,
+    json: Json = False,
+    output: Output = None,
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
     from harness.cli.planning import Wish
-    from harness.cli.rehearsing import show_rehearsal
+    from harness.cli.rehearsing import refuse_mixture, show_rehearsal
 
+    refuse_mixture(
+        coverage=coverage,
+        of_a_plan={"WORKLOADS": workloads, "--design": design != "alone", "--workload": workload, "--effect": effect,
+                   "--results": results},
+        of_coverage={"--cells": cells, "--luck": luck is not None, "--json": json, "--output": output},
+    )  # fmt: skip
+    if coverage:
+        from harness.cli.covering import Asked, show_coverage
+        from harness.run.rehearsal import RESTART_NOISE
+
+        differ = RESTART_NOISE if luck is None else luck / 100
+        asked = Asked(cells=cells or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
+        raise typer.Exit(show_coverage(asked, output, as_json=json))
     wish = Wish(
         workloads=tuple(workloads or ()), size="quick", batch=None, design=design, only=(), stack=None,
-        reference="plain", probe=None, protocol=protocol, restarts=None, rounds=None, seed=seed,
+        reference="plain", probe=None, protocol=protocol or "brief", restarts=None, rounds=None, seed=seed,
         device="cpu", own=workload,
     )  # fmt: skip
     show_rehearsal(wish, tuple(effect or ()), results)

@@ -39,6 +39,19 @@ def report(
         show_report(run, format, output, results)
 
 
+@app.command(epilog=examples("advise", "advise results/…/… --format markdown --output advice.md"))
+def advise(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
+    format: Format = "terminal",  # noqa: A002
+    output: Output = None,
+    results: Results = Path("results"),
+) -> None:
+    """Says what to switch on, leave, fix and stack after a run, with the evidence and the code; needs no torch."""
+    from harness.cli.advising import show_advice
+
+    show_advice(run, format, output, results)
+
+
 @app.command(epilog=examples("claims", "claims --only leak", "claims --format markdown --output results/claims.md"))
 def claims(
     runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; all under --results if none.")] = None,

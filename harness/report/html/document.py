@@ -12,11 +12,12 @@ from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.analyze.quality import Agreement
 from harness.analyze.verdict import Verdict
-from harness.report import sentences, words
+from harness.report import predicted, sentences, words
+from harness.report.advice_text import RULE
 from harness.report.html import arms, summary
 from harness.report.html.axis import axis
 from harness.report.html.exhibit import Shown, lines
@@ -47,6 +48,7 @@ def to_html(shown: Shown) -> str:
             policy=policy(style, script),
             order={one: place for place, one in enumerate(Verdict)},
             agreement={one: place for place, one in enumerate(Agreement)},
+            rule_of_advice=RULE,
         )
     )
 
@@ -86,15 +88,21 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for module in (words, sentences, arms, summary):
+    for module in (words, sentences, predicted, arms, summary):
         found.globals[module.__name__.rpartition(".")[2]] = module
     found.filters["breakable"] = breakable
+    found.filters["verbatim"] = _verbatim
     return found
 
 
 def breakable(text: object) -> Markup:
     """A long name that may be broken where its parts meet, and nowhere else: `precomputed_` / `preparation`."""
     return Markup("<wbr>").join(_PART.findall(words.one_line(str(text))))
+
+
+def _verbatim(code: str) -> Markup:
+    """Lines of code as they are, escaped."""
+    return escape("\n".join(words.verbatim(code)))
 
 
 def _finalized(value: object) -> str:

@@ -1,14 +1,16 @@
 """Exhibits: runs as a page shows them, and the lines of its table, each with the evidence behind it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.analyze.collection import TOO_SMALL, Entry, Kept, newest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence
+from harness.analyze.outlook import Outlook
 from harness.analyze.profile import Profile, profile
 from harness.core.cell import Comparison
 from harness.core.optimization import Optimization, Timing
+from harness.report.advice import Chapter
 
 SEVERAL, UNKNOWN, NO_STAGE = "several", "unknown", "none"
 
@@ -21,6 +23,9 @@ class Exhibit:
     evidence: tuple[Evidence, ...]
     commands: Mapping[Comparison, str]  # that measure one comparison alone; not every comparison has one
     rehearsed: bool = False  # its times are invented
+    outlooks: tuple[Outlook, ...] = ()  # what is predicted beyond it
+    advice: tuple[Chapter, ...] = ()  # what to do, workload by workload
+    questions: Mapping[Comparison, str] = field(default_factory=dict)  # the commands that answer what it leaves open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

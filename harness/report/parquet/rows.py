@@ -63,6 +63,7 @@ def _runs(run: Exported) -> Iterator[Fields]:
         "seed": run.plan.seed,
         "restarts": protocol.restarts,
         "rounds": protocol.rounds,
+        "target": protocol.target,
         "contributed": kept.contributed,
         "environment": environment.digest,
         "torch": packages.get("torch"),
@@ -107,7 +108,7 @@ def _losses(run: Exported) -> Iterator[Fields]:
 
 def _bursts(run: Exported) -> Iterator[Fields]:
     counts = ("order", "steps", "samples", "host_bytes", "device_bytes")
-    seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "rate")
+    seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "others", "rate")
     for burst in _of(run, Burst):
         facts = {name: getattr(burst, name) for name in (*counts, *seconds)}
         yield {**_arm(burst.arm), **run.cell(burst.arm), **facts}
@@ -163,7 +164,7 @@ def _estimate(row: Row) -> Fields:
     estimate = row.estimate
     if estimate is None:
         return {}
-    numbers = ("ratio", "low", "high", "df", "interference", "plain_ratio", "pairs")
+    numbers = ("ratio", "low", "high", "df", "interference", "crowding", "plain_ratio", "pairs")
     return {
         **{name: getattr(estimate, name) for name in (*numbers, "method", "outlying", "disturbed", "sensitive")},
         "restarts": estimate.processes,

@@ -1,0 +1,1 @@
+"""What asv times: it imports every file of this folder."""

@@ -1,0 +1,197 @@
+"""Coverage: how often intervals hold a known truth, what they cost, and what other methods make of the same."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from harness.analyze.moderation import Array
+from harness.analyze.pairing import Pairs
+from harness.analyze.verdict import Verdict, verdict
+
+PROMISED = (0.93, 0.98)  # of nominal 95 % intervals, the share that must hold the truth
+WRONG_AT_MOST = 0.02  # of verdicts on cells that change nothing
+CHEAPER = 2.0  # times less machine time than the conventional plan for the same width, at least
+_NULL_VERDICTS = frozenset({Verdict.FASTER, Verdict.SLOWER})  # wrong where the true ratio is 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A 95 % interval of a ratio whose truth is known, and the machine time behind it."""
+
+    truth: float
+    low: float
+    high: float
+    verdict: Verdict
+    machine_s: float
+
+    @property
+    def covers(self) -> bool:
+        """Whether the truth lies in it."""
+        return self.low <= self.truth <= self.high
+
+    @property
+    def half_width(self) -> float:
+        """Half its width in the log."""
+        return math.log(self.high / self.low) / 2
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a cell that changes nothing was called faster or slower."""
+        return self.truth == 1.0 and self.verdict in _NULL_VERDICTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One cell, judged three ways."""
+
+    ours: Held
+    brackets_alone: Held  # the same bursts, as if every bracket were independent of the others
+    conventional: Held
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share of cells, with the 95 % interval that the number of cells and their likeness allow."""
+
+    value: float
+    low: float
+    high: float
+    cells: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """One method in one environment: medians of half-widths in the log, means of machine seconds for a cell."""
+
+    coverage: Share
+    wrong_verdicts: Share  # of the cells that change nothing
+    half_width: float
+    machine_s: float
+
+    def machine_s_at(self, half_width: float) -> float:
+        """Machine time that it would need for another width: an interval narrows with the root of the time."""
+        return self.machine_s * (self.half_width / half_width) ** 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """All trials in one environment: ours, the same bursts taken as independent, and the conventional plan."""
+
+    name: str
+    restarts: float  # mean
+    ours: Tally
+    brackets_alone: Tally
+    conventional: Tally
+
+    @property
+    def covers(self) -> bool:
+        """Whether intervals hold the truth as often as they promise."""
+        return PROMISED[0] <= self.ours.coverage.value <= PROMISED[1]
+
+    @property
+    def sparing(self) -> bool:
+        """Whether the conventional plan needs so many times the machine time for the same width."""
+        return self.conventional_s >= CHEAPER * self.ours.machine_s
+
+    @property
+    def truthful(self) -> bool:
+        """Whether cells that change nothing are hardly ever called faster or slower."""
+        return self.ours.wrong_verdicts.value <= WRONG_AT_MOST
+
+    @property
+    def kept(self) -> bool:
+        """Whether all three hold."""
+        return self.covers and self.sparing and self.truthful
+
+    @property
+    def conventional_s(self) -> float:
+        """Machine seconds for a cell that the conventional plan needs for intervals as wide as ours."""
+        return self.conventional.machine_s_at(self.ours.half_width)
+
+
+def checked(name: str, pools: Sequence[Sequence[Trial]]) -> Check:
+    """The trials of one environment, pool by pool: cells of a pool share machine and references."""
+    ours, alone, conventional = (
+        tally([[pick(trial) for trial in pool] for pool in pools]) for pick in (_ours, _brackets_alone, _conventional)
+    )
+    return Check(
+        name=name,
+        restarts=float(np.mean([trial.restarts for pool in pools for trial in pool])),
+        ours=ours,
+        brackets_alone=alone,
+        conventional=conventional,
+    )
+
+
+def tally(pools: Sequence[Sequence[Held]]) -> Tally:
+    """How often and how narrowly one method held the truth."""
+    every = [held for pool in pools for held in pool]
+    return Tally(
+        coverage=share(pools, lambda held: held.covers),
+        wrong_verdicts=share([[held for held in pool if held.truth == 1.0] for pool in pools], lambda held: held.wrong),
+        half_width=float(np.median([held.half_width for held in every])),
+        machine_s=float(np.mean([held.machine_s for held in every])),
+    )
+
+
+def share(pools: Sequence[Sequence[Held]], counts: Callable[[Held], bool]) -> Share:
+    """A share of cells with its exact binomial interval, for as many cells as would be that uncertain alone.
+
+    Cells of a pool miss together, since they share references. Their number is therefore divided by the design
+    effect: the variance between pools over that of independent cells. Source: E. L. Korn and B. I. Graubard (1998),
+    Confidence intervals for proportions with small expected number of positive counts estimated from survey data,
+    Survey Methodology 24(2).
+    """
+    hits = np.array([sum(map(counts, pool)) for pool in pools], dtype=float)
+    sizes = np.array([len(pool) for pool in pools], dtype=float)
+    cells = float(sizes.sum())
+    if not cells:
+        return Share(value=0.0, low=0.0, high=1.0, cells=0)
+    value = float(hits.sum() / cells)
+    alone = value * (1 - value) / cells
+    together = _variance_between(hits - value * sizes, cells)
+    effective = cells / max(1.0, together / alone) if alone else cells
+    found = value * effective
+    low = float(stats.beta.ppf(0.025, found, effective - found + 1)) if found else 0.0
+    high = float(stats.beta.ppf(0.975, found + 1, effective - found)) if found < effective else 1.0
+    return Share(value=value, low=low, high=high, cells=int(cells))
+
+
+def _variance_between(excess: Array, cells: float) -> float:
+    pools = len(excess)
+    return float(pools / (pools - 1) * (excess**2).sum() / cells**2) if pools > 1 else 0.0
+
+
+def as_if_independent(pairs: Pairs) -> tuple[float, float]:
+    """A 95 % interval by Student's t over all brackets: too narrow, because brackets of a process share its luck."""
+    logs = np.array([one for restart in pairs.log_ratios for one in restart])
+    half_width = stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
+    return math.exp(logs.mean() - half_width), math.exp(logs.mean() + half_width)
+
+
+def unpaired(reference: Sequence[float], treatment: Sequence[float]) -> tuple[float, float]:
+    """A 95 % interval of the ratio by Welch's t over log rates of processes."""
+    interval = stats.ttest_ind(treatment, reference, equal_var=False).confidence_interval(0.95)
+    return math.exp(interval.low), math.exp(interval.high)
+
+
+def held(truth: float, interval: tuple[float, float], machine_s: float) -> Held:
+    """An interval set beside the truth, with the verdict that it alone would get."""
+    low, high = interval
+    return Held(truth=truth, low=low, high=high, verdict=verdict(low, high), machine_s=machine_s)
+
+
+def _ours(trial: Trial) -> Held:
+    return trial.ours
+
+
+def _brackets_alone(trial: Trial) -> Held:
+    return trial.brackets_alone
+
+
+def _conventional(trial: Trial) -> Held:
+    return trial.conventional

@@ -1,0 +1,82 @@
+"""Invented runs with the advice that follows from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.analyze.advice import Advice, Counsel, Item, Shelf, advise
+from harness.analyze.collection import Kept
+from harness.analyze.evidence import gather
+from harness.analyze.matrix import build_matrix
+from harness.core.cell import Comparison
+from harness.core.measurement import Burst, Ready, Record
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.plan import Hole
+from tests.analyze.synthetic import ENVIRONMENT, cell, plan, records
+from tests.core.invented import optimization, workload
+
+PAGE = "What it does.\n\nWhere it pays.\n\n    {name}.switch(\n        on=True)\n\nMore words."
+ALL: tuple[Optimization, ...] = (
+    optimization("workers", {"workers": 2}),
+    optimization("pin_memory", {"pin_memory": True}),
+    optimization("amp", {"autocast": "bfloat16"}, stage=Stage.DEVICE, numerics=Numerics.CLOSE),
+    optimization("chunk_cache", {"reader": "cached"}, workload="leak", excludes={"pin_memory": "they quarrel"}),
+    optimization("augment", {"in_memory_data": True}, numerics=Numerics.DIFFERENT),
+)
+KNOWN = {one.name: replace(one, page=PAGE.format(name=one.name)) for one in ALL}
+SHELF = Shelf(known=KNOWN, workloads={"leak": workload("leak", as_found=())})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """One comparison with an exact ratio, and what its treatment showed."""
+
+    on: tuple[str, ...]
+    ratio: float
+    over: tuple[str, ...] = ()
+    timing: Timing = Timing.STEP
+    start: dict[str, Any] = field(default_factory=dict)
+    slow_s: float = 0.0  # what it adds to building
+    host: float = 1.0  # times the memory
+
+    @property
+    def comparison(self) -> Comparison:
+        subject = "+".join(one for one in self.on if one not in self.over) or f"without {'+'.join(self.over)}"
+        return Comparison(subject=subject, treatment=cell(*self.on), reference=cell(*self.over), timing=self.timing)
+
+
+def told(index: int, made: Made) -> list[Record]:
+    """Its records."""
+    return [_changed(one, made) for one in records(index, made.ratio, timing=made.timing, **made.start)]
+
+
+def _changed(record: Record, made: Made) -> Record:
+    if record.arm.position == 0:
+        return record
+    if isinstance(record, Ready):
+        return replace(record, build_s=record.build_s + made.slow_s)
+    return replace(record, host_bytes=int(record.host_bytes * made.host)) if isinstance(record, Burst) else record
+
+
+def advised(*made: Made, holes: Sequence[Hole] = (), shelf: Shelf = SHELF, extra: Sequence[Record] = ()) -> Advice:
+    """The advice of one invented run."""
+    whole = plan(*(one.comparison for one in made), holes=tuple(holes))
+    found = [record for index, one in enumerate(made) for record in told(index, one)] + list(extra)
+    kept = Kept(
+        name="20261121T100000-0a1b2c3d",
+        began="2026-11-21T10:00:00+00:00",
+        command="speedmatrix run leak",
+        version="0.2.0",
+        matrix=build_matrix(whole, found, ENVIRONMENT),
+    )
+    return advise(kept, tuple(gather(whole, found)), shelf)
+
+
+def counsel(*made: Made) -> Counsel:
+    """The advice about the one workload of an invented run."""
+    return advised(*made).counsels[0]
+
+
+def item(found: Counsel, name: str) -> Item:
+    """The advice about one switch."""
+    return next(one for one in found.items if str(one.switch) == name)

@@ -1,0 +1,162 @@
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.advice import Call
+from harness.analyze.attribution import Gain
+from harness.analyze.deciding import MOST_RESTARTS, restarts_to_decide
+from harness.analyze.estimate import Estimate
+from harness.analyze.evidence import Side
+from harness.analyze.remedy import is_own_code, remedy, snippet
+from harness.analyze.start_up import break_even, start_up_s
+from harness.analyze.terms import Terms
+from harness.analyze.verdict import Verdict, verdict
+from harness.core.optimization import Stage, Timing
+from tests.analyze.advised import KNOWN, Made, advised, counsel, item
+from tests.analyze.synthetic import arm, burst, cell, ready
+from tests.core.invented import optimization
+
+DIFFERS = {"losses": (2.3, 2.9, 1.9)}
+
+
+def test_gains_come_first_and_in_their_order() -> None:
+    found = counsel(Made(on=("pin_memory",), ratio=1.2), Made(on=("workers",), ratio=3.0), Made(on=("amp",), ratio=0.8))
+    assert [str(one.switch) for one in found.items] == ["workers", "pin_memory", "amp"]
+    assert [one.call for one in found.items] == [Call.SWITCH_ON, Call.SWITCH_ON, Call.LEAVE_OFF]
+
+
+@pytest.mark.parametrize(
+    ("made", "call"),
+    [
+        (Made(on=("workers",), ratio=1.5), Call.SWITCH_ON),
+        (Made(on=("workers",), ratio=0.7), Call.LEAVE_OFF),
+        (Made(on=("workers",), ratio=1.0), Call.NO_EFFECT),
+        (Made(on=("workers",), ratio=1.018), Call.UNDECIDED),
+        (Made(on=("workers",), ratio=1.5, start=DIFFERS), Call.WITH_WARNING),  # EXACT, and other losses
+        (Made(on=("augment",), ratio=1.5), Call.WITH_WARNING),  # changes what is learned
+    ],
+)
+def test_every_verdict_has_its_advice(made: Made, call: Call) -> None:
+    assert item(counsel(made), made.on[0]).call is call
+
+
+def test_a_disturbed_machine_gives_no_advice() -> None:
+    shaken = [burst(arm(0, restart), 2 * order + 20, rate) for restart in range(2) for order, rate in _shaken()]
+    found = advised(Made(on=("workers",), ratio=2.0), extra=shaken).counsels[0]
+    assert item(found, "workers").effect.estimate.disturbed
+    assert item(found, "workers").call is Call.NO_ADVICE
+    assert all(one.best is None and one.untried is None for one in found.ready_made)
+
+
+def _shaken() -> list[tuple[int, float]]:
+    return [(order, 20.0 if order % 2 else 300.0) for order in range(12)]
+
+
+def test_what_was_taken_away_is_turned_round() -> None:
+    found = counsel(Made(on=("workers", "amp"), ratio=3.0), Made(on=("amp",), over=("workers", "amp"), ratio=0.5))
+    (workers,) = found.items
+    assert str(workers.switch) == "workers"
+    assert workers.effect.turned
+    assert workers.effect.gain.ratio == pytest.approx(2.0)
+    assert workers.effect.verdict is Verdict.FASTER
+    assert workers.call is Call.SWITCH_ON
+
+
+def test_what_pays_only_beside_others_is_switched_on_and_ordered_by_its_share() -> None:
+    found = counsel(
+        Made(on=("amp", "workers"), ratio=4.0),
+        Made(on=("amp",), ratio=1.0),
+        Made(on=("workers",), ratio=2.0),
+    )
+    amp = item(found, "amp")
+    assert amp.last is not None
+    assert amp.last.ratio == pytest.approx(2.0)
+    assert amp.call is Call.SWITCH_ON
+    assert amp.worth == pytest.approx(math.log(2) / 2)
+
+
+def test_an_evaluation_is_no_rival_of_training() -> None:
+    found = counsel(Made(on=("amp",), ratio=9.0, timing=Timing.EVALUATION), Made(on=("workers",), ratio=1.2))
+    assert [str(one.switch) for one in found.items] == ["workers", "amp"]
+    assert all(one.best is None or one.best.subject == "workers" for one in found.ready_made)
+    assert item(found, "amp").break_even is None
+
+
+def test_parts_of_a_step_are_told_apart_from_training() -> None:
+    found = counsel(Made(on=("workers",), ratio=9.0, timing=Timing.LOADER))
+    assert found.items == ()
+    assert found.ready_made == ()
+    assert [row.subject for row in found.parts] == ["workers"]
+
+
+def estimate(ratio: float, half_width: float, restarts: int = 2, margin: float = 0.01) -> Estimate:
+    low, high = ratio * math.exp(-half_width), ratio * math.exp(half_width)
+    return Estimate(
+        ratio=ratio, low=low, high=high, pairs=8, processes=restarts, df=4.0, method="t", outlying=False,
+        verdict=verdict(low, high), interference=0.0, plain_ratio=ratio, terms=Terms(margin=margin),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("ratio", "half_width"), [(1.09, 0.15), (0.9, 0.2), (1.0, 0.05), (1.015, 0.02)])
+def test_so_many_restarts_decide_and_one_fewer_would_not(ratio: float, half_width: float) -> None:
+    needed = restarts_to_decide(estimate(ratio, half_width))
+    assert needed is not None
+    for count, decides in ((needed, True), (needed - 1, False)):
+        width = half_width * math.sqrt(2 / count)
+        word = verdict(ratio * math.exp(-width), ratio * math.exp(width))
+        assert (word is not Verdict.UNDECIDED) is decides
+
+
+def test_where_no_number_of_restarts_decides_none_is_named() -> None:
+    assert restarts_to_decide(estimate(1.02, 0.3)) is None
+    assert restarts_to_decide(replace(estimate(1.5, 0.3), high=math.inf)) is None
+    assert restarts_to_decide(estimate(1.5, 0.6, margin=math.inf)) is None
+    assert MOST_RESTARTS >= 10
+
+
+def side(*readies: object) -> Side:
+    return Side(cell=cell(), proved=frozenset(), pointless=(), bursts=(), readies=readies, lost=())  # type: ignore[arg-type]
+
+
+def test_a_slow_start_is_paid_back_after_as_many_steps_as_it_cost_over_what_each_saves() -> None:
+    slow = [replace(ready(arm(0, restart, 1)), build_s=1.0 + extra) for restart, extra in ((0, 6.0), (1, 9.0))]
+    plain = [ready(arm(0, restart)) for restart in range(2)]
+    found = break_even(side(*slow), side(*plain), Gain(log=math.log(2), half_width=0.1), 0.3)
+    assert found is not None
+    assert found.extra_s == pytest.approx((6.0, 9.0))
+    assert found.steps == pytest.approx((40.0, 60.0))  # 0.15 s saved by each
+    assert found.seconds == pytest.approx(60 * 0.15)
+
+
+def test_what_is_no_faster_never_pays_back_and_what_starts_sooner_pays_at_once() -> None:
+    slow, plain = [replace(ready(arm(0, 0, 1)), build_s=7.0)], [ready(arm(0, 0))]
+    never = break_even(side(*slow), side(*plain), Gain(log=-0.1, half_width=0.0), 0.3)
+    assert never is not None
+    assert (never.steps, never.seconds) == (None, None)
+    soon = break_even(side(*plain), side(*slow), Gain(log=0.1, half_width=0.0), 0.3)
+    assert soon is not None
+    assert soon.steps == (0.0, 0.0)
+    assert break_even(side(), side(*plain), Gain(log=0.1, half_width=0.0), 0.3) is None
+
+
+def test_warm_up_counts_only_beyond_its_own_steps() -> None:
+    one = replace(ready(arm()), build_s=1.0, first_step_s=2.0, warm_up_steps=10, step_s=0.5)
+    assert start_up_s(replace(one, warm_up_s=5.0)) == pytest.approx(3.0)
+    assert start_up_s(replace(one, warm_up_s=9.0)) == pytest.approx(7.0)
+    assert start_up_s(replace(one, warm_up_s=4.0)) == pytest.approx(3.0)  # it grew slower: that is no start
+
+
+def test_the_remedy_is_the_code_of_the_page() -> None:
+    assert snippet(KNOWN["amp"].page) == "amp.switch(\n    on=True)"
+    assert snippet("Words alone.") == ""
+    page = 'Words.\n\n    with torch.autocast("cuda"):\n        pass'
+    assert remedy(optimization("a", {}, page=page), "cpu").startswith('with torch.autocast("cpu")')
+
+
+def test_own_code_is_told_from_settings() -> None:
+    assert is_own_code(KNOWN["chunk_cache"])  # belongs to a workload
+    assert is_own_code(optimization("a", {}, page="Words.\n\n    def __getitems__(self, indices):\n        pass"))
+    assert is_own_code(optimization("a", {}, stage=Stage.SYNC))
+    assert not is_own_code(optimization("a", {}, page="Words.\n\n    DataLoader(data, num_workers=4)"))
+    assert not is_own_code(optimization("a", {}, page="Words.\n\n    export MALLOC=1 everywhere"))

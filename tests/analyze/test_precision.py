@@ -1,0 +1,103 @@
+"""Precisions, the point of Student's t that goes with looks, and what is said of an interval that is still wide."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of
+from harness.analyze.pairing import Pairs
+from harness.analyze.precision import precisions
+from harness.core.measurement import Lost, Record
+from harness.core.plan import Plan
+from harness.core.protocol import PROTOCOLS
+from tests.analyze.simulate_looks import LAWS, World, simulated
+from tests.analyze.synthetic import Noise, arm, comparison, matrix, plan, records
+
+NAMES = ("workers", "amp", "chunk_cache", "pin_memory", "augment")
+
+
+def aimed(target: float | None, restarts: int = 2) -> Plan:
+    base = plan(*(comparison(name) for name in NAMES), restarts=restarts)
+    looks = () if target is None else (2, 3, 4)
+    return replace(base, protocol=replace(base.protocol, target=target, looks=looks))
+
+
+def found(restarts: int = 2, noise: float = 0.03) -> list[Record]:
+    restless = Noise(restart=noise, generator=np.random.default_rng(1))
+    effective = {"workers": 2, "bfloat16_layers": True, "pinned_batches": True, "chunk_cache_bytes": 1}
+    return [
+        one
+        for index, _ in enumerate(NAMES)
+        for one in records(index, 1.5, restarts=restarts, noise=restless, effective=effective)
+    ]
+
+
+def test_widths_are_those_of_the_intervals_and_say_nothing_of_the_ratios() -> None:
+    the_plan = aimed(0.02)
+    rows = {row.comparison: row.estimate for row in matrix(the_plan, found()).rows}
+    known = precisions(the_plan, found())
+    assert set(known) == {(str(index), 1) for index, _ in enumerate(NAMES)}
+    for index, one in enumerate(the_plan.comparisons):
+        estimate = rows[one]
+        assert estimate is not None
+        width = known[str(index), 1]
+        assert math.exp(width.half_width) == pytest.approx(estimate.high / estimate.ratio)
+        assert not hasattr(width, "ratio")
+
+
+def test_what_failed_has_no_precision() -> None:
+    lost = Lost(arm=arm(0, 1, 1), outcome="failed", reason="out of memory")
+    assert set(precisions(aimed(0.02), [*found(), lost])) == {(str(index), 1) for index in range(1, len(NAMES))}
+
+
+def test_looking_at_widths_asks_for_a_wider_interval() -> None:
+    assert [point_of(one) for one in PROTOCOLS.values()] == [BY_WIDTH, BY_WIDTH]
+    assert point_of(PROTOCOLS["brief"].fixed()) == FIXED
+    fixed, looked = (matrix(aimed(target), found()).rows for target in (None, 0.02))
+    for ours, theirs in zip(looked, fixed, strict=True):
+        assert (ours.estimate, theirs.estimate) != (None, None)
+        assert isinstance(ours.estimate, Estimate)
+        assert isinstance(theirs.estimate, Estimate)
+        widths = [math.log(one.high / one.ratio) for one in (ours.estimate, theirs.estimate)]
+        df = ours.estimate.df
+        assert widths[0] / widths[1] == pytest.approx(stats.t.ppf(0.985, df) / stats.t.ppf(0.975, df))
+
+
+def test_the_least_spread_does_not_depend_on_looks() -> None:
+    pairs = Pairs(log_ratios=((0.1,), (0.1,)), interference=0.0)
+    (fixed,), (looked,) = estimates([pairs]), estimates([pairs], BY_WIDTH)
+    assert fixed == looked
+
+
+def noted(the_plan: Plan, given: list[Record]) -> list[str]:
+    return [note for row in matrix(the_plan, given).rows for note in row.notes if "the target is" in note]
+
+
+def test_what_is_wider_than_its_target_says_so_and_what_would_help() -> None:
+    notes = noted(aimed(0.02), found())
+    assert len(notes) == len(NAMES)
+    for note in notes:
+        assert note.startswith("±")
+        assert note.endswith(" % after 2 restarts, the target is ±2 %: more time narrows it")
+        assert float(note.partition(" ")[0].removeprefix("±")) > 2.0
+    (last, *_) = noted(aimed(0.02), found(restarts=4, noise=0.2))
+    assert last.endswith(" % after 4 restarts, the target is ±2 %: no more are planned")
+
+
+def test_nothing_is_said_where_the_target_is_met_or_there_is_none() -> None:
+    assert noted(aimed(0.5), found()) == []
+    assert noted(aimed(None), found()) == []
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_intervals_hold_although_their_width_chose_the_restarts(law: str) -> None:
+    """So many cells settle the coverage to half a point; simulate_looks prints the whole table."""
+    world = World(law=LAWS[law], cells=10, spread=0.015)
+    looked, naive = (simulated(world, point, pools=150) for point in (BY_WIDTH, FIXED))
+    assert looked.coverage >= 0.945
+    assert looked.coverage > naive.coverage
+    assert looked.reached > 0.9
+    assert 2.5 < looked.restarts < 6

@@ -1,0 +1,72 @@
+"""`advise`, as it is typed, on the runs that are published and on what nobody can be advised about."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.store import read_run
+
+RESULTS = Path(__file__).parents[2] / "results"
+RUNS = sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *words: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["speedmatrix", "advise", *map(str, words)])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_every_published_run_gives_advice_ordered_by_gain(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, run, "--format", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    for workload in document["workloads"]:
+        gains = [_worth(one) for one in workload["items"] if one["timing"] != "evaluation"]
+        assert gains == sorted(gains, reverse=True)
+        for one in workload["items"]:
+            assert one["gain"]["low"] <= one["gain"]["ratio"] <= (one["gain"]["high"] or math.inf)
+            assert one["advice"] != "switch on" or one["quality"]["status"] in {"same bits", "close"}
+
+
+def _worth(one: dict[str, dict[str, float]]) -> float:
+    logs = [math.log(gain["ratio"]) for gain in (one["gain"], one["last"]) if gain]
+    return sum(logs) / len(logs)
+
+
+def test_all_workloads_of_a_run_have_their_chapter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = max(RUNS, key=lambda one: len(read_run(one).plan.comparisons))
+    names = {one.reference.workload for one in read_run(run).plan.comparisons}
+    assert call(monkeypatch, run) == 0
+    shown = capsys.readouterr().out
+    page = tmp_path / "advice.md"
+    assert call(monkeypatch, run, "--format", "markdown", "--output", page) == 0
+    for name in names:
+        assert f"\n{name}, size quick" in shown
+        assert f"\n## {name}, size quick" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--format", "pdf"), "choose terminal, markdown or json"),
+        (("--results", "nowhere"), "There is no run in nowhere"),
+    ],
+)
+def test_mistakes_end_in_one_sentence(
+    words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, *words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

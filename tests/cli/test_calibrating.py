@@ -1,0 +1,109 @@
+"""`calibrate`: what it measures, what it prints, and which runs rest on what it found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cli import calibrating
+from harness.cli.calibrating import show
+from harness.cli.planning import Prepared, Wish, prepared
+from harness.cli.rehearsing import rehearse
+from harness.cli.reporting import matrix_of, rendered
+from harness.cli.shelf import ORIGIN, calibration_beside, decides
+from harness.run.rehearsal import Effects
+from harness.store import IN_PROGRESS, read_run
+
+
+def plan(design: str, *workloads: str, seed: int = 1) -> Prepared:
+    return prepared(
+        Wish(
+            workloads=workloads, size="quick", batch=None, design=design, only=(), stack=None, reference="plain",
+            probe=None, protocol="standard", restarts=2, rounds=4, seed=seed, device="cpu", own=None,
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A calibration and another run of the same invented machine."""
+    folder = tmp_path_factory.mktemp("results")
+    rehearse(plan("calibration", "leak", "imagenet"), Effects(), folder)
+    rehearse(plan("combined", "leak"), Effects(), folder)
+    return folder
+
+
+def run_of(results: Path, design: str) -> Path:
+    return next(one.parent for one in results.glob("*/*/run.json") if read_run(one.parent).plan.design == design)
+
+
+def test_a_known_delay_is_recovered_in_a_rehearsal(results: Path) -> None:
+    run = run_of(results, "calibration")
+    found = calibration_beside(run, read_run(run))
+    assert found is not None
+    assert len(found.copies) == 20
+    assert found.least == 3
+    assert found.passed
+
+
+def test_the_other_runs_of_the_machine_rest_on_it(results: Path) -> None:
+    other, run = run_of(results, "combined"), run_of(results, "calibration")
+    found = calibration_beside(other, read_run(other))
+    assert found is not None
+    matrix = matrix_of(other)
+    assert matrix.noise == found.sentence == matrix_of(run).noise
+    assert {row.estimate.terms for row in matrix.rows if row.estimate} == {found.terms}
+    assert "A/A: 20 cells" in rendered(other, "markdown")
+
+
+def test_what_is_unfinished_or_of_another_machine_is_not_rested_on(results: Path) -> None:
+    other, run = run_of(results, "combined"), run_of(results, "calibration")
+    known = read_run(other)
+    elsewhere = replace(known, environment=replace(known.environment, driver="other"))
+    assert calibration_beside(other, elsewhere) is None
+    assert calibration_beside(other, replace(known, rehearsed=False)) is None
+    (run / IN_PROGRESS).touch()
+    try:
+        assert calibration_beside(other, known) is None
+    finally:
+        (run / IN_PROGRESS).unlink()
+    (run / ORIGIN).touch()  # somebody else's machine
+    try:
+        assert calibration_beside(other, known) is None
+    finally:
+        (run / ORIGIN).unlink()
+    assert calibration_beside(other, known) is not None
+
+
+def test_a_calibration_at_a_size_that_proves_nothing_decides_nothing(results: Path) -> None:
+    run = read_run(run_of(results, "calibration"))
+    assert decides(run)
+    (block, *others) = run.plan.blocks
+    small = replace(block, reference=replace(block.reference, size="smoke"))
+    assert not decides(replace(run, plan=replace(run.plan, blocks=(small, *others))))
+    assert not decides(read_run(run_of(results, "combined")))
+
+
+def test_the_outcome_is_printed_and_is_the_status(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(run_of(results, "calibration")) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "host_delay=3" in out
+    assert "A/A: 20 cells" in out
+    assert "The order of start" in out
+    assert "Neighbouring brackets correlate by" in out
+    assert "Restarts lie" in out
+
+
+def test_workloads_with_short_steps_are_taken_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Wish] = []
+    monkeypatch.setattr(calibrating, "measure", lambda wish, _place, _shown: seen.append(wish) or 0)
+    wish = Wish(
+        workloads=(), size="quick", batch=None, design="calibration", only=(), stack=None, reference="plain",
+        probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device="cpu", own=None,
+    )  # fmt: skip
+    calibrating.measure_and_show(wish, None)  # type: ignore[arg-type]  nothing is measured
+    calibrating.measure_and_show(replace(wish, workloads=("speaker",)), None)  # type: ignore[arg-type]
+    first, second = seen
+    assert "leak" in first.workloads
+    assert "spoof" not in first.workloads  # a step of it takes two seconds
+    assert second.workloads == ("speaker",)

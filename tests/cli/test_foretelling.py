@@ -1,0 +1,142 @@
+import json
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pytest
+
+from harness.analyze import prediction
+from harness.analyze.attribution import Gain
+from harness.analyze.fitting import fit
+from harness.analyze.outlook import Forecast, Outlook
+from harness.analyze.prediction import trusted
+from harness.catalogue import read_catalogue
+from harness.cli.foretelling import outlooks
+from harness.cli.reporting import matrix_of, rendered
+from harness.cli.searching import searched
+from harness.plan.crossed import space_of, varied
+from harness.plan.search import ranked
+from harness.report import predicted
+from harness.run.pipelines import drawn
+from tests.analyze.worlds import GPU, study, world
+from tests.cli.simulated import Laboratory, Truth, truth
+
+
+@pytest.fixture(scope="module")
+def known() -> Truth:
+    return truth()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, known: Truth) -> Path:
+    """A run of the design matrix."""
+    return measured(Laboratory(results=tmp_path_factory.mktemp("matrix"), truth=known))
+
+
+def measured(there: Laboratory, *names: str) -> Path:
+    searched(there.quest(*names))
+    return next(path.parent for path in sorted(there.results.glob("*/*/run.json")) if '"design": "search"' not in path.read_text() and '"design": "winner"' not in path.read_text())  # fmt: skip  # noqa: E501
+
+
+def outlook(folder: Path) -> Outlook:
+    (found,) = outlooks(matrix_of(folder), read_catalogue())
+    return found
+
+
+def test_predictions_are_near_what_stacks_truly_give(folder: Path, known: Truth) -> None:
+    said = outlook(folder).forecast
+    assert isinstance(said, Forecast)
+    assert said.unmeasured is not None
+    assert said.unmeasured > 100
+    assert len(said.fastest) == 10
+    true = [known.ratio(frozenset(map(str, one.arrangement.switches))) for one in said.fastest]
+    errors = [abs(one.ratio / ratio - 1) for one, ratio in zip(said.fastest, true, strict=True)]
+    assert np.median(errors) < 0.04
+    assert [one.ratio for one in said.fastest] == sorted((one.ratio for one in said.fastest), reverse=True)
+
+
+def test_every_form_tells_predictions_from_measurements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+    found = outlook(folder)
+    name, ratio = next(predicted.rows(found))
+    assert ratio.startswith("≈ ")
+    for form in ("terminal", "markdown", "html"):
+        text = rendered(folder, form)
+        assert predicted.TITLE in text
+        assert "decides no verdict" in text
+        assert ratio in text.replace("\\", "")
+        assert text.count("≈") <= 10
+    document = json.loads(rendered(folder, "json"))
+    (told,) = document["predicted"]
+    assert told["refused"] is None
+    assert len(told["stacks"]) == 10
+    assert "+".join(told["stacks"][0]["switches"]) == name or "without" in name
+    assert {"input", "device", "host", "sync"} == set(told["ceilings"]["everything"])
+
+
+def test_a_model_that_is_not_trusted_gives_words_in_every_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "MOST_ERROR", -1.0)
+    for form in ("terminal", "markdown", "html"):
+        text = rendered(folder, form)
+        assert "Nothing is predicted: the stage model missed" in " ".join(text.split())
+        assert "≈" not in text
+    (told,) = json.loads(rendered(folder, "json"))["predicted"]
+    assert told["refused"].startswith("the stage model missed")
+    assert told["stacks"] == []
+
+
+def test_shares_by_the_model_stand_beside_alone_and_last(folder: Path) -> None:
+    found = outlook(folder)
+    assert found.anatomy is not None
+    parts = {str(one.switch): one for one in found.anatomy.parts}
+    amp = parts["amp_bfloat16"]
+    for one in (amp.alone, amp.share, amp.last):
+        assert isinstance(one, Gain)
+    assert amp.alone is not None
+    assert amp.share is not None
+    assert amp.last is not None
+    assert amp.alone.log < amp.share.log < amp.last.log  # behind the loader it gains little by itself
+    total = sum(one.share.log for one in found.anatomy.parts if one.share)
+    assert total == pytest.approx(found.anatomy.total.log, abs=0.05)
+
+
+def test_a_factorial_shows_how_well_the_cells_of_a_matrix_foretell_the_others(tmp_path: Path, known: Truth) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    names = ("workers=1", "amp_bfloat16", "conv1d_rewrite", "fused_optimizer")
+    folder = measured(there, *names)
+    assert there.measured[0] == "factorial"
+    found = outlook(folder)
+    assert found.check is not None
+    assert found.check.fitted + len(found.check.cells) == 16
+    assert {one.predicted.arrangement.switches for one in found.check.cells}
+    assert found.check.median_error < 0.06
+    assert found.check.multiplied_error is not None
+    true = {frozenset(map(str, one.predicted.arrangement.switches)): one.ratio for one in found.check.cells}
+    assert all(ratio == pytest.approx(known.ratio(stack), rel=0.03) for stack, ratio in true.items())
+    text = rendered(folder, "markdown").replace("\\", "")
+    assert f"fitted to {found.check.fitted} of 16 cells" in text
+    assert "Multiplying what each switch gives alone misses the same stacks by" in text
+
+
+def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:
+    winner = next(path.parent for path in folder.parent.glob("*/run.json") if '"design": "winner"' in path.read_text())
+    assert outlooks(matrix_of(winner), read_catalogue()) == ()
+    assert predicted.TITLE not in rendered(winner, "markdown")
+
+
+def test_thirty_switches_are_planned_fitted_and_ranked_in_seconds_of_one_core() -> None:
+    """All threads count: what BLAS would spin on other cores is in it."""
+    there = world(drawn(np.random.default_rng(3), 30))
+    there.log_times([one.treatment.switches for one in there.matrix])  # simulated before the clock starts
+    began_s = process_time()
+    comparisons = there.matrix
+    seen = study(there, comparisons, GPU, np.random.default_rng(3))
+    trusted(seen)
+    model, space = fit(seen), space_of(there.scope, varied(there.scope))
+    order = ranked(
+        space, {()}, (), lambda stacks: model.log_times(there.arrangements(list(stacks))), np.random.default_rng(0)
+    )
+    assert next(order)
+    assert len(comparisons) == 76
+    assert process_time() - began_s < 60.0  # seen: 5 s

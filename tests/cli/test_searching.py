@@ -1,0 +1,223 @@
+import json
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.analyze import prediction
+from harness.analyze.estimate import Estimate
+from harness.analyze.prediction import Foretold
+from harness.analyze.winner import Winner
+from harness.cli import staging
+from harness.cli.candidates import Asked, QualityClass
+from harness.cli.measuring import Place
+from harness.cli.searching import best, searched
+from harness.cli.staging import Quest
+from harness.core.cell import Cell
+from harness.core.mistake import Mistake
+from harness.report.winner import headline, sentences, shown, to_json
+from harness.store import read_run
+from tests.cli.simulated import Laboratory, Truth, fastest, on_in, truth
+
+
+@pytest.fixture(scope="module")
+def known() -> Truth:
+    return truth()
+
+
+def won(quest: Quest) -> Winner:
+    found = searched(quest)
+    assert isinstance(found, Winner)
+    return found
+
+
+def names(found: Winner) -> frozenset[str]:
+    return frozenset(map(str, found.stack))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, known: Truth) -> tuple[Laboratory, Winner]:
+    """One search from beginning to end."""
+    there = Laboratory(results=tmp_path_factory.mktemp("results"), truth=known)
+    return there, won(there.quest())
+
+
+def test_the_winner_is_next_to_the_best_there_is(whole: tuple[Laboratory, Winner], known: Truth) -> None:
+    there, found = whole
+    assert known.ratio(names(found)) > 0.98 * fastest(known)
+    assert isinstance(found.certainty.model, Foretold)
+    assert there.measured[0] == "matrix"
+    assert there.measured[-1] == "winner"
+    assert "garbage_collector_off" not in names(found)
+    assert found.unfinished == ()
+
+
+def test_its_number_comes_from_fresh_restarts_alone(whole: tuple[Laboratory, Winner], known: Truth) -> None:
+    _, found = whole
+    assert isinstance(found.result, Estimate)
+    assert found.result.processes == 4
+    assert found.result.low <= known.ratio(names(found)) <= found.result.high
+    assert found.sought is not None
+    assert found.sought != found.result.ratio
+    assert found.anatomy is not None
+    assert found.anatomy.total.ratio == pytest.approx(found.result.ratio)
+
+
+def test_parts_are_shown_alone_as_a_share_and_last(whole: tuple[Laboratory, Winner]) -> None:
+    _, found = whole
+    assert found.anatomy is not None
+    assert {str(one.switch) for one in found.anatomy.parts} == names(found)
+    shares = [one.share for one in found.anatomy.parts]
+    assert all(one is not None for one in shares)
+    total = sum(one.log for one in shares if one)
+    assert total == pytest.approx(found.anatomy.total.log, abs=0.05)
+
+
+def test_the_same_command_again_measures_nothing(whole: tuple[Laboratory, Winner]) -> None:
+    there, found = whole
+    before = list(there.measured)
+    assert won(there.quest()) == found
+    assert there.measured == before
+
+
+def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[Laboratory, Winner]) -> None:
+    _, found = whole
+    console = Console(width=120, file=StringIO(), record=True)
+    for part in shown(found):
+        console.print(part)
+    text = " ".join(console.export_text().split())
+    assert headline(found) in text
+    assert "come from 4 fresh restarts of both" in text
+    assert "foretold 4 stacks that it did not know" in text
+    assert "The best stack that was not measured is predicted to be" in text
+    assert f"--stack {'+'.join(map(str, found.stack))} --restarts 4 --device cpu --budget none" in text
+    document = json.loads(to_json(found))
+    assert document["stack"] == [str(one) for one in found.stack]
+    assert document["estimate"]["processes"] == 4
+    assert document["runs"] == list(found.runs)
+
+
+def test_a_search_that_ran_out_of_time_goes_on_where_it_stopped(tmp_path: Path, known: Truth) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    first = won(there.quest(budget_s=250.0))
+    assert first.unfinished
+    assert there.clock() < 300.0
+    assert any("goes on where it stopped" in one for one in sentences(first))
+    again = won(there.quest())
+    assert again.unfinished == ()
+    assert again.runs[0] == first.runs[0]
+    assert known.ratio(names(again)) > 0.98 * fastest(known)
+
+
+def test_a_fresh_search_leaves_earlier_runs_alone(
+    tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    first = won(there.quest("amp_bfloat16", "conv1d_rewrite"))
+    monkeypatch.setattr(staging, "datetime", Later)
+    second = won(there.quest("amp_bfloat16", "conv1d_rewrite", fresh=True))
+    assert not set(first.runs) & set(second.runs)
+
+
+class Later:
+    """A clock that is an hour ahead, since folders are named by the second."""
+
+    @staticmethod
+    def now(_zone: object) -> datetime:
+        return datetime.now(UTC) + timedelta(hours=1)
+
+
+def test_few_switches_are_measured_in_every_stack(tmp_path: Path, known: Truth) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    found = won(there.quest("amp_bfloat16", "conv1d_rewrite", "channels_last"))
+    assert there.measured == ["factorial", "winner"]
+    assert names(found) == {"amp_bfloat16", "conv1d_rewrite"}
+    assert found.certainty.measured == 7
+
+
+def test_without_a_trusted_model_what_hurts_is_dropped(
+    tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "MOST_ERROR", -1.0)
+    there = Laboratory(results=tmp_path, truth=known)
+    found = won(there.quest())
+    assert isinstance(found.certainty.model, str)
+    assert not names(found) & {"channels_last", "garbage_collector_off"}
+    assert found.certainty.gain is None
+    assert any(one.startswith("No prediction says what the other stacks would give") for one in sentences(found))
+    assert any("without what hurts in it" in one for one in sentences(found))
+
+
+def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
+    def spoil(cell: Cell, told: dict[str, Any]) -> None:
+        if "losses" in told and "amp_bfloat16" in on_in(cell):
+            told["losses"] = (9.0, 8.0)
+
+    there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
+    found = won(there.quest())
+    assert "amp_bfloat16" not in names(found)
+    assert any(one.startswith("amp_bfloat16: losses differ") for one in found.certainty.left_out)
+    assert known.ratio(names(found)) > 0.97 * fastest(known, "amp_bfloat16")
+
+
+def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None:
+    """Each of two switches doubles the peak: both together need more than the 8 GiB of the machine."""
+
+    def spoil(cell: Cell, told: dict[str, Any]) -> None:
+        doubled = len({"amp_bfloat16", "conv1d_rewrite"} & on_in(cell))
+        told["host_bytes"] = (3 << 30) * 2**doubled
+
+    there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
+    quest = there.quest()
+    searched(quest)
+    proposals = [path for path in tmp_path.glob("*/*/run.json") if '"design": "search"' in path.read_text()]
+    for path in proposals:
+        for one in json.loads(path.read_text())["plan"]["blocks"][0]["comparisons"]:
+            on = {switch["name"] for switch in one["treatment"]["switches"]}
+            assert not {"amp_bfloat16", "conv1d_rewrite"} <= on
+
+
+def test_nothing_wins_where_everything_hurts(tmp_path: Path, known: Truth) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    found = won(there.quest("channels_last", "garbage_collector_off"))
+    assert found.stack == ()
+    assert found.result is None
+    assert "no stack was measured that is faster than plain" in headline(found)
+    assert there.measured == ["factorial"]
+
+
+def test_a_quality_class_refuses_what_is_looser(tmp_path: Path, known: Truth) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    with pytest.raises(Mistake, match="amp_bfloat16 promises losses that are close, which --quality exact rules out"):
+        there.quest("amp_bfloat16", "workers=1", quality=QualityClass.EXACT)
+
+
+def test_the_command_prints_the_winner_or_its_json(
+    tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = Laboratory(results=tmp_path, truth=known)
+    searching = sys.modules[best.__module__]  # its name in the package is that of the command's own module
+    monkeypatch.setattr(
+        searching, "campaign_into", lambda ready, folder, _data, _until: there.measure(ready, folder, None)
+    )
+    monkeypatch.setattr(searching, "prepare_data", lambda *_: {})
+    monkeypatch.setattr(searching, "measuring_alone", nullcontext)
+    monkeypatch.setattr(sys, "argv", ["speedmatrix", "best", "leak", "--results", str(tmp_path)])
+    quest = there.quest("amp_bfloat16", "conv1d_rewrite")
+    asked = Asked(wish=replace(quest.wish, target=None), quality=QualityClass.CLOSE)
+    place = Place(results=tmp_path, data=None, budget="2h", fresh=False)
+    assert best(asked, place, as_json=False) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "leak, size quick, batch 512: amp_bfloat16+conv1d_rewrite trains" in said
+    assert "fresh restarts of both" in said
+    before = list(there.measured)
+    assert best(asked, place, as_json=True) == 0
+    assert there.measured == before
+    assert json.loads(capsys.readouterr().out)["stack"] == ["amp_bfloat16", "conv1d_rewrite"]
+    assert read_run(Path(json.loads(to_json(won(quest)))["runs"][0])).command == "speedmatrix best leak"

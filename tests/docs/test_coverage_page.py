@@ -1,0 +1,38 @@
+"""The page on coverage tells of the machines, the protocol and the rules that are in use now."""
+
+import re
+from pathlib import Path
+
+from harness.analyze.coverage import CHEAPER, PROMISED, WRONG_AT_MOST
+from harness.cli.covering import Asked, premises_of
+from harness.report.coverage import listed
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "coverage.md").read_text(encoding="utf-8")
+
+
+def command() -> re.Match[str]:
+    found = re.search(r"^    (.*--cells (\d+) --protocol (\w+) --seed (\d+) .*)$", PAGE, re.MULTILINE)
+    assert found
+    return found
+
+
+def test_the_page_is_about_what_is_in_use_now() -> None:
+    found = command()
+    asked = Asked(cells=int(found[2]), protocol=found[3], seed=int(found[4]))
+    premises = premises_of(asked)
+    assert found[1] == premises.command
+    told = [line for line in PAGE.partition("## The machines")[2].splitlines() if line.startswith(("- ", "  "))]
+    assert told == [*listed(premises.worlds), *listed(premises.facts)]
+
+
+def test_enough_cells_stand_behind_the_page_and_every_promise_is_kept() -> None:
+    assert int(command()[2]) >= 2000
+    assert PAGE.count("yes, everywhere.") == 3
+    for row in re.findall(r"^\| (?:\S.*?) \| ([\d.]+) % \\\[.*\| ([\d.]+) times ours \|", PAGE, re.MULTILINE):
+        assert float(row[1]) >= CHEAPER
+    ours = PAGE.partition("## speedmatrix")[2].partition("##")[0]
+    held = [float(one) for one in re.findall(r"^\| [^|]+ \| ([\d.]+) %", ours, re.MULTILINE)]
+    wrong = [float(one) for one in re.findall(r"\| ([\d.]+) % [^|]*\|$", ours, re.MULTILINE)]
+    assert len(held) == len(wrong) == 4
+    assert all(100 * PROMISED[0] <= one <= 100 * PROMISED[1] for one in held)
+    assert max(wrong) <= 100 * WRONG_AT_MOST

@@ -1,0 +1,153 @@
+import json
+import re
+
+import pytest
+
+from harness.core.plan import Hole
+from harness.report.advice import Chapter, chapters
+from harness.report.advice_json import to_json
+from harness.report.advice_text import to_markdown, to_terminal
+from tests.analyze.advised import KNOWN, Made, advised
+from tests.report.test_html import EVIL
+
+COMMAND = "./speedmatrix run leak --stack pin_memory+workers --restarts 2"
+STORY = (
+    Made(on=("workers",), ratio=3.0, slow_s=45.0, host=1.2),
+    Made(on=("pin_memory",), ratio=1.5),
+    Made(on=("pin_memory", "workers"), ratio=3.1),
+    Made(on=("chunk_cache",), ratio=1.4),
+    Made(on=("augment",), ratio=5.0),
+    Made(on=("amp",), ratio=0.8, start={"losses": (2.31, 2.1, 1.9)}),
+)
+HOLES = (Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)"),)
+
+
+def told(*made: Made) -> Chapter:
+    (found,) = chapters(advised(*(made or STORY), holes=HOLES), KNOWN)
+    return found
+
+
+def titles(chapter: Chapter) -> list[str]:
+    return [section.title for section in chapter.sections]
+
+
+def section(chapter: Chapter, title: str) -> dict[str, str]:
+    """What is said of each point of a section, by its name."""
+    points = next(one.points for one in chapter.sections if one.title == title)
+    return {one.name: " ".join((one.figure, *one.warnings, *one.main, *one.sentences, one.lead)) for one in points}
+
+
+def test_sections_stand_in_the_order_in_which_one_acts() -> None:
+    assert titles(told()) == [
+        "Switch on",
+        "Fix in your own code",
+        "Faster, with a warning",
+        "Three ready-made stacks",
+        "How switches meet",
+        "Leave off",
+        "The code of what these stacks switch on",
+    ]
+    assert told().skipped == (("compile", "needs a C++ compiler (g++)"),)
+
+
+def test_a_gain_is_told_with_its_evidence_and_its_price() -> None:
+    workers = section(told(), "Switch on")["workers"]
+    for said in (
+        "3.00x [2.9",
+        "On training steps, on top of plain: 8 pairs in 2 restarts",
+        "Peak memory: host 494 MiB instead of 412 MiB (+20 %)",
+        "Its start takes 45 s longer, paid back after 106 steps: 22.5 s of training",
+        "the same losses, bit for bit; seen, same bits",
+        "With pin_memory: redundant.",
+        "Costs: host memory +20 %, start +45 s, quality same bits, numerics exact.",
+    ):
+        assert said in workers, said
+    assert list(section(told(), "Switch on")) == ["workers", "pin_memory"]
+    assert list(section(told(), "Fix in your own code")) == ["chunk_cache"]
+
+
+def test_what_changes_learning_carries_a_warning() -> None:
+    said = section(told(), "Faster, with a warning")["augment"]
+    assert "It changes what is learned: train to the end and compare the score" in said
+    assert "5.00x" not in section(told(), "Three ready-made stacks")["Fastest"]
+
+
+def test_stacks_have_numbers_only_where_they_were_measured() -> None:
+    found = section(told(*STORY[:2], STORY[3]), "Three ready-made stacks")
+    assert found["Fastest"].startswith("3.00x")
+    assert "puts together pin_memory, workers: not measured as a stack" in found["Fastest"]
+    assert "puts together the same as for the fastest one: not measured as a stack" in found["Reproducible"]
+    assert "It is the same stack as the fastest one." in found["Balanced"]
+
+
+def test_the_stage_that_holds_it_back_is_where_to_begin() -> None:
+    assert any("Begin there (input: at most 6.00x)" in lead for lead in told().leads)
+
+
+def test_the_terminal_breaks_no_command_and_no_code() -> None:
+    advice = advised(*STORY[:2])
+    (chapter,) = chapters(advice, KNOWN)
+    asked = advice.counsels[0].ready_made[0].untried
+    assert asked is not None
+    long = COMMAND + " --only x" * 30
+    text = to_terminal([chapter], {asked: long}, width=60, colour=False)
+    assert f"        {long}\n" in text
+    assert "        workers.switch(\n            on=True)\n" in text
+    assert "\x1b" not in text
+    assert "\x1b[" in to_terminal([chapter], {}, width=60, colour=True)
+
+
+def test_without_a_command_it_says_so() -> None:
+    assert "No command of this version asks for this alone." in to_terminal([told()], {}, width=100, colour=False)
+
+
+def test_markdown_holds_the_code_of_the_stacks_in_fences() -> None:
+    text = to_markdown([told()], {}, [("machine", "Example | 9000")])
+    assert "  ```python\n  workers.switch(\n      on=True)\n  ```" in text
+    assert "Example \\| 9000" in text
+    assert "### The code of what these stacks switch on" in text
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_foreign_words_stay_words(evil: str) -> None:
+    advice = advised(*STORY[:2], holes=(Hole(workload=evil, subject=evil, reason=evil),))
+    found = chapters(advice, KNOWN)
+    assert len(found) == 2
+    asked = advice.counsels[0].ready_made[0].untried
+    assert asked is not None
+    markdown = to_markdown(found, {asked: evil}, [])
+    outside = re.sub(r"```.*?```", "", markdown, flags=re.DOTALL)
+    assert not re.search(r"(?<!\\)<", outside)
+    terminal = to_terminal(found, {asked: evil}, width=100, colour=False)
+    assert not re.search(r"[\u202a-\u202e\u2066-\u2069\u2028\u2029\x00-\x09\x0b-\x1f]", terminal + markdown)
+
+
+def test_json_has_the_numbers_behind_the_words() -> None:
+    document = json.loads(to_json(advised(*STORY, holes=HOLES), {}))
+    (workload,) = document["workloads"]
+    first = workload["items"][0]
+    assert (first["switch"], first["advice"], first["numerics"]) == ("augment", "faster, with a warning", "different")
+    workers = workload["items"][1]
+    assert workers["gain"]["low"] < 3.0 < workers["gain"]["high"]
+    assert workers["start_up"]["extra_s"] == [45.0, 45.0]
+    assert {one["style"] for one in workload["stacks"]} == {"fastest", "reproducible", "balanced"}
+    assert {one["kind"] for one in workload["interplays"]} == {"redundant"}
+    assert workload["skipped"] == [{"subjects": "compile", "why": "needs a C++ compiler (g++)"}]
+    assert workload["bottleneck"]["stage"] == "input"
+
+
+def test_a_run_without_ratios_says_so() -> None:
+    chapter = told(Made(on=("workers",), ratio=2.0, start={"unengaged": ("workers is 0, not 2",)}))
+    assert titles(chapter) == []
+    assert chapter.leads == ("Nothing was measured of which advice could be given; the reasons stand below.",)
+    assert any("workers is 0, not 2" in words for _, words in chapter.skipped)
+
+
+def test_a_run_in_which_nothing_pays_offers_no_stack() -> None:
+    chapter = told(Made(on=("workers",), ratio=0.8))
+    assert titles(chapter) == ["Leave off"]
+    assert "No single switch was surely faster here, and no measured stack either." in chapter.leads
+
+
+def test_a_single_switch_is_no_stack_beside_which_it_could_be_measured() -> None:
+    assert "Beside all others" not in section(told(STORY[0]), "Switch on")["workers"]

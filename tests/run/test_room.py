@@ -1,0 +1,160 @@
+"""Memory that does not hold all arms of a block: fewer live together, or one after the other."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.analyze.estimate import Estimate
+from harness.analyze.matrix import Matrix, build_matrix
+from harness.cli.progress import Progress
+from harness.core.measurement import Burst, Record
+from harness.core.plan import Block, Plan
+from harness.core.protocol import Protocol
+from harness.plan.outstanding import by_restart, outstanding
+from harness.plan.schedule import blocks
+from harness.run.campaign import Campaign
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.run.room import Room
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
+
+EFFECTS = Effects({"workers": 1.5, "amp": 1.2, "pin_memory": 1.0, "chunk_cache": 1.1})
+ARM = 10  # bytes of each arm
+PLAN = replace(
+    plan(),
+    protocol=Protocol(rounds=4),
+    blocks=blocks([comparison(name) for name in EFFECTS.named], treatments=4),
+)
+
+
+@dataclass(slots=True)
+class Memory:
+    """So many bytes, of which every arm that lives takes some."""
+
+    size: int
+    taken: int = 0
+    most: int = 0  # arms at once
+
+    def free(self) -> tuple[int, ...]:
+        return (self.size - self.taken,)
+
+    def take(self, count: int) -> None:
+        self.taken += count
+        assert self.taken <= self.size, "the kernel would have killed somebody"
+        self.most = max(self.most, self.taken // ARM)
+
+
+@dataclass(slots=True, kw_only=True)
+class LargeArm:
+    """A rehearsed arm that takes memory while it lives."""
+
+    arm: RehearsedArm
+    memory: Memory
+    takes: int = field(default=0)
+
+    def arrive(self) -> None:
+        self.arm.arrive()
+
+    def begin(self) -> dict[str, Any]:
+        self.memory.take(ARM)
+        self.takes = ARM
+        return self.arm.begin()
+
+    def burst(self, seconds: float) -> dict[str, Any]:
+        return self.arm.burst(seconds)
+
+    def close(self) -> None:
+        self.memory.take(-self.takes)
+        self.takes = 0
+
+
+def measured(the_plan: Plan, size: int) -> tuple[Memory, list[Record], bool]:
+    memory, clock, random, records = Memory(size), VirtualClock(), Random(5), list[Record]()
+
+    def start(block: Block, _restart: int, position: int) -> LargeArm:
+        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        chance = Random(random.random())
+        arm = RehearsedArm(cell=cell, timing=block.timing, effects=EFFECTS, clock=clock, random=chance)
+        return LargeArm(arm=arm, memory=memory)
+
+    complete = Campaign(
+        plan=the_plan,
+        records=records,
+        start=start,
+        append=lambda _: None,
+        watcher=Progress(the_plan, Console(quiet=True)),
+        clock=clock,
+        free=memory.free,
+    ).run()
+    assert memory.taken == 0
+    return memory, records, complete
+
+
+def matrix(records: list[Record]) -> Matrix:
+    return build_matrix(PLAN, records, ENVIRONMENT)
+
+
+def lives(records: list[Record]) -> dict[tuple[int, int], set[int]]:
+    found: dict[tuple[int, int], set[int]] = {}
+    for one in records:
+        if isinstance(one, Burst):
+            found.setdefault((one.arm.restart, one.arm.life), set()).add(one.arm.position)
+    return found
+
+
+@pytest.mark.parametrize(("size", "most"), [(1000, 5), (45, 4), (33, 3), (23, 2)])
+def test_as_many_live_together_as_memory_holds(size: int, most: int) -> None:
+    memory, records, complete = measured(PLAN, size)
+    assert complete
+    assert memory.most == most
+    found = lives(records)
+    assert all(0 in positions and len(positions) <= most for positions in found.values())
+    assert {position for positions in found.values() for position in positions} == {0, 1, 2, 3, 4}
+    rows = matrix(records).rows
+    assert all(row.estimate and row.estimate.processes == 2 and row.estimate.pairs == 8 for row in rows)
+    assert not any("in turn" in note for row in rows for note in row.notes)
+
+
+@pytest.mark.parametrize("size", [10, 15, 21])
+def test_where_not_even_two_fit_arms_live_in_turn_and_the_row_says_so(size: int) -> None:
+    memory, records, complete = measured(PLAN, size)
+    assert complete
+    assert memory.most == 1
+    found = lives(records)
+    assert all(len(positions) == 1 for positions in found.values())
+    order = [[min(found[key]) for key in sorted(found) if key[0] == restart] for restart in (0, 1)]
+    assert order == [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]]
+    rows = matrix(records).rows
+    assert len(rows) == 4
+    for row in rows:
+        assert isinstance(row.estimate, Estimate)
+        assert (row.estimate.processes, row.estimate.in_turn, row.estimate.pairs) == (2, 2, 2)
+        assert any(note.startswith("restarts in turn: memory did not hold both arms at once") for note in row.notes)
+        truth = EFFECTS.speedup(row.comparison.treatment, row.comparison.reference)
+        assert row.estimate.ratio == pytest.approx(truth, rel=0.15)  # drift is in it
+
+
+def test_what_was_timed_in_turn_is_not_timed_again() -> None:
+    _, records, _ = measured(PLAN, ARM)
+    kept, block = by_restart(records), PLAN.blocks[0]
+    for restart in (0, 1):
+        assert outstanding(block, restart, kept[block.identity, restart], PLAN.protocol) == {}
+    without_last = [one for one in kept[block.identity, 0] if one.arm.position != 4]
+    assert outstanding(block, 0, without_last, PLAN.protocol) == {4: 4}
+    without_reference = [one for one in kept[block.identity, 0] if one.arm.position]
+    assert outstanding(block, 0, without_reference, PLAN.protocol) == {1: 4, 2: 4, 3: 4, 4: 4}
+
+
+def test_every_kind_of_memory_must_hold_an_arm() -> None:
+    free = iter([(100, 50), (90, 20), (90, 20), (90, 20), (90, 40)])
+    room = Room(free=lambda: next(free))
+    assert room.fits(9), "nothing is known of the first"
+    room.begins()
+    room.begun()
+    assert room.largest == (10, 30)
+    assert not room.fits(1), "the device has 20 left and an arm takes 30"
+    assert not room.fits(2)
+    room.largest = (10, 0)
+    assert room.fits(7), "what takes nothing of a kind of memory is not held back by it"
