@@ -1,8 +1,8 @@
 r"""How precise the same machine time makes five tools: speedmatrix beside what else times code in Python.
 
-    python -m benchmarks.precision_per_second                             # 4 repetitions of 30 s: about 22 minutes
-    python -m benchmarks.precision_per_second --seconds 60 --repetitions 10
-    python -m benchmarks.precision_per_second --neighbour                 # beside a process that works now and then
+    python -m benchmarks.precision_per_second                   # 4 repetitions of 60 s: about three quarters of an hour
+    python -m benchmarks.precision_per_second --seconds 30      # half of that, and wider intervals
+    python -m benchmarks.precision_per_second --neighbour       # beside a process that works now and then
     python -m benchmarks.precision_per_second --only-table
 
 Each tool compares two variants of a training step on the CPU, of 21 and of 20 identical passes, so that the truth is
@@ -141,7 +141,8 @@ def _refuse_missing(tools: Sequence[Tool]) -> None:
     missing = sorted({tool.package for tool in tools if importlib.util.find_spec(tool.package) is None})
     if missing:
         names = " ".join(missing).replace("_", "-")
-        raise Mistake(f"Not installed: {names}; `{sys.executable} -m pip install {names}` brings it, or name --tool.")
+        command = f"pip --python {sys.executable} install {names}"
+        raise Mistake(f"Not installed: {names}; `{command}` brings it, or name others with --tool.")
 
 
 def _chosen(given: argparse.Namespace) -> list[Tool]:
@@ -172,7 +173,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=float, default=30.0, help="for a tool and a pair: both variants together")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for a tool and a pair: both variants together")
     parser.add_argument("--repetitions", type=int, default=4, help="turns of every tool and pair")
     parser.add_argument(
         "--neighbour",

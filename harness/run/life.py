@@ -7,6 +7,7 @@ from random import Random
 from typing import Protocol
 
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
+from harness.core.plain import decode, encode
 from harness.core.plan import Block
 from harness.core.protocol import Protocol as Timetable
 from harness.plan.schedule import order_of_bursts
@@ -147,6 +148,8 @@ class Life:
         self.arms.pop(position).close()
 
     def _keep(self, record: Record) -> None:
+        # An arm answers in plain data. What goes on from here must be what will be read again from the disk.
+        record = decode(type(record), encode(record))
         self.record(record)
         self.watcher.recorded(self.block, record)
 

@@ -72,7 +72,7 @@ def drifting(work_s: float, now_s: float, random: Random) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class RehearsedArm:
-    """An arm that needs no process."""
+    """An arm that needs no process; it answers in plain data, as one that does."""
 
     cell: Cell
     timing: Timing
@@ -100,8 +100,8 @@ class RehearsedArm:
             "step_s": self._step_s(),
             "steady": True,
             "effective": {DELAY_S: self._delay_s()} if is_control([self.cell]) else {},
-            "unengaged": (),
-            "losses": (1.0, 0.9, 0.8, 0.7),
+            "unengaged": [],
+            "losses": [1.0, 0.9, 0.8, 0.7],
             "seed_spread": 0.1,
             "loader_rate": 2.0 * self.cell.batch / self._step_s(),
             "compute_rate": 1.25 * self.cell.batch / self._step_s(),
@@ -115,7 +115,7 @@ class RehearsedArm:
         wall_s = self.slowed(steps * self._step_s() * math.exp(self.luck), self.clock.now_s, self.random)
         self.clock.now_s += wall_s
         return {
-            "timing": self.timing,
+            "timing": self.timing.value,
             "steps": steps,
             "samples": steps * self.cell.batch,
             "wall_s": wall_s,

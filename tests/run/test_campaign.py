@@ -13,6 +13,8 @@ from harness.analyze.precision import precisions
 from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
 from harness.core.measurement import Burst, Record
+from harness.core.optimization import Timing
+from harness.core.plain import decode, encode
 from harness.core.plan import Block, Plan
 from harness.core.precision import Place, Precision, Precisions
 from harness.core.protocol import BRIEF
@@ -279,3 +281,14 @@ def test_what_claims_test_is_known_to_the_plan(plan: Plan) -> None:
     assert any(block.claimed for block in plan.blocks)
     for block in plan.blocks:
         assert set(block.claimed) <= set(range(1, len(block.comparisons) + 1))
+
+
+def test_what_a_campaign_holds_is_what_it_would_read_from_the_disk(leak: Plan) -> None:
+    """Arms answer in plain data; whoever looks at widths meanwhile must see what the report will see."""
+    records: list[Record] = []
+    run(leak, 200.0, records)
+    read = [decode(type(one), encode(one)) for one in records]
+    assert any(isinstance(one, Burst) for one in records)
+    assert [repr(one) for one in records] == [repr(one) for one in read]
+    assert all(isinstance(one.timing, Timing) for one in records if isinstance(one, Burst))
+    assert precisions(leak, records)
