@@ -42,7 +42,10 @@ class Foretold:
     def failing(self) -> str | None:
         """Why predictions are not published, or None where they are."""
         if self.stacks < FEWEST:
-            return f"only {self.stacks} of {FEWEST} stacks that test the stage model were measured: add --design matrix"
+            return (
+                f"{self.stacks} stacks that test the stage model were measured, and it takes {FEWEST}: --design matrix "
+                "of six switches or more has them"
+            )
         if self.median_error > MOST_ERROR or self.inside < LEAST_INSIDE:
             return (
                 f"the stage model missed {self.stacks} stacks that it did not know by {100 * self.median_error:.1f} % "

@@ -19,6 +19,7 @@ from rich.console import Console
 from harness import __version__
 from harness.analyze.precision import precisions
 from harness.analyze.terms import UNCALIBRATED, Terms
+from harness.catalogue import read_catalogue
 from harness.cli.planning import Prepared, Wish, prepared
 from harness.cli.progress import Progress, preparing
 from harness.cli.reporting import matrix_of, print_matrix
@@ -58,7 +59,7 @@ def measure(wish: Wish, place: Place, shown: Callable[[Path], int] | None = None
     what a run's folder says in another way than as a matrix, and gives the status.
     """
     try:
-        return _measure(wish, place, shown or _show_matrix)
+        return _measure(wish, place, shown or partial(_show_matrix, wish.own))
     except KeyboardInterrupt:
         sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
         return 130
@@ -77,9 +78,9 @@ def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
     return shown(folder)
 
 
-def _show_matrix(folder: Path) -> int:
+def _show_matrix(own: Path | None, folder: Path) -> int:
     matrix = matrix_of(folder)
-    print_matrix(matrix, folder)
+    print_matrix(matrix, folder, read_catalogue(own))
     return 0 if any(row.estimate for row in matrix.rows) else 1
 
 

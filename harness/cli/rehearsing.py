@@ -42,7 +42,7 @@ def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -
     with tempfile.TemporaryDirectory() as scratch:
         folder = rehearse(ready, known, results or Path(scratch))
         matrix = matrix_of(folder)
-        print_matrix(matrix, folder)
+        print_matrix(matrix, folder, ready.catalogue)
     _print_truth(matrix, known)
 
 

@@ -42,10 +42,10 @@ def matrix_of(folder: Path) -> Matrix:
     return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
 
 
-def print_matrix(matrix: Matrix, folder: Path) -> None:
-    """The matrix on the terminal, and where to look next."""
+def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue) -> None:
+    """The matrix on the terminal, what a model says beyond it, and where to look next."""
     where = console()
-    for part in (*render(matrix, where.width), *beyond(outlooks(matrix, read_catalogue()))):
+    for part in (*render(matrix, where.width), *beyond(outlooks(matrix, catalogue))):
         where.print(part)
     where.print(
         f"\nKept in {folder}. Next: ./speedmatrix advise {folder} for what to do, or ./speedmatrix explain "

@@ -68,7 +68,10 @@ def test_what_is_foretold_is_not_known_beforehand(known: Study) -> None:
 def test_too_few_balanced_stacks_test_nothing(there: World, known: Study) -> None:
     few = replace(known, ratios=known.ratios[:27])
     words = predictions(few, there.arrangements([()]))
-    assert words == "only 2 of 3 stacks that test the stage model were measured: add --design matrix"
+    assert words == (
+        "2 stacks that test the stage model were measured, and it takes 3: --design matrix of six switches or more "
+        "has them"
+    )
     assert foretold(replace(known, ratios=known.ratios[:25])).stacks == 0
 
 
