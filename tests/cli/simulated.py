@@ -118,12 +118,12 @@ class SimulatedArm:
 
     def burst(self, seconds: float) -> dict[str, Any]:
         steps = max(1, round(seconds / self.step_s))
-        wall_s = steps * self.step_s * np.exp(self.luck + self.random.gauss(0.0, 0.01))
+        wall_s = float(steps * self.step_s * np.exp(self.luck + self.random.gauss(0.0, 0.01)))
         self.clock.now_s += wall_s
         wait_s = self.truth.seen[on_in(self.cell)]["wait"]
         told = {
-            "timing": self.timing, "steps": steps, "samples": steps * self.cell.batch, "wall_s": float(wall_s),
-            "wait_s": 0.0 if np.isnan(wait_s) else min(steps * wait_s, 0.95 * float(wall_s)), "copy_s": 0.0,
+            "timing": self.timing.value, "steps": steps, "samples": steps * self.cell.batch, "wall_s": wall_s,
+            "wait_s": 0.0 if np.isnan(wait_s) else min(steps * float(wait_s), 0.95 * wall_s), "copy_s": 0.0,
             "device_s": None, "host_bytes": 1 << 30, "device_bytes": None,
         }  # fmt: skip
         facts: dict[str, Any] = {}
