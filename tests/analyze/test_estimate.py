@@ -121,7 +121,7 @@ def width(estimate: Estimate) -> float:
 
 
 def test_others_on_the_cores_withhold_the_verdict() -> None:
-    """A neighbour that stays does not change the reference's pace, so interference is blind to it."""
+    """However calm the reference itself may be."""
     calm, crowded = (estimates([replace(of(0.7, 0.7), crowding=share)])[0] for share in (0.1, 0.11))
     assert (calm.verdict, calm.unrest) == (Verdict.FASTER, None)
     assert crowded.verdict is Verdict.UNDECIDED

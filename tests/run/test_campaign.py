@@ -35,26 +35,9 @@ def plan() -> Plan:
 def run(
     plan: Plan, budget_s: float | None, records: list[Record], step_s: Mapping[str, float] | None = None
 ) -> tuple[bool, float]:
-    clock, random = VirtualClock(), Random(0)
-
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
-        return RehearsedArm(
-            cell=cell, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random())
-        )
-
-    complete = Campaign(
-        plan=plan,
-        records=records,
-        start=start,
-        append=lambda _: None,
-        watcher=Progress(plan, Console(quiet=True)),
-        clock=clock,
-        deadline_s=budget_s,
-        step_s=step_s or {},
-        precisions=precisions,
-    ).run()
-    return complete, clock.now_s
+    found = campaign(plan, records, Effects())
+    found.deadline_s, found.step_s = budget_s, step_s or {}
+    return found.run(), found.clock()
 
 
 def restarts_of(records: list[Record]) -> dict[tuple[str, int], set[int]]:
