@@ -19,10 +19,11 @@ def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
     agreeing, inside = sum(one.agrees for one in pairs), sum(one.is_inside for one in pairs)
     yield from ("", "### Measured again", "")
     yield (
-        f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them, with answers of two "
-        f"runs, each with processes of its own, perhaps of one day. In {agreeing} ({_share(agreeing, pairs)}) the two ratios differ by "
-        f"no more than their intervals allow, where 95 % is what honest intervals give; in {inside} "
-        f"({_share(inside, pairs)}) each ratio lies inside the other's interval, where 83 % is. The furthest apart:"
+        f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them, with answers of "
+        "two runs, each with processes of its own, perhaps of one day. In "
+        f"{agreeing} ({_share(agreeing, pairs)}) the two ratios differ by no more than their intervals allow, where "
+        f"95 % is what honest intervals give; in {inside} ({_share(inside, pairs)}) each ratio lies inside the other's "
+        "interval, where 83 % is. The furthest apart:"
     )
     yield from ("", *grid(_COLUMNS, map(_row, pairs[:SHOWN])))
 

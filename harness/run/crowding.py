@@ -1,7 +1,7 @@
 """Crowding: how much of the cores others take while an arm is timed.
 
-An arm on one core may keep its pace while a neighbour works on the next one; an arm on two does not. The reference's own
-rate then tells too little, so it is read from the kernel's accounts of all cores and of our own processes.
+An arm on one core may keep its pace while a neighbour works on the next one; an arm on two does not. The reference's
+own rate then tells too little, so it is read from the kernel's accounts of all cores and of our own processes.
 """
 
 import os
