@@ -1,6 +1,6 @@
 """Added delays: as long as they say, in the place that they name, and absent where nobody asked for one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +19,7 @@ from harness.measure.backend import settle_backend
 from harness.measure.clock import timed
 from harness.measure.delay import Delay, begun, delay_of, spin
 from harness.measure.learning import UNTIMED
-from harness.measure.session import Task, open_session
+from harness.measure.session import Session, Task, open_session
 from tests.measure.tasks import task_of
 
 CPU = torch.device("cpu")
@@ -43,6 +43,18 @@ def begin(task: Task, place: str | None) -> dict[str, Any]:
     return ready
 
 
+def pauses_spun(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds of every pause that the host is asked for from now on."""
+    spun: list[float] = []
+
+    def spin_and_tell(seconds: float) -> None:
+        spun.append(seconds)
+        spin(seconds)
+
+    monkeypatch.setattr(delays, "spin", spin_and_tell)
+    return spun
+
+
 def test_a_spin_takes_as_long_as_it_was_told() -> None:
     took = []
     for _ in range(20):
@@ -60,13 +72,16 @@ def _steps_of_ten_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_steps_of_ten_milliseconds")
-def test_a_delay_has_no_length_before_it_begins_and_a_share_of_a_step_afterwards() -> None:
-    delay = host_delay()
-    assert timed(delay.pause, 100, CPU) < 0.01
+def test_a_delay_has_no_length_before_it_begins_and_a_share_of_a_step_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    delay, spun = host_delay(), pauses_spun(monkeypatch)
+    delay.record(torch.zeros(()))
+    assert spun == []
     shown = begun(delay, lambda: delay.record(torch.zeros(())), 10)
-    assert delay.seconds == pytest.approx(0.001)
+    assert spun == [pytest.approx(0.001)] * 10
     assert shown["added_delay"] == "host"
-    assert shown[DELAY_S] == pytest.approx(delay.seconds, rel=0.05)
+    assert shown[DELAY_S] >= delay.seconds  # and longer where a neighbour took the core in most of them
 
 
 def test_a_delay_that_a_step_does_not_take_is_not_seen() -> None:
@@ -80,7 +95,7 @@ def test_a_delay_of_another_length_is_not_seen(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(delays, "spin", lambda seconds: spin(1.2 * seconds))
     shown = begun(delay, lambda: delay.record(torch.zeros(())), 10)
     assert shown["added_delay"] is None
-    assert shown[DELAY_S] == pytest.approx(0.0012, rel=0.05)
+    assert shown[DELAY_S] >= 0.0012
 
 
 def test_fetch_and_update_do_what_they_did_and_pause_once() -> None:
@@ -120,15 +135,18 @@ def test_an_arm_whose_delay_is_lost_is_not_engaged(
 
 
 @pytest.mark.parametrize("place", ["loader", "host"])
-def test_steps_become_longer_by_the_delay(place: str, smoke_data: dict[str, Path]) -> None:
+def test_every_step_pauses_once_and_for_the_whole_delay(
+    place: str, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, and bounded from below only: what a busy machine adds to a step says nothing of the delay."""
     session = open_session(delayed(place, smoke_data["leak"]))
     step, delay = session.step(), session.trainee.delay
     assert delay is not None
-    for _ in range(3):
-        step()
-    without = timed(step, 5, CPU)
-    delay.begin(1.0)  # 0.3 s, far beyond what steps of this size differ by
-    assert timed(step, 5, CPU) == pytest.approx(without + 5 * 0.3, abs=0.2)
+    step()
+    spun = pauses_spun(monkeypatch)
+    delay.begin(1.0)
+    assert timed(step, 5, CPU) >= 5 * 0.3
+    assert spun == [pytest.approx(0.3)] * 5
     session.feed.close()
 
 
@@ -141,10 +159,14 @@ def test_a_loaders_delay_counts_as_waiting_and_a_hosts_does_not(smoke_data: dict
         step()
         delay.begin(1.0)
         session.phases.split()
-        step()
-        waits[place] = session.phases.split().wait_s
+        waits[place] = min(_waited(session, step) for _ in range(3))  # a busy machine waits, but not every time
         session.feed.close()
     assert waits["loader"] > 0.3 > waits["host"]
+
+
+def _waited(session: Session, step: Callable[[], object]) -> float:
+    step()
+    return session.phases.split().wait_s
 
 
 def test_nothing_is_bound_where_no_delay_is_asked_for(smoke_data: dict[str, Path]) -> None:
