@@ -56,8 +56,7 @@ class Gain:
 
 def gain(estimate: Estimate) -> Gain:
     """The log ratio of an estimate."""
-    half_width = math.log(estimate.high / estimate.ratio) if math.isfinite(estimate.high) else math.inf
-    return Gain(log=math.log(estimate.ratio), half_width=half_width)
+    return Gain(log=math.log(estimate.ratio), half_width=estimate.half_width)
 
 
 def combined(*terms: tuple[float, Gain]) -> Gain:

@@ -1,4 +1,4 @@
-"""The collection: rows of many runs, each beside where it was found; the newest answers, runs are never pooled."""
+"""The collection: rows of many runs, each beside where it was found; the surest answers, runs are never pooled."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -77,11 +77,21 @@ def entries(runs: Iterable[Kept]) -> Iterator[Entry]:
                 yield from (Entry(kept=kept, table=table, row=row) for row in wanted)
 
 
-def newest(runs: Iterable[Kept]) -> tuple[Entry, ...]:
-    """One entry for each question: of the newest run that has an estimate, or else of the newest that has words."""
+def surest(runs: Iterable[Kept]) -> tuple[Entry, ...]:
+    """One entry for each question: the narrowest interval that the newest version gave, or else the newest words.
+
+    Width is blind to what was found (docs/decisions/published-tables.md).
+    """
     found: dict[Question, Entry] = {}
     for entry in entries(runs):
         held = found.get(entry.question)
-        if held is None or (held.row.estimate is None and entry.row.estimate is not None):
+        if held is None or _is_surer(entry, held):
             found[entry.question] = entry
     return tuple(found.values())
+
+
+def _is_surer(older: Entry, held: Entry) -> bool:
+    if older.row.estimate is None or held.row.estimate is None:
+        return held.row.estimate is None and older.row.estimate is not None
+    narrower = older.row.estimate.half_width < held.row.estimate.half_width * (1 - 1e-9)  # beyond rounding
+    return narrower and older.kept.version == held.kept.version

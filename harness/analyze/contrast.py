@@ -44,14 +44,14 @@ def contrast(here: Estimate, there: Estimate) -> Contrast:
     Bulletin 2, 110-114), as Welch uses them for two means of unequal spread (1947, Biometrika 34, 28-35). No difference
     is known better than the side of it that is known worst (docs/decisions/comparing-machines.md).
     """
-    (ours, our_df), (theirs, their_df) = _standard_error(here), _standard_error(there)
-    least = max(_half_width(here), _half_width(there))
+    (ours, our_df), (theirs, their_df) = here.standard_error, there.standard_error
+    least = max(here.half_width, there.half_width)
     centre, variance = math.log(here.ratio / there.ratio), ours**2 + theirs**2
     if math.isinf(variance):
         low, high, df = 0.0, math.inf, min(our_df, their_df)
     else:
         df = variance**2 / (ours**4 / our_df + theirs**4 / their_df)
-        half_width = max(least, float(stats.t.ppf(0.975, df)) * math.sqrt(variance))
+        half_width = max(least, float(stats.t.ppf(max(here.point, there.point), df)) * math.sqrt(variance))
         low, high = _exponential(centre - half_width), _exponential(centre + half_width)
     disturbed = here.disturbed or there.disturbed
     word = Difference.UNDECIDED if disturbed else difference(low, high)
@@ -65,24 +65,6 @@ def difference(low: float, high: float) -> Difference:
     if high > 0 and verdict(1 / high, 1 / low if low else math.inf) is Verdict.FASTER:
         return Difference.LESS
     return Difference.ALIKE if low >= 1 / ALIKE and high <= ALIKE else Difference.UNDECIDED
-
-
-def _standard_error(estimate: Estimate) -> tuple[float, float]:
-    """Of the log ratio, with its degrees of freedom, as they stand behind the interval.
-
-    Where the interval is the narrowest that is believed (docs/decisions/least-spread.md), its own degrees of freedom
-    would turn it into a standard error that is far too small.
-    """
-    half_width = _half_width(estimate)
-    terms = estimate.terms
-    least = terms.least_spread / math.sqrt(estimate.processes)
-    if half_width <= float(stats.t.ppf(0.975, terms.least_freedom)) * least * (1 + 1e-9):  # beyond rounding
-        return least, terms.least_freedom
-    return half_width / float(stats.t.ppf(0.975, estimate.df)), estimate.df
-
-
-def _half_width(estimate: Estimate) -> float:
-    return math.log(estimate.high / estimate.ratio)
 
 
 def _exponential(log: float) -> float:

@@ -17,7 +17,7 @@ def restarts_to_decide(estimate: Estimate) -> int | None:
     """
     if math.isinf(estimate.terms.margin) or math.isinf(estimate.high):
         return None
-    centre, half_width = math.log(estimate.ratio), math.log(estimate.high / estimate.ratio)
+    centre, half_width = math.log(estimate.ratio), estimate.half_width
     gaps = [centre - math.log(1 + estimate.terms.margin), math.log(1 - min(estimate.terms.margin, 0.99)) - centre]
     if estimate.terms.margin <= MARGIN:
         gaps.append(min(centre - math.log(1 - SAME), math.log(1 + SAME) - centre))

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from harness.analyze.collection import Entry, Kept, Question, newest
+from harness.analyze.collection import Entry, Kept, Question, surest
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.protocol import Protocol
@@ -14,7 +14,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One column of a comparison: a run, or the newest answers of one environment."""
+    """One column of a comparison: a run, or the surest answers of one environment."""
 
     letter: str  # A, B and so on: short enough to stand in every row
     runs: tuple[Kept, ...]  # the newest first, all of one environment
@@ -50,12 +50,12 @@ def of_runs(runs: Sequence[Kept]) -> tuple[Place, ...]:
 
 
 def of_machines(runs: Iterable[Kept]) -> tuple[Place, ...]:
-    """A place for each environment, with its newest answers; the one with most ratios comes first.
+    """A place for each environment, with its surest answers; the one with most ratios comes first.
 
     Raises Mistake where all was measured in one environment. Runs are named where they gave an answer that is shown.
     """
     found: dict[str, list[Entry]] = defaultdict(list)
-    for entry in newest(runs):
+    for entry in surest(runs):
         found[entry.kept.environment.digest].append(entry)
     if len(found) < 2:
         where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"

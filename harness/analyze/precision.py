@@ -1,6 +1,5 @@
 """Precisions: how widely each comparison of a run is known so far, for whoever decides how to go on."""
 
-import math
 from collections.abc import Iterable
 
 from harness.analyze.estimate import Estimate
@@ -24,4 +23,4 @@ def precisions(plan: Plan, records: Iterable[Record], terms: Terms = UNCALIBRATE
 
 def precision(estimate: Estimate) -> Precision:
     """All of an estimate but what it came to."""
-    return Precision(half_width=math.log(estimate.high / estimate.ratio), outlying=estimate.outlying)
+    return Precision(half_width=estimate.half_width, outlying=estimate.outlying)

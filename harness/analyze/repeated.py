@@ -32,7 +32,7 @@ class Repeated:
     @property
     def agrees(self) -> bool:
         """Whether the difference of the two lies within the 95 % interval of a difference."""
-        return abs(self.apart) <= math.hypot(_half_width(self.first), _half_width(self.second))
+        return abs(self.apart) <= math.hypot(self.first.half_width, self.second.half_width)
 
     @property
     def is_inside(self) -> bool:
@@ -56,7 +56,3 @@ def _pair(earlier: Entry, later: Entry) -> Repeated | None:
     if first is None or second is None:
         return None
     return Repeated(earlier=earlier, later=later, first=first, second=second)
-
-
-def _half_width(estimate: Estimate) -> float:
-    return math.log(estimate.high / estimate.ratio) if math.isfinite(estimate.high) else math.inf

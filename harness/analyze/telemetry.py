@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 
 import numpy as np
-from scipy import stats
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
@@ -74,12 +73,12 @@ def _bounded(row: Row) -> bool:
 
 
 def _compared(row: Row, estimate: Estimate, declared: Declared) -> Compared:
-    half_width = np.log(estimate.high / estimate.ratio)
+    deviation, _ = estimate.standard_error
     return Compared(
         treatment=declared.arrangement(row.comparison.treatment.switches),
         reference=declared.arrangement(row.comparison.reference.switches),
         log_ratio=float(np.log(estimate.ratio)),
-        deviation=float(half_width / stats.t.ppf(0.975, estimate.df)),
+        deviation=deviation,
     )
 
 

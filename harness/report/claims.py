@@ -20,6 +20,13 @@ _BETTER = {
     Metric.RATE: ("more samples a second", "fewer samples a second"),
     Metric.QUALITY: ("learns better", "learns worse"),
 }
+# What a ratio counts. A promise says which side of one it means; what was measured may lie on either.
+_AS = {
+    Metric.THROUGHPUT: "as fast",
+    Metric.START_UP: "as soon at the first step",
+    Metric.HOST_MEMORY: "as little host memory",
+    Metric.DEVICE_MEMORY: "as little device memory",
+}
 
 
 def promised(claim: Claim) -> str:
@@ -57,7 +64,7 @@ def measured(finding: Finding) -> str:
     if metric is Metric.DEVICE_SHARE:
         value, low, high = (f"{100 * one:.0f}" for one in (gauged.value, gauged.low, gauged.high))
         return f"{value} % [{low}, {high}]"
-    return f"{_factor(gauged)} {_BETTER[metric][0]}"
+    return f"{_factor(gauged)} {_AS[metric]}"
 
 
 def _factor(gauged: Gauged) -> str:

@@ -1,4 +1,4 @@
-"""What is published: the newest answers of a folder of results, by machine, setting, workload and table."""
+"""What is published: the surest answers of a folder of results, by machine, setting, workload and table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from harness.analyze.attribution import data_of
 from harness.analyze.claims import Account
-from harness.analyze.collection import Entry, Kept, newest
+from harness.analyze.collection import Entry, Kept, surest
 from harness.core.cell import Cell
 from harness.core.optimization import Timing
 from harness.report.published import STACKS, Place, Setting, Sheet, Topic, is_copy, telling
@@ -37,7 +37,7 @@ def _settings(runs: Iterable[Kept], *, is_contributed: bool) -> tuple[Setting, .
 def _topics(runs: Iterable[Kept]) -> tuple[Topic, ...]:
     runs = tuple(runs)
     by_workload: dict[str, list[Entry]] = defaultdict(list)
-    for entry in newest(runs):
+    for entry in surest(runs):
         by_workload[entry.row.comparison.treatment.workload].append(entry)
     return tuple(
         Topic(name=name, sheets=_sheets(entries), holes=_holes(name, runs, entries))

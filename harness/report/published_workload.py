@@ -48,7 +48,7 @@ def _parts(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
     yield f"# {escaped(name)} on {escaped(place.name)}"
     yield from ("", f"[All results](../README.md) / [{escaped(place.name)}](README.md)", "")
     yield (
-        "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. A row is the newest answer to "
+        "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. A row is the surest answer to "
         "its question and links to the run that gave it: rows of a table may come from several runs, each measured "
         "against a reference of its own. No numbers are pooled."
     )

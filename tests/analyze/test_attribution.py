@@ -15,7 +15,7 @@ from harness.analyze.attribution import (
     gain,
     interactions,
 )
-from harness.analyze.collection import Entry, Kept, newest
+from harness.analyze.collection import Entry, Kept, surest
 from harness.core.cell import Cell, Comparison
 from harness.core.optimization import Timing
 from tests.analyze.synthetic import ENVIRONMENT, cell, matrix, plan, records
@@ -120,7 +120,7 @@ def collected(*made: tuple[Comparison, float]) -> dict[tuple[Cell, Cell], Entry]
         version="0.2.0",
         matrix=matrix(plan(*(comparison for comparison, _ in made)), known),
     )
-    entries = newest([kept])
+    entries = surest([kept])
     return {(one.row.comparison.treatment, one.row.comparison.reference): one for one in entries}
 
 
@@ -160,7 +160,7 @@ def test_only_what_was_measured_alike_counts() -> None:
 
 def test_a_stack_without_an_estimate_cannot_be_taken_apart() -> None:
     kept = replace(next(iter(collected((compared(ALL), 3.0)).values())).kept, matrix=matrix(plan(compared(ALL)), []))
-    (entry,) = newest([kept])
+    (entry,) = surest([kept])
     with pytest.raises(ValueError, match="only a stack with an estimate"):
         attributed(entry, [])
 

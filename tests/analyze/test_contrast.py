@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from harness.analyze.contrast import ALIKE, Difference, contrast, difference
-from harness.analyze.estimate import Estimate, estimates
+from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates
 from harness.analyze.pairing import Pairs
 from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD
 from harness.analyze.verdict import Verdict
@@ -52,6 +52,14 @@ def test_two_restarts_that_agree_by_luck_make_no_certainty() -> None:
     lucky = estimate((0.3, 0.3001))
     assert lucky.df == 1
     assert math.log(contrast(lucky, lucky).high) > math.log(lucky.high / lucky.ratio)
+
+
+def test_an_interval_whose_restarts_followed_its_width_has_the_same_standard_error() -> None:
+    means = pairs((0.50, 0.62, 0.41, 0.55))
+    (fixed,), (by_width,) = estimates([means], FIXED), estimates([means], BY_WIDTH)
+    assert by_width.half_width > fixed.half_width
+    assert by_width.standard_error == pytest.approx(fixed.standard_error)
+    assert contrast(by_width, by_width).high > contrast(fixed, fixed).high
 
 
 def test_no_difference_is_known_better_than_the_worse_known_side() -> None:

@@ -153,7 +153,7 @@ def test_a_claim_stands_with_what_each_machine_says_of_it() -> None:
     absent = Finding(claim=promise, workload="leak", ruling=Ruling.NOT_MEASURED, words="speedmatrix run leak")
     accounts = [Account(machine=name, runs=(), findings=(one,)) for name, one in (("cpu", absent), ("h200", low))]
     text = page(subject(WORKERS, judged([promise], accounts), ()))
-    assert r"| cpu: not measured yet; h200: overstated, 1.20x \[1.10, 1.30\] faster |" in text
+    assert r"| cpu: not measured yet; h200: overstated, 1.20x \[1.10, 1.30\] as fast |" in text
 
 
 @pytest.mark.parametrize(

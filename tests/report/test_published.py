@@ -99,7 +99,7 @@ def test_environments_are_never_mixed() -> None:
     assert len(paths) == len(set(paths))
 
 
-def test_the_newest_answer_is_shown_with_its_own_run() -> None:
+def test_of_equally_sure_answers_the_newest_is_shown_with_its_own_run() -> None:
     page = workload_page(
         placed(kept(WORKERS, AMP, day=2), kept(replace(WORKERS, ratio=1.7), day=3)), "leak", has_claims=True
     )

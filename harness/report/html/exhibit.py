@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from harness.analyze.collection import TOO_SMALL, Entry, Kept, newest
+from harness.analyze.collection import TOO_SMALL, Entry, Kept, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence
 from harness.analyze.outlook import Outlook
@@ -52,7 +52,7 @@ class Line:
     reference: Profile
     stage: str
     titles: tuple[str, ...]  # of the optimizations that differ and are known
-    older: bool  # a newer run answers the same question
+    older: bool  # another run answers the same question more surely
 
     @property
     def command(self) -> str | None:
@@ -62,7 +62,7 @@ class Line:
 
 def lines(shown: Shown) -> tuple[Line, ...]:
     """A line for each ratio: in the matrix's order, or by machine and workload where there are many runs."""
-    current = {id(entry.row) for entry in newest(exhibit.kept for exhibit in shown.exhibits)}
+    current = {id(entry.row) for entry in surest(exhibit.kept for exhibit in shown.exhibits)}
     drafts = [
         (number, entry, shown.collected and id(entry.row) not in current)
         for number, entry in _entries(shown)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.analyze.collection import Kept, newest
+from harness.analyze.collection import Kept, surest
 from harness.report.html.exhibit import Line, Shown
 from harness.report.words import one_line
 
@@ -43,7 +43,7 @@ def _of_one_run(shown: Shown) -> Iterator[_Told]:
 def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
     """Questions that no run answers, in the words of the newest, then plans' holes that nobody has filled since."""
     runs = sorted((exhibit.kept for exhibit in shown.exhibits), key=lambda kept: (kept.began, kept.name), reverse=True)
-    for entry in newest(runs):
+    for entry in surest(runs):
         row = entry.row
         if row.absence is not None:
             yield entry.kept, row.comparison.treatment.workload, row.subject, row.absence.words

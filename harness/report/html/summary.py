@@ -29,7 +29,7 @@ def heading(shown: Shown) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
-    """How many comparisons have a ratio: `9 of 189 comparisons have a ratio`; of many runs the newest answers."""
+    """How many comparisons have a ratio: `9 of 189 comparisons have a ratio`; of many runs the surest answers."""
     if shown.collected:
         return f"{len(current(lines))} comparisons have a ratio"
     matrices = [exhibit.kept.matrix for exhibit in shown.exhibits]
@@ -38,7 +38,7 @@ def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
 
 
 def current(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    """The lines that no newer run has answered since."""
+    """The lines whose questions no other run answers more surely."""
     return tuple(line for line in lines if not line.older)
 
 
@@ -54,7 +54,7 @@ def remarks(shown: Shown, lines: tuple[Line, ...]) -> Iterator[str]:
         yield "Rehearsed: every time in this report is invented, and nothing was measured."
     older = sum(line.older for line in lines)
     if older:
-        yield f"{older} more ratios are older answers to the same questions; runs are never pooled."
+        yield f"{older} more ratios are less sure answers to the same questions; runs are never pooled."
     small = sum(any(table.cell.size == TOO_SMALL for table in one.kept.matrix.tables) for one in shown.exhibits)
     if shown.collected and small:
         yield f"{small} runs at size {TOO_SMALL} are left out: that size shows that things run, and no more."

@@ -1,0 +1,60 @@
+"""The collection: of several answers to one question the surest is shown, whatever it says."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.collection import Kept, surest
+from harness.analyze.estimate import Estimate
+from harness.analyze.matrix import Row
+from tests.report.collected import Made, kept
+
+WORKERS = Made(treatment=("workers",), ratio=1.5)
+
+
+def known_to(run: Kept, half_width: float, version: str = "0.2.0") -> Kept:
+    """The same run with intervals of that width, by the harness of that version."""
+    tables = tuple(
+        replace(table, rows=tuple(_widened(row, half_width) for row in table.rows)) for table in run.matrix.tables
+    )
+    return replace(run, version=version, matrix=replace(run.matrix, tables=tables))
+
+
+def _widened(row: Row, half_width: float) -> Row:
+    assert row.estimate is not None
+    low, high = (row.estimate.ratio * math.exp(sign * half_width) for sign in (-1, 1))
+    return replace(row, result=replace(row.estimate, low=low, high=high))
+
+
+def shown(*runs: Kept) -> Estimate:
+    (entry,) = surest(runs)
+    assert entry.row.estimate is not None
+    return entry.row.estimate
+
+
+@pytest.mark.parametrize("ratio", [0.5, 3.0])
+def test_the_narrowest_interval_answers_whatever_it_says_and_whenever_it_was_measured(ratio: float) -> None:
+    other = replace(WORKERS, ratio=ratio)
+    for days in ((2, 3), (3, 2)):
+        narrow, wide = known_to(kept(WORKERS, day=days[0]), 0.01), known_to(kept(other, day=days[1]), 0.2)
+        assert shown(narrow, wide).ratio == pytest.approx(1.5)
+
+
+def test_of_equals_the_newest_answers() -> None:
+    again = replace(WORKERS, ratio=1.7)
+    assert shown(known_to(kept(WORKERS, day=2), 0.1), known_to(kept(again, day=3), 0.1)).ratio == pytest.approx(1.7)
+
+
+def test_an_earlier_version_answers_only_where_the_newest_does_not() -> None:
+    before, now = known_to(kept(WORKERS, day=2), 0.01, version="0.1.0"), known_to(kept(WORKERS, day=3), 0.2)
+    assert shown(before, now).half_width == pytest.approx(0.2)
+    (entry,) = surest([before, kept(replace(WORKERS, ratio=None), day=3)])
+    assert entry.kept.version == "0.1.0"
+
+
+def test_where_nothing_was_measured_the_newest_words_stand() -> None:
+    nothing = replace(WORKERS, ratio=None)
+    (entry,) = surest([kept(nothing, day=3), kept(nothing, day=2)])
+    assert entry.row.estimate is None
+    assert entry.kept.began.startswith("2026-01-03")
