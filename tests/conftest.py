@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from harness.run.sentinel import Sentinel
 
+# What reads a workload's files and is seldom there: a machine with a GPU may have torch and little else.
+READERS = {"speaker": "soundfile", "spoof": "soundfile", "leak": "h5py", "patches3d": "tifffile"}
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores can be ten times slower than one
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Lines are counted in this process alone: in the commands that tests start, that would cost more than it tells.
@@ -41,6 +44,23 @@ def _lock_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
+class Folders(dict[str, Path]):
+    """The folder of each workload; a test that asks for one whose readers are not installed is skipped."""
+
+    def __missing__(self, name: str) -> Path:
+        pytest.skip(f"{name} cannot be read here: {lacking(name)}")
+
+
+def lacking(name: str) -> str | None:
+    """What a workload's files cannot be read without, and this machine has not."""
+    from harness.catalogue import read_catalogue
+
+    if name in READERS and find_spec(READERS[name]) is None:
+        return f"{READERS[name]} is not installed"
+    service = read_catalogue().workloads[name].service
+    return service.missing() if service else None
+
+
 @pytest.fixture(scope="session")
 def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """The real files of every workload at size smoke, written once for all tests, and the servers over them."""
@@ -48,9 +68,11 @@ def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, P
     from harness.core.service import ADDRESS
     from harness.run.services import serving
 
-    folders = {}
+    folders = Folders()
     with ExitStack() as closing:
         for name, workload in read_catalogue().workloads.items():
+            if lacking(name):
+                continue
             folder = tmp_path_factory.mktemp(name)
             for _ in workload.parts().prepare(folder, workload.sizes["smoke"]):
                 pass

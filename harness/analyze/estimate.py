@@ -1,11 +1,13 @@
 """Estimates: ratios with intervals, from restarts that are the unit and a pool that lends its variances."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
+from harness.analyze.device import Device
 from harness.analyze.moderation import Array, Moderated, lent, moderate
 from harness.analyze.pairing import Pairs
 from harness.analyze.terms import UNCALIBRATED, Terms
@@ -39,6 +41,25 @@ class Estimate:
     terms: Terms = UNCALIBRATED  # its machine's
     crowding: float = 0.0  # mean share of the cores that others took while none was idle
     in_turn: int = 0  # restarts whose arms were alive one after the other
+    device: Device | None = None  # how it was meanwhile, where a driver told
+    point: float = FIXED  # of Student's t, behind the interval unless that is the narrowest that is believed
+
+    @property
+    def half_width(self) -> float:
+        """Of the log ratio's interval; infinite where two restarts disagree beyond all bounds."""
+        return math.log(self.high / self.ratio)
+
+    @property
+    def standard_error(self) -> tuple[float, float]:
+        """Of the log ratio, with its degrees of freedom, as they stand behind the interval.
+
+        Where the interval is the narrowest that is believed (docs/decisions/least-spread.md), its own degrees of
+        freedom would turn it into a standard error that is far too small.
+        """
+        least = self.terms.least_spread / math.sqrt(self.processes)
+        if self.half_width <= float(stats.t.ppf(FIXED, self.terms.least_freedom)) * least * (1 + 1e-9):  # rounding
+            return least, self.terms.least_freedom
+        return self.half_width / float(stats.t.ppf(self.point, self.df)), self.df
 
     @property
     def disturbed(self) -> bool:
@@ -48,11 +69,7 @@ class Estimate:
     @property
     def unrest(self) -> str | None:
         """Why the machine was too restless for a verdict, in words; None where it was not."""
-        if self.interference > DISTURBED:
-            return f"the reference's own rate changed by {100 * self.interference:.0f} % from burst to burst"
-        if self.crowding > CROWDED:
-            return f"other processes took {100 * self.crowding:.0f} % of its cores"
-        return None
+        return _unrest(self)
 
     @property
     def withheld(self) -> bool:
@@ -63,8 +80,7 @@ class Estimate:
     @property
     def sensitive(self) -> bool:
         """Whether leaving out extreme brackets matters: with them the ratio moves by more than half the interval."""
-        half_width = np.log(self.high / self.ratio)
-        return bool(abs(np.log(self.plain_ratio / self.ratio)) > half_width + 1e-9)  # beyond rounding
+        return abs(math.log(self.plain_ratio / self.ratio)) > self.half_width + 1e-9  # beyond rounding
 
 
 def point_of(protocol: Protocol) -> float:
@@ -98,6 +114,7 @@ class _Width:
     df: float
     outlying: bool
     method: str
+    point: float
 
 
 def _widths(means: Sequence[Array], point: float, terms: Terms) -> Iterator[_Width]:
@@ -112,6 +129,7 @@ def _widths(means: Sequence[Array], point: float, terms: Terms) -> Iterator[_Wid
             df=float(spread.freedom[index]),
             outlying=outlying,
             method="t" if outlying else method,
+            point=point,
         )
 
 
@@ -140,14 +158,20 @@ def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
         df=width.df,
         method=width.method,
         outlying=width.outlying,
-        verdict=verdict(low, high, terms.margin) if _is_calm(pairs) else Verdict.UNDECIDED,
+        verdict=verdict(low, high, terms.margin) if _unrest(pairs) is None else Verdict.UNDECIDED,
         interference=pairs.interference,
         plain_ratio=float(np.exp(np.mean([np.mean(restart) for restart in pairs.log_ratios]))),
         terms=terms,
         crowding=pairs.crowding,
         in_turn=pairs.in_turn,
+        device=pairs.device,
+        point=width.point,
     )
 
 
-def _is_calm(pairs: Pairs) -> bool:
-    return pairs.interference <= DISTURBED and pairs.crowding <= CROWDED
+def _unrest(found: Pairs | Estimate) -> str | None:
+    if found.interference > DISTURBED:
+        return f"the reference's own rate changed by {100 * found.interference:.0f} % from burst to burst"
+    if found.crowding > CROWDED:
+        return f"other processes took {100 * found.crowding:.0f} % of its cores"
+    return found.device.unrest if found.device else None

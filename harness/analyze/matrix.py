@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.analyze.absence import Absence
 from harness.analyze.calibrating import calibrate
@@ -10,7 +10,7 @@ from harness.analyze.calibration import DESIGN, Calibration
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.notes import notes
-from harness.analyze.pool import results
+from harness.analyze.pool import energies, results
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import Quality
 from harness.analyze.terms import UNCALIBRATED as ON_NO_TERMS
@@ -35,6 +35,7 @@ class Row:
     treatment: Profile | None
     reference: Profile | None
     notes: tuple[str, ...]
+    energy: Estimate | None = None  # samples a joule over the reference's, where the device counts what it takes
 
     @property
     def estimate(self) -> Estimate | None:
@@ -109,9 +110,11 @@ def build_matrix(
     terms = calibration.terms if calibration and plan.design != DESIGN else ON_NO_TERMS
     told = calibrate(plan, records) if plan.design == DESIGN else calibration
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
-    by_table: dict[tuple[Cell, Timing], list[tuple[Evidence, Estimate | Absence]]] = defaultdict(list)
-    for evidence, result in zip(gathered, results(gathered, plan.protocol, terms), strict=True):
-        by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result))
+    by_table: dict[tuple[Cell, Timing], list[_Found]] = defaultdict(list)
+    rates = results(gathered, plan.protocol, terms)
+    savings = energies(gathered, plan.protocol, terms)
+    for evidence, result, energy in zip(gathered, rates, savings, strict=True):
+        by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result, energy))
     return Matrix(
         environment=environment,
         protocol=plan.protocol,
@@ -124,22 +127,23 @@ def build_matrix(
     )
 
 
+_Found = tuple[Evidence, Estimate | Absence, Estimate | None]  # the last of energy
+
+
 def _stack(cell: Cell) -> str:
     return "+".join(str(switch) for switch in cell.switches) or "plain"
 
 
-def _table(
-    names: Mapping[Cell, str], entries: Sequence[tuple[Evidence, Estimate | Absence]], protocol: Protocol
-) -> Table:
+def _table(names: Mapping[Cell, str], entries: Sequence[_Found], protocol: Protocol) -> Table:
     comparison = entries[0][0].comparison
     name = names[comparison.reference]
-    rows = (_row(evidence, result, name, protocol) for evidence, result in entries)
+    rows = (replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy in entries)
     return Table(
         cell=comparison.reference,
         name=name,
         timing=comparison.timing,
         rows=tuple(sorted(rows, key=lambda row: row.estimate.ratio if row.estimate else 0.0, reverse=True)),
-        profile=profile(merged(evidence.reference for evidence, _ in entries)),
+        profile=profile(merged(evidence.reference for evidence, _, _ in entries)),
     )
 
 

@@ -19,8 +19,7 @@ def notes(
 def _notes(
     estimate: Estimate, quality: Quality | None, arms: Iterable[Profile | None], protocol: Protocol
 ) -> Iterator[str]:
-    if estimate.unrest:
-        yield f"the machine was too disturbed: {estimate.unrest}"
+    yield from _of_the_machine(estimate)
     if estimate.withheld:
         yield unproven(estimate)
     if estimate.outlying:
@@ -42,6 +41,13 @@ def _notes(
         yield f"quality {quality.status}: {quality.sentence}"
 
 
+def _of_the_machine(estimate: Estimate) -> Iterator[str]:
+    if estimate.unrest:
+        yield f"the machine was too disturbed: {estimate.unrest}"
+    if estimate.device is not None:
+        yield from (one for one in estimate.device.remarks() if one != estimate.unrest)
+
+
 def unproven(estimate: Estimate) -> str:
     """What is said of an interval that would be a verdict on a machine which finds smaller effects."""
     if math.isinf(estimate.terms.margin):
@@ -51,7 +57,7 @@ def unproven(estimate: Estimate) -> str:
 
 def _still_wide(estimate: Estimate, protocol: Protocol) -> str | None:
     """What is said of an interval that has not come down to the target."""
-    half_width = math.log(estimate.high / estimate.ratio)
+    half_width = estimate.half_width
     if protocol.target is None or half_width <= protocol.target:
         return None
     width = f"±{100 * math.expm1(half_width):.1f} %" if half_width < 1 else "no useful bounds"

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from statistics import harmonic_mean
+from statistics import fmean, harmonic_mean
 
 from harness.analyze.bottleneck import Bottleneck, Phases, bottleneck, phases
 from harness.analyze.evidence import Side
@@ -30,6 +30,9 @@ class Profile:
     first_step_s: float  # of the slowest restart, since a warm compilation cache hides the cost
     steady: bool
     facts: Mapping[str, Value]
+    joules: float | None = None  # of a sample, where the device counts what it takes
+    clock_mhz: float | None = None  # of the device's multiprocessors, mean over bursts
+    process_bytes: int | None = None  # peak of what its process held of the device in all
 
 
 def profile(side: Side) -> Profile | None:
@@ -41,6 +44,7 @@ def profile(side: Side) -> Profile | None:
     loader_rate = _mean_rate(ready.loader_rate for ready in readies)
     compute_rate = _mean_rate(ready.compute_rate for ready in readies)
     trains = bursts[0].timing in {Timing.STEP, Timing.EPOCH}
+    clocks = [burst.clock_mhz for burst in bursts if burst.clock_mhz is not None]
     return Profile(
         cell=side.cell,
         rate=rate,
@@ -55,6 +59,9 @@ def profile(side: Side) -> Profile | None:
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
+        joules=_joules(bursts),
+        clock_mhz=fmean(clocks) if clocks else None,
+        process_bytes=max((burst.process_bytes for burst in bursts if burst.process_bytes is not None), default=None),
     )
 
 
@@ -76,6 +83,11 @@ def _mean_rate(rates: Iterable[float | None]) -> float | None:
 def _device_busy(bursts: Iterable[Burst]) -> float | None:
     known = [(burst.device_s, burst.wall_s) for burst in bursts if burst.device_s is not None]
     return sum(device_s for device_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
+
+
+def _joules(bursts: Iterable[Burst]) -> float | None:
+    known = [(burst.energy_j, burst.samples) for burst in bursts if burst.energy_j is not None]
+    return sum(spent_j for spent_j, _ in known) / sum(samples for _, samples in known) if known else None
 
 
 def _facts(side: Side) -> dict[str, Value]:

@@ -10,6 +10,8 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from harness.measure.driver import driver_of
+from harness.measure.gpu_settings import GpuSettings, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
     cgroup_cpu_quota,
@@ -24,6 +26,7 @@ from harness.measure.surroundings import (
 from harness.run.prepare import data_root
 
 GIB = 1 << 30
+_NOT_TOLD = "not told by the driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,31 @@ def _gpu() -> Iterator[Finding]:
         return
     others = processes_on_gpu()
     yield Finding("good", "GPU", f"{gpu['name']}, driver {gpu['driver']}")
-    yield Finding("note" if others else "good", "processes on the GPU", str(others),
+    yield Finding("note" if others else "good", "processes on the GPU", _NOT_TOLD if others is None else str(others),
                   "end them: two programs on one GPU measure each other" if others else "")  # fmt: skip
+    yield from _gpu_settings(read_settings(driver_of()))
+    service = multi_process_service()
+    yield Finding("note" if service else "good", "Multi-Process Service", service or "absent",
+                  "stop it (echo quit | nvidia-cuda-mps-control): suspended arms were never tried under it"
+                  if service else "")  # fmt: skip
+
+
+def _gpu_settings(found: GpuSettings) -> Iterator[Finding]:
+    clock, most, memory = map(_megahertz, (found.clock_mhz, found.most_clock_mhz, found.memory_clock_mhz))
+    yield Finding("good", "GPU clocks", f"{clock} now, {most} at most, memory {memory}")
+    limit = found.power_limit_w
+    yield Finding("good", "GPU power limit", _NOT_TOLD if limit is None else f"{limit:,.0f} W")
+    kept = {None: _NOT_TOLD, True: "on", False: "off"}[found.persistent]
+    yield Finding("note" if found.persistent is False else "good", "GPU persistence mode", kept,
+                  "starts take longer: the driver is loaded anew for the first program"
+                  if found.persistent is False else "")  # fmt: skip
+    errors = found.memory_errors
+    yield Finding("bad" if errors else "good", "GPU memory errors", _NOT_TOLD if errors is None else f"{errors:,}",
+                  "take another GPU: what this one computes cannot be trusted" if errors else "")  # fmt: skip
+
+
+def _megahertz(clock: float | None) -> str:
+    return _NOT_TOLD if clock is None else f"{clock:,.0f} MHz"
 
 
 def _disk(what: str, folder: Path, least: int) -> Finding:

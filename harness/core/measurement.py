@@ -6,6 +6,7 @@ life and position: position 0 is the reference, position n the block's n-th comp
 
 from dataclasses import dataclass, field
 
+from harness.core.fault import Fault
 from harness.core.optimization import Timing
 from harness.core.recipe import Value
 
@@ -59,6 +60,15 @@ class Burst:
     others: float | None = field(
         default=None, metadata={"since": "0.2.0"}
     )  # share of cores that others took, none idle
+    # Of an NVIDIA device, by its driver when the burst had ended; None on a CPU and wherever the driver does not tell.
+    clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})  # of the multiprocessors
+    memory_clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})
+    throttled: tuple[str, ...] | None = field(default=None, metadata={"since": "0.2.0"})  # names of core/throttling.py
+    watts: float | None = field(default=None, metadata={"since": "0.2.0"})  # mean of about the last second
+    energy_j: float | None = field(default=None, metadata={"since": "0.2.0"})  # that the device took in the burst
+    temperature_c: float | None = field(default=None, metadata={"since": "0.2.0"})
+    strangers: int | None = field(default=None, metadata={"since": "0.2.0"})  # processes on it that are none of ours
+    process_bytes: int | None = field(default=None, metadata={"since": "0.2.0"})  # of it, by the arm's process in all
 
     @property
     def rate(self) -> float:
@@ -74,6 +84,7 @@ class Lost:
     outcome: str  # failed, skipped or interrupted
     reason: str
     trace: str = ""
+    kind: Fault | None = field(default=None, metadata={"since": "0.2.0"})  # None where nobody knew kinds yet
 
 
 Record = Ready | Burst | Lost

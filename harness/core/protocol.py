@@ -31,6 +31,11 @@ class Protocol:
         """Restarts beyond which no comparison gets more, however wide its interval."""
         return self.restarts if self.target is None else max((self.restarts, *self.looks))
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether anybody reads the clock of its arms; those that are only looked at need no time to warm up."""
+        return self.floor_s > 0
+
     def look_from(self, restarts: int) -> int:
         """The first planned look at so many restarts or more; the last one where there is none."""
         return min((one for one in (self.restarts, *self.looks) if one >= restarts), default=self.most_restarts)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
 from harness.core.plan import Block
+from harness.core.throttling import BITS
 from harness.intake.ranges import FASTEST, LONGEST_S, MOST, SHORTEST_S, SLOWEST, within
 from harness.intake.refusal import Unfit, shown
 from harness.store import MEASUREMENTS, Run
@@ -14,6 +15,12 @@ MOST_SETTINGS, MOST_LOSSES, MOST_SENTENCES = 500, 10_000, 100
 MOST_LIVES = 10_000
 # A phase is read from other clocks than the burst it belongs to, and copies may run beside the computation.
 LONGEST_PHASE = 2.0  # bursts
+# Of what a driver tells: more than any device has, in the units of the names.
+_OF_THE_DEVICE = {
+    **dict.fromkeys(("clock_mhz", "memory_clock_mhz", "watts"), 1e6),
+    **dict.fromkeys(("strangers", "process_bytes"), MOST),
+    "temperature_c": 1e3,
+}
 NOTHING_MEASURED = "measure more: ./speedmatrix run with the same words continues it"
 
 
@@ -84,6 +91,7 @@ def _check_burst(burst: Burst, course: _Course, block: Block, where: str) -> Non
     for name, least in (("steps", 1), ("samples", 1), ("order", 0), ("host_bytes", 1), ("device_bytes", 0)):
         within(getattr(burst, name), least, MOST, f"{where} {name}")
     within(burst.others, 0.0, 1.0, f"{where} others")
+    _check_device(burst, where)
     within(burst.rate, SLOWEST, FASTEST, f"{where} the rate in samples a second")
     life = (burst.arm.block, burst.arm.restart, burst.arm.life)
     before = course.last.get(life)
@@ -92,6 +100,15 @@ def _check_burst(burst: Burst, course: _Course, block: Block, where: str) -> Non
     if before is not None and burst.began_s < before.began_s + before.wall_s:
         raise Unfit(f"{where} this burst began before the one before it had ended")
     course.last[life] = burst
+
+
+def _check_device(burst: Burst, where: str) -> None:
+    for name, most in _OF_THE_DEVICE.items():
+        within(getattr(burst, name), 0.0, most, f"{where} {name}")
+    within(burst.energy_j or None, 1e-3, 1e12, f"{where} energy_j")  # drivers count thousandths
+    for one in burst.throttled or ():
+        if one not in BITS.values():
+            raise Unfit(f"{where} the throttling '{shown(one)}' is none of {', '.join(BITS.values())}")
 
 
 def _check_times(burst: Burst, where: str) -> None:

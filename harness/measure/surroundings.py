@@ -11,6 +11,7 @@ import psutil
 
 from harness.core.environment import Environment, round_memory
 from harness.core.mistake import Mistake
+from harness.measure.driver import driver_of
 
 PACKAGES = (
     *("torch", "torchvision", "torchaudio", "triton", "numpy", "scipy"),
@@ -138,12 +139,9 @@ def read_gpu() -> dict[str, str]:
 
 
 def processes_on_gpu() -> int | None:
-    """How many processes compute on the first GPU, or None where no driver answers."""
-    if not read_gpu():
-        return None
-    import pynvml
-
-    return len(pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByIndex(0)))
+    """How many processes compute on the first GPU, or None where no driver answers or tells."""
+    running = driver_of().ask("nvmlDeviceGetComputeRunningProcesses")
+    return None if running is None else len(running)
 
 
 def git_commit(folder: Path) -> str | None:

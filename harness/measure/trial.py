@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from math import ceil, isfinite
 from time import perf_counter
@@ -14,6 +14,7 @@ from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
+from harness.measure.board import Board, board_of
 from harness.measure.ceilings import ceilings_of
 from harness.measure.clock import device_bytes, host_bytes, synchronize, timed
 from harness.measure.delay import begun
@@ -39,6 +40,7 @@ class Trial:
     step_s: float = 1.0
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each burst must read from storage, if the recipe says so
+    board: Board = field(default_factory=Board)
 
     def burst(self, target_s: float) -> dict[str, Any]:
         """Times steps for about that long without interruption; gives the fields of a Burst; raises Unsettled."""
@@ -50,11 +52,13 @@ class Trial:
         return undisturbed(taken, events_of(self.session.task.recipe, self.session.task.device))
 
     def _burst(self, target_s: float) -> dict[str, Any]:
-        device = self.session.task.device
+        device, strangers = self.session.task.device, self.board.strangers()
         self._lead_in()
         steps, consumed = self.steps_for(target_s), self.session.consumed
         self.session.phases.split()
+        energy_j = self.board.energy_j()
         wall_s = timed(self.step, steps, device)
+        told = self.board.after(strangers, energy_j)
         split = self.session.phases.split()
         self._refuse_divergence()
         return {
@@ -67,7 +71,7 @@ class Trial:
             "device_s": split.device_s,
             "host_bytes": host_bytes(),
             "device_bytes": device_bytes(device),
-        }
+        } | told
 
     def _samples(self, steps: int, consumed: int) -> int:
         """Samples of a burst that began when so many batches had been consumed."""
@@ -120,6 +124,7 @@ def begin(
     observed, score = observe(session, opening, timing)
     ceilings = ceilings_of(session, opening, protocol) if timing in {Timing.STEP, Timing.EPOCH} else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
+    trial.board = board_of(task.device)
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
@@ -157,6 +162,7 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | evidence.of_interlude(trial.interlude)
         | evidence.of_capture(session.trainee)
         | evidence.of_precision(task.device)
+        | ({} if trial.protocol.is_timed else evidence.of_kernels(trial.step, task.device))
         | effective_backend()
     )
 

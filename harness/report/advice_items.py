@@ -105,6 +105,8 @@ def _price(item: Item) -> Iterator[str]:
         found.append(f"host memory {_change(ours.host_bytes, theirs.host_bytes)}")
         if ours.device_bytes is not None and theirs.device_bytes:
             found.append(f"device memory {_change(ours.device_bytes, theirs.device_bytes)}")
+        if ours.joules and theirs.joules:
+            found.append(f"energy a sample {_change(ours.joules, theirs.joules)}")
     if item.break_even is not None:
         later = max(0.0, item.break_even.extra_s[1])
         found.append(f"start +{duration(later)}" if later > _NO_SLOWER_S else "no slower start")
@@ -195,7 +197,7 @@ def _memory(where: str, ours: int, theirs: int) -> str:
     return f"{where} {size(ours)} instead of {size(theirs)} ({_change(ours, theirs)})"
 
 
-def _change(ours: int, theirs: int) -> str:
+def _change(ours: float, theirs: float) -> str:
     """In whole percent: `+20 %`, `±0 %`."""
     percent = round(100 * (ours / theirs - 1))
     return f"{percent:+d} %" if percent else "±0 %"

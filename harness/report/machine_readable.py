@@ -100,6 +100,7 @@ def _row(row: Row) -> dict[str, Any]:
         "copy": row.comparison.copy,
         "treatment": _cell(row.comparison.treatment),
         "estimate": _estimate(row.estimate) if row.estimate else None,
+        "energy": _estimate(row.energy) if row.energy else None,
         "absence": row.absence,
         "quality": row.quality,
         "loader_ratio": row.loader_ratio,

@@ -26,7 +26,7 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     if picture is not None:
         yield from (picture, "")
     header = sentences.columns(sheet.table)
-    yield from grid((*header[:5], header[6], "notes", "run"), _rows(sheet))
+    yield from grid((*header[:5], *header[6:], "notes", "run"), _rows(sheet))
     facts = sheet.table.profile.facts if sheet.table.profile else {}
     if facts and sheet.profiled is not None:
         yield from ("", "<details>", f"<summary>Settings seen in {html.escape(one_line(sheet.name))}</summary>", "")
@@ -42,7 +42,8 @@ def _rows(sheet: Sheet) -> Iterator[tuple[str, ...]]:
         notes = "; ".join(entry.row.notes) if entry is not None and number else ""
         run = run_link(entry.kept) if entry is not None else NOTHING
         figures = (unbroken(escaped(cell)) for cell in cells[1:5])
-        yield (stacked(cells[0]), *figures, escaped(cells[6]), escaped(notes or NOTHING), run)
+        further = (escaped(cell) for cell in cells[6:])
+        yield (stacked(cells[0]), *figures, *further, escaped(notes or NOTHING), run)
 
 
 def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:

@@ -9,7 +9,7 @@ from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.optimization import Timing
 from harness.core.recipe import Value
-from harness.report.words import NOTHING, duration, factor, looks, one_line, rate, ratio, share, size
+from harness.report.words import NOTHING, duration, energy, factor, looks, one_line, rate, ratio, share, size
 
 TIMED = {
     Timing.STEP: "training steps",
@@ -18,6 +18,9 @@ TIMED = {
     Timing.LOADER: "loader alone",
     Timing.COMPUTE: "steps on device batches",
 }
+
+
+ENERGY = "energy a sample, times thriftier"  # a column that is there where the device counts what it takes
 
 
 def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
@@ -57,18 +60,22 @@ def columns(table: Table) -> tuple[str, ...]:
     """The names of a table's columns; memory is the device's where there is one to tell."""
     on_device = table.profile is not None and table.profile.device_bytes is not None
     memory = "device peak" if on_device else "host peak"
-    return "subject", "speedup, 95 %", "verdict", "input wait", memory, "engaged", "quality"
+    always = ("subject", "speedup, 95 %", "verdict", "input wait", memory, "engaged", "quality")
+    return (*always, ENERGY) if _counts_energy(table) else always
 
 
 def body(table: Table) -> Iterator[tuple[str, ...]]:
     """The cells of a table: its reference, then every row that has an estimate."""
-    yield one_line(table.name), "1 (reference)", NOTHING, *_costs(table.profile), NOTHING, NOTHING
+    spends = _counts_energy(table)
+    own = _energy(table.profile, None) if spends else ()
+    yield one_line(table.name), "1 (reference)", NOTHING, *_costs(table.profile), NOTHING, NOTHING, *own
     for row in table.rows:
         if row.estimate is not None:
             engaged = "yes" if row.comparison.treatment.switches else NOTHING
             quality = row.quality.status.value if row.quality else NOTHING
             verdict = row.estimate.verdict.value
-            yield one_line(row.subject), ratio(row.estimate), verdict, *_costs(row.treatment), engaged, quality
+            spent = _energy(row.treatment, row.energy) if spends else ()
+            yield one_line(row.subject), ratio(row.estimate), verdict, *_costs(row.treatment), engaged, quality, *spent
 
 
 def _costs(profile: Profile | None) -> tuple[str, str]:
@@ -76,6 +83,17 @@ def _costs(profile: Profile | None) -> tuple[str, str]:
         return NOTHING, NOTHING
     memory = profile.host_bytes if profile.device_bytes is None else profile.device_bytes
     return share(profile.phases.input_wait), size(memory)
+
+
+def _counts_energy(table: Table) -> bool:
+    return table.profile is not None and table.profile.joules is not None
+
+
+def _energy(profile: Profile | None, saved: Estimate | None) -> tuple[str]:
+    """What a sample takes, and how much longer the same energy lasts: `350 mJ, 1.83x [1.79, 1.88]`."""
+    if profile is None or profile.joules is None:
+        return (NOTHING,)
+    return (f"{energy(profile.joules)}, {ratio(saved)}" if saved else energy(profile.joules),)
 
 
 def holes(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
@@ -137,6 +155,14 @@ def behind(estimate: Estimate) -> str:
     return f"{estimate.pairs} pairs in {estimate.processes} restarts, {estimate.method} with df {estimate.df:.3g}"
 
 
+def thrift(row: Row) -> str | None:
+    """What a sample takes of energy beside what it takes in the reference; None where nobody counted."""
+    ours, theirs = (arm.joules if arm else None for arm in (row.treatment, row.reference))
+    if row.energy is None or ours is None or theirs is None:
+        return None
+    return f"{energy(ours)} a sample instead of {energy(theirs)}: {ratio(row.energy)} as many samples a joule"
+
+
 def details(row: Row) -> Iterator[str]:
     """What stands behind one estimate: its pairs, ceilings, start-up, facts and notes."""
     estimate, arm = row.estimate, row.treatment
@@ -148,6 +174,8 @@ def details(row: Row) -> Iterator[str]:
     if row.loader_ratio is not None:
         yield f"loader alone {factor(row.loader_ratio)}x"
     yield f"first step after {duration(arm.first_step_s)}"
+    if spent := thrift(row):
+        yield spent
     if arm.facts:
         yield f"seen {facts(arm.facts)}"
     yield from row.notes

@@ -15,7 +15,7 @@ from harness.analyze.verdict import Verdict
 from harness.report import predicted, sentences
 from harness.report.words import one_line
 
-_WIDE, _NARROW = 100, 79  # below the first columns stand close, below the second some are left out
+_WIDE, _NARROW = 100, 79  # below the first columns stand close and energy has none, below the second more lack
 FEW = 5  # predicted stacks; the other forms show more
 _LEFT_OUT_IF_NARROW = {"device peak", "host peak", "engaged"}
 # Colour only repeats what the word beside it says.
@@ -79,7 +79,9 @@ def _title(text: str) -> Padding:
 
 def _grid(table: Table, width: int) -> Grid:
     names = sentences.columns(table)
-    shown = [index for index, name in enumerate(names) if width >= _NARROW or name not in _LEFT_OUT_IF_NARROW]
+    left_out = {sentences.ENERGY} if width <= _WIDE else set[str]()
+    left_out |= _LEFT_OUT_IF_NARROW if width < _NARROW else set()
+    shown = [index for index, name in enumerate(names) if name not in left_out]
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1) if width >= _WIDE else 0, pad_edge=False)
     for index in shown:
         counted = names[index] in {"input wait", "device peak", "host peak"}

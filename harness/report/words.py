@@ -74,6 +74,18 @@ def size(count: int | None) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
 
 
+def frequency(mhz: float) -> str:
+    """Megahertz such as `1,980 MHz`."""
+    return f"{mhz:,.0f} MHz"
+
+
+def energy(joules: float) -> str:
+    """Joules such as `1.24 J` or `350 mJ`, three digits; thousands are told whole."""
+    if joules < 0.9995:
+        return f"{1000 * joules:.3g} mJ"
+    return f"{joules:.3g} J" if joules < 999.5 else f"{joules:,.0f} J"
+
+
 def duration(seconds: float) -> str:
     """Seconds such as `1.24 s`, `350 ms` or `2 min 5 s`."""
     if seconds < 0.9995:

@@ -2,6 +2,7 @@
 
 from harness.measure.evidence.compiling import compiler_quiet, of_compiler, run_in_eager
 from harness.measure.evidence.habits import of_backward, of_habits, of_interlude, of_marks, tally
+from harness.measure.evidence.kernels import of_kernels
 from harness.measure.evidence.launching import of_launch
 from harness.measure.evidence.layers import Watch, memory_format, of_evaluation, of_step, watching
 from harness.measure.evidence.loading import of_ahead, of_batch, of_epoch, of_feed, of_page_cache
@@ -29,6 +30,7 @@ __all__ = [
     "of_feed",
     "of_habits",
     "of_interlude",
+    "of_kernels",
     "of_launch",
     "of_learning_rate",
     "of_marks",

@@ -9,7 +9,7 @@ from harness.analyze.profile import Profile
 from harness.core.recipe import Value
 from harness.report.html.exhibit import Line
 from harness.report.sentences import facts
-from harness.report.words import NOTHING, duration, rate, share, size
+from harness.report.words import NOTHING, duration, energy, frequency, rate, share, size
 
 Pair = tuple[str, str, str]  # what it is, in the treatment, in the reference
 Known = TypeVar("Known", int, float)
@@ -33,6 +33,7 @@ def speeds(line: Line) -> Iterator[Pair]:
     for name in _PHASES:
         yield _pair(name.replace("_", " "), (getattr(ours.phases, name), getattr(theirs.phases, name)), share)
     yield from _where_known("device busy", (ours.device_busy, theirs.device_busy), share)
+    yield from _where_known("device clock", (ours.clock_mhz, theirs.clock_mhz), frequency)
     yield from _where_known("its loader alone", (ours.loader_rate, theirs.loader_rate), rate)
     yield from _where_known("its step alone", (ours.compute_rate, theirs.compute_rate), rate)
 
@@ -42,6 +43,8 @@ def costs(line: Line) -> Iterator[Pair]:
     ours, theirs = line.treatment, line.reference
     yield _pair("host memory, peak", (ours.host_bytes, theirs.host_bytes), size)
     yield from _where_known("device memory, peak", (ours.device_bytes, theirs.device_bytes), size)
+    yield from _where_known("device memory of its process", (ours.process_bytes, theirs.process_bytes), size)
+    yield from _where_known("energy a sample", (ours.joules, theirs.joules), energy)
     for name, field in (("building", "build_s"), ("first step", "first_step_s"), ("warm-up", "warm_up_s")):
         yield _pair(name, (_worst(line.evidence.treatment, field), _worst(line.evidence.reference, field)), duration)
     yield _pair("settled after warm-up", (ours.steady, theirs.steady), lambda steady: "yes" if steady else "no")

@@ -19,11 +19,11 @@ class Column:
     may_miss: bool = True  # whether a row may have none
 
 
-def _always(kind: Kind, **named: str) -> tuple[Column, ...]:
+def _always(kind: Kind, /, **named: str) -> tuple[Column, ...]:
     return tuple(Column(name=name, kind=kind, words=words, may_miss=False) for name, words in named.items())
 
 
-def _maybe(kind: Kind, **named: str) -> tuple[Column, ...]:
+def _maybe(kind: Kind, /, **named: str) -> tuple[Column, ...]:
     return tuple(Column(name=name, kind=kind, words=words) for name, words in named.items())
 
 
@@ -114,15 +114,27 @@ _BURSTS = (
         "number",
         device_s="seconds in which the device worked; none on a CPU",
         others="share of the cores, from 0 to 1, that others took while none was idle; none where it was not read",
+        clock_mhz="megahertz of the device's multiprocessors at the end; as what follows, none where no driver told",
+        memory_clock_mhz="megahertz of the device's memory",
+        watts="power of the device, mean of about the last second",
+        energy_j="joules that the device took",
+        temperature_c="degrees Celsius of the device",
     ),
     *_always("integer", host_bytes="bytes of the arm with its loader workers, at the end"),
-    *_maybe("integer", device_bytes="peak bytes of the device's allocator; none on a CPU"),
+    *_maybe(
+        "integer",
+        device_bytes="peak bytes of the device's allocator; none on a CPU",
+        process_bytes="bytes of the device that the arm's process held in all",
+        strangers="processes on the device that were none of ours",
+    ),
+    *_maybe("text", throttled="names of what held the device's clock down; empty for nothing"),
 )
 _LOST = (
     *_RUN,
     *_ARM,
     *_CELL,
     *_always("text", outcome="failed, skipped or interrupted", reason="one line", trace="may be empty"),
+    *_maybe("text", kind="what ended it, in a word; none before version 0.2.0"),
 )
 _SIDE = ("treatment", "reference")
 _PROFILE: Mapping[str, tuple[Kind, str]] = {
@@ -136,6 +148,9 @@ _PROFILE: Mapping[str, tuple[Kind, str]] = {
     "bound": ("number", "times faster at most, if that stage cost nothing"),
     "host_bytes": ("integer", "peak bytes"),
     "device_bytes": ("integer", "peak bytes; none on a CPU"),
+    "process_bytes": ("integer", "peak bytes of the device that its process held in all"),
+    "joules": ("number", "joules that the device took for a sample"),
+    "clock_mhz": ("number", "mean megahertz of the device's multiprocessors"),
     "first_step_s": ("number", "seconds of its slowest first step"),
     "steady": ("truth", "its times had settled when its warm-up ended"),
 }
@@ -156,6 +171,9 @@ _RATIOS = (
         interference="root mean square of the reference's own log change from burst to burst",
         crowding="mean share of the cores that others took while none was idle; 0 where it was not read",
         plain_ratio="from all brackets, the extreme ones too",
+        energy_ratio="samples a joule over the reference's: above 1 is thriftier; none where nobody counted",
+        energy_low="lower end of its 95 % interval",
+        energy_high="upper end; may be infinite",
     ),
     *_maybe("integer", pairs="brackets", restarts="with fresh processes of both arms"),
     *_maybe("text", verdict="faster, slower, no effect or undecided", method="moderated t or t"),

@@ -107,16 +107,19 @@ def _losses(run: Exported) -> Iterator[Fields]:
 
 
 def _bursts(run: Exported) -> Iterator[Fields]:
-    counts = ("order", "steps", "samples", "host_bytes", "device_bytes")
+    counts = ("order", "steps", "samples", "host_bytes", "device_bytes", "process_bytes", "strangers")
     seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "others", "rate")
+    board = ("clock_mhz", "memory_clock_mhz", "watts", "energy_j", "temperature_c")
     for burst in _of(run, Burst):
-        facts = {name: getattr(burst, name) for name in (*counts, *seconds)}
+        facts = {name: getattr(burst, name) for name in (*counts, *seconds, *board)}
+        facts["throttled"] = None if burst.throttled is None else ", ".join(burst.throttled)
         yield {**_arm(burst.arm), **run.cell(burst.arm), **facts}
 
 
 def _lost(run: Exported) -> Iterator[Fields]:
     for lost in _of(run, Lost):
-        facts = {"outcome": lost.outcome, "reason": lost.reason, "trace": lost.trace}
+        kind = lost.kind.value if lost.kind else None
+        facts = {"outcome": lost.outcome, "reason": lost.reason, "trace": lost.trace, "kind": kind}
         yield {**_arm(lost.arm), **run.cell(lost.arm), **facts}
 
 
@@ -150,6 +153,7 @@ def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
         "copy": comparison.copy,
         "data": matrix.data.get(comparison.treatment.workload),
         **_estimate(row),
+        **_energy(row),
         "outcome": row.absence.outcome.value if row.absence else None,
         "words": row.absence.words if row.absence else None,
         "quality": row.quality.status.value if row.quality else None,
@@ -172,11 +176,18 @@ def _estimate(row: Row) -> Fields:
     }
 
 
+def _energy(row: Row) -> Fields:
+    return {f"energy_{name}": getattr(row.energy, name) for name in ("ratio", "low", "high")} if row.energy else {}
+
+
 def _profile(side: str, profile: Profile | None) -> Fields:
     if profile is None:
         return {}
     found = profile.bottleneck
-    same = ("rate", "device_busy", "loader_rate", "compute_rate", "host_bytes", "device_bytes", "first_step_s")
+    same = (
+        *("rate", "device_busy", "loader_rate", "compute_rate", "host_bytes", "device_bytes", "first_step_s"),
+        *("process_bytes", "joules", "clock_mhz"),
+    )
     facts = {
         **{name: getattr(profile, name) for name in same},
         "steady": profile.steady,

@@ -1,0 +1,259 @@
+"""What only a GPU and its driver can show of clocks, energy, company and memory; else each test says what it would."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.core.control import DELAY_S
+from harness.core.optimization import Timing
+from harness.core.protocol import BRIEF
+from harness.core.recipe import Recipe
+from harness.measure.board import Board, board_of
+from harness.measure.clock import device_bytes, synchronize, timed
+from harness.measure.gpu_settings import multi_process_service, read_settings
+from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
+from harness.measure.transfer import transfer_to
+from harness.measure.trial import begin
+from tests.measure.tasks import task_of
+from tests.measure.test_gpu import gpu
+
+pytestmark = pytest.mark.gpu
+
+GIB = 1 << 30
+WATTS = 20, 2000  # no GPU under load takes less, no board is allowed more
+HOLDS = "import sys, time, torch; kept = torch.ones(1 << 20, device='cuda'); print('here', flush=True); time.sleep(60)"
+
+
+def device() -> torch.device:
+    return torch.device("cuda")
+
+
+def board() -> Board:
+    """The board of the device, for a launcher that is this process."""
+    return replace(board_of(device()), launcher=os.getpid())
+
+
+def worked(seconds: float) -> float:
+    """Keeps the device busy for about so long; gives the seconds that it took."""
+    square = torch.rand(4096, 4096, device="cuda")
+    torch.mm(square, square)
+    step_s = timed(lambda: torch.mm(square, square), 5, device()) / 5
+    return timed(lambda: torch.mm(square, square), ceil(seconds / step_s), device())
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[str]]:
+    """A process of ours that holds memory of the device."""
+    with subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        yield one
+        one.kill()
+
+
+def test_a_burst_tells_of_clock_power_heat_and_energy(smoke_data: dict[str, Path]) -> None:
+    gpu("a burst carries the device's clock, power, temperature, throttling and the energy that it took")
+    task = task_of("leak", smoke_data["leak"], (), device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, {}, is_reference=True)
+    trial.burst(0.3)
+    burst = trial.burst(1.0)
+    trial.session.feed.close()
+    assert 100 < burst["clock_mhz"] < 10_000
+    assert 100 < burst["memory_clock_mhz"] < 100_000
+    assert WATTS[0] < burst["watts"] < WATTS[1]
+    assert 0 < burst["temperature_c"] < 120
+    assert isinstance(burst["throttled"], tuple)
+    assert WATTS[0] < burst["energy_j"] / burst["wall_s"] < WATTS[1]
+    assert burst["strangers"] in {0, None}
+    assert ready["loader_rate"] > 0
+    assert ready["compute_rate"] > 0
+
+
+def test_energy_agrees_with_power() -> None:
+    gpu("joules by the counter and mean power times seconds agree within a third over three seconds of work")
+    found = board()
+    worked(1.0)
+    before = found.energy_j()
+    took_s = worked(3.0)
+    told = found.after(None, before)
+    assert told["energy_j"] == pytest.approx(told["watts"] * took_s, rel=0.33)
+
+
+def test_what_is_read_between_lead_in_and_clock_takes_a_few_milliseconds() -> None:
+    gpu(
+        "the one counter that is read right before a burst takes less than 5 ms, and all other answers less than 100 ms"
+    )
+    found, one, all_of_them = board(), [], []
+    worked(0.5)
+    for _ in range(20):
+        began = perf_counter()
+        counted = found.energy_j()
+        one.append(perf_counter() - began)
+        found.after(found.strangers(), counted)
+        all_of_them.append(perf_counter() - began)
+    assert median(one) < 0.005, one
+    assert median(all_of_them) < 0.1, all_of_them
+
+
+def test_the_memory_of_the_process_is_more_than_the_allocator_s() -> None:
+    gpu("the driver's memory of this process holds the allocator's and the context's")
+    kept = torch.zeros(GIB, dtype=torch.uint8, device="cuda")
+    told = board().after(None, None)
+    if told["process_bytes"] is None:
+        pytest.skip("this driver tells no memory of processes; would check that it is more than the allocator's peak")
+    assert told["process_bytes"] > (device_bytes(device()) or 0) >= kept.nbytes
+
+
+def test_a_child_is_no_stranger_suspended_or_not(child: subprocess.Popen[str]) -> None:
+    gpu("a second process of ours on the device is no stranger, nor while it is suspended")
+    assert child.stdout is not None
+    assert child.stdout.readline() == "here\n"
+    found = board()
+    if found.strangers() is None:
+        pytest.skip("this driver does not number processes as this system does; would check that a child is none")
+    assert found.strangers() == 0
+    os.kill(child.pid, signal.SIGSTOP)
+    assert found.strangers() == 0
+    assert (processes_on_gpu() or 0) >= 2
+
+
+def test_a_process_of_somebody_else_is_seen(tmp_path: Path) -> None:
+    gpu("a process on the device that was not started below the launcher is counted")
+    said = tmp_path / "said"
+    said.touch()
+    shell = f'"{sys.executable}" -c "{HOLDS}" >{said} & echo $!'
+    stranger = int(subprocess.run(["/bin/sh", "-c", shell], stdout=subprocess.PIPE, check=True).stdout)
+    try:
+        until = perf_counter() + 60
+        while not said.read_text() and perf_counter() < until:
+            torch.cuda._sleep(1)
+            synchronize(device())
+        seen = board().strangers()
+    finally:
+        os.kill(stranger, signal.SIGKILL)
+    if seen is None:
+        pytest.skip("this driver does not number processes as this system does; would check that a stranger is counted")
+    assert seen == 1
+
+
+def test_the_settings_of_the_device_are_told() -> None:
+    gpu("clocks, power limit and memory errors are told, and no Multi-Process Service stands in between")
+    found = read_settings(board().driver)
+    assert found.clock_mhz is not None
+    assert found.most_clock_mhz is not None
+    assert found.clock_mhz <= found.most_clock_mhz
+    assert found.power_limit_w is None or WATTS[0] < found.power_limit_w < WATTS[1]
+    assert found.memory_errors in {0, None}
+    assert multi_process_service() is None
+
+
+def test_free_memory_is_the_device_s_too() -> None:
+    gpu("free memory of the device falls by what is taken, and the environment names the device")
+    before = free_bytes("cuda")
+    kept = torch.zeros(4 * GIB, dtype=torch.uint8, device="cuda")
+    after = free_bytes("cuda")
+    assert len(before) == len(after) == 2
+    assert before[1] - after[1] >= 0.9 * kept.nbytes
+    del kept
+    torch.cuda.empty_cache()
+    found = read_environment("cuda")
+    assert (found.device, found.accelerator) == ("cuda", torch.cuda.get_device_name())
+    assert found.accelerator_memory_bytes is not None
+
+
+def test_the_clock_covers_what_is_still_queued() -> None:
+    gpu("a timed call is over when the device is, though the host has long gone on")
+    cycles = 200_000_000
+    torch.cuda._sleep(cycles)
+    synchronize(device())
+    began = perf_counter()
+    torch.cuda._sleep(cycles)
+    queued_s = perf_counter() - began
+    synchronize(device())
+    assert timed(lambda: torch.cuda._sleep(cycles), 1, device()) > 10 * queued_s
+
+
+def test_a_batch_arrives_in_its_format_and_nobody_waits() -> None:
+    gpu("a pinned batch is sent channels-last without a wait of the host")
+    move = transfer_to(device(), Recipe(channels_last=True, non_blocking=True, pin_memory=True))
+    batch = [torch.rand(8, 3, 32, 32).pin_memory(), torch.zeros(8).pin_memory()]
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        images, targets = move(batch)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert (images.is_cuda, targets.is_cuda) == (True, True)
+
+
+def test_micro_batches_have_one_span_a_step(smoke_data: dict[str, Path]) -> None:
+    gpu("a step of four micro-batches has one span on the device, from behind its first copy to behind its update")
+    stack = ("gradient_accumulation=4",)
+    task = task_of("leak", smoke_data["leak"], stack, device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"micro_batches": 4}, is_reference=False)
+    burst = trial.burst(0.3)
+    trial.session.feed.close()
+    assert ready["unengaged"] == ()
+    assert 0 < burst["device_s"] <= 1.01 * burst["wall_s"]
+    assert 0 < burst["copy_s"] < burst["wall_s"]
+
+
+def test_a_control_of_the_device_sleeps_there(smoke_data: dict[str, Path]) -> None:
+    gpu("device_delay=10 is as long as it says, by events of the device")
+    task = task_of("leak", smoke_data["leak"], (), device="cuda")
+    task = replace(task, recipe=replace(task.recipe, added_delay="device", delay_percent=10))
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"added_delay": "device"}, is_reference=False)
+    trial.session.feed.close()
+    assert ready["unengaged"] == ()
+    assert ready["effective"][DELAY_S] > 0
+
+
+@pytest.mark.parametrize("timing", [Timing.LOADER, Timing.COMPUTE, Timing.EPOCH, Timing.EVALUATION])
+def test_every_kind_of_burst_is_timed_on_the_device(timing: Timing, smoke_data: dict[str, Path]) -> None:
+    gpu(f"a burst of {timing} has its samples, its device time and its memory")
+    task = replace(task_of("leak", smoke_data["leak"], (), device="cuda"), endless=timing is not Timing.EPOCH)
+    trial, ready = begin(task, timing, BRIEF, {}, is_reference=False)
+    burst = trial.burst(0.3)
+    trial.session.feed.close()
+    assert burst["samples"] > 0
+    assert burst["device_bytes"] > 0
+    assert burst["device_s"] is not None
+    assert (ready["score"] is not None) == (timing is Timing.EVALUATION)
+
+
+@pytest.mark.parametrize("name", ["device_results", "batched_evaluation", "inference_mode"])
+def test_an_evaluation_on_the_device_shows_its_settings(name: str, smoke_data: dict[str, Path]) -> None:
+    gpu(f"{name} engages on leak's evaluation, and plain is seen to lack it")
+    engaged = []
+    for stack in ((name,), ()):
+        proof: dict[str, Any] = {name: True}
+        task = task_of("leak", smoke_data["leak"], stack, device="cuda")
+        trial, ready = begin(task, Timing.EVALUATION, BRIEF, proof, is_reference=False)
+        trial.session.feed.close()
+        engaged.append(ready["unengaged"] == ())
+    assert engaged == [True, False]
+
+
+def test_deferred_metrics_never_wait_and_eager_ones_do() -> None:
+    gpu("a loss that stays on the device is recorded without a wait, and one that is read back waits")
+    from harness.measure.update import DeferredMetrics, EagerMetrics
+
+    value: Tensor = torch.ones((), device="cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        DeferredMetrics().record(value)
+        with pytest.raises(RuntimeError, match="synchroniz"):
+            EagerMetrics().record(value)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

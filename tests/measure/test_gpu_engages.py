@@ -1,0 +1,79 @@
+"""Switches that act on a GPU engage there; without one each test says what it would have checked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.cell import parse_switch
+from harness.core.compose import expected
+from harness.core.optimization import Timing
+from harness.core.protocol import BRIEF
+from harness.core.recipe import Recipe
+from harness.measure.backend import settle_backend
+from harness.measure.trial import begin
+from tests.measure.settings import put_back
+from tests.measure.tasks import CATALOGUE, task_of
+from tests.measure.test_gpu import gpu
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def _settings_put_back() -> Iterator[None]:
+    with put_back():
+        yield
+    settle_backend(Recipe())
+
+
+def proof_of(switches: tuple[str, ...]) -> dict[str, Any]:
+    """All that the switches of a stack promise."""
+    known = [parse_switch(one) for one in switches]
+    return {
+        name: value for one in known for name, value in expected(CATALOGUE.optimizations[one.name], one.level).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("workload", "stack"),
+    [
+        ("leak", "cudnn_deterministic"),
+        ("leak", "fused_optimizer"),
+        ("leak", "foreach_optimizer+foreach_clipping"),
+        ("leak", "data_on_device"),
+        ("leak", "device_spec_augment"),
+        ("leak", "activation_checkpointing"),
+        ("leak", "set_to_none+deferred_metrics+non_blocking+pin_memory+workers=2+persistent_workers"),
+        ("speaker", "device_mixing"),
+        ("spoof", "device_mel"),
+        ("patches3d", "device_augmentation"),
+        ("patches3d", "amp_bfloat16+channels_last_3d"),
+        ("imagenet", "local_copy+uint8_transfer"),
+        ("imagenet", "local_copy+gpu_decoding"),
+        ("imagenet", "local_copy+channels_last+amp_bfloat16+cudnn_benchmark"),
+        pytest.param("leak", "compile=default", marks=[pytest.mark.slow]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:
+    gpu(f"all that {stack} promises on {workload} takes effect, and a burst of it is timed")
+    switches = tuple(stack.split("+"))
+    task = task_of(workload, smoke_data[workload], switches, device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(switches), is_reference=False)
+    burst = trial.burst(0.2)
+    trial.session.feed.close()
+    assert ready["unengaged"] == ()
+    assert burst["device_s"] > 0
+
+
+def test_every_switch_that_needs_cuda_has_a_test_here() -> None:
+    """Needs no GPU itself: it reads the tests beside it."""
+    needing = {
+        name
+        for name, one in CATALOGUE.optimizations.items()
+        if any(need.missing == "needs a CUDA device" for need in one.needs)
+    }
+    tests = "".join(path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("test_gpu*.py")))
+    assert len(needing) > 5
+    assert [name for name in sorted(needing) if f"{name}" not in tests] == []
