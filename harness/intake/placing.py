@@ -51,7 +51,7 @@ def place(results: Path, contribution: Contribution, origin: Origin) -> Placed:
     if folder.exists():
         raise Mistake(f"{folder} holds other data under the same name; move it or choose another --results.")
     files[ORIGIN] = (json.dumps({"schema": SCHEMA, **encode(origin)}, indent=1) + "\n").encode()
-    _write(results, folder, files)
+    write_whole(results, folder, files)
     return Placed(folder=folder, new=True)
 
 
@@ -85,7 +85,8 @@ def _cleaned(folder: Path) -> Mapping[str, bytes]:
     return _files(clean_run(read_run(folder), cleaner), (clean_record(one, cleaner) for one in read_records(folder)))
 
 
-def _write(results: Path, folder: Path, files: Mapping[str, bytes]) -> None:
+def write_whole(results: Path, folder: Path, files: Mapping[str, bytes]) -> None:
+    """Makes a folder with some files in it, which appears when it is complete; raises Mistake where it cannot be."""
     # One level deep: what looks for runs looks two levels deep and never sees it half.
     partial = results / f".incoming-{secrets.token_hex(8)}"
     try:

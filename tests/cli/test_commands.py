@@ -17,7 +17,7 @@ from tests.test_store import RUN_FACTS
 
 COMMANDS = (
     *("list", "explain", "doctor", "plan", "run", "rehearse", "learn", "verify"),
-    *("report", "document", "claims", "publish", "compare", "import", "bundle", "export"),
+    *("report", "document", "claims", "publish", "compare", "import", "bundle", "export", "campaign"),
 )
 
 

@@ -1,6 +1,7 @@
 """What `export` writes: a folder of tables that other programs read, each replaced at once."""
 
 import builtins
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -59,12 +60,10 @@ def test_a_reader_sees_the_old_file_or_the_new(results: Path, tmp_path: Path, mo
     export((), output, results)
     before = (output / "runs.parquet").read_bytes()
 
-    def full(path: Path, content: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(content[:10])
+    def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(
         Mistake, match=r"Cannot write .*runs\.parquet \(No space left on device\); choose another folder"
     ):

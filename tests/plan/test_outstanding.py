@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from harness.core.measurement import Lost, Record
@@ -84,6 +86,12 @@ def test_what_is_interrupted_thrice_has_failed() -> None:
     assert isinstance(records[-1], Lost)
     assert records[-1].reason == "ended by SIGTERM, 3 times"
     assert left(*records) == {2: 3}
+
+
+def test_the_count_stands_before_the_remedy() -> None:
+    records: list[Record] = [lost(1, INTERRUPTED), lost(1, INTERRUPTED, life=1)]
+    third = replace(lost(1, INTERRUPTED, life=2), reason="ended by SIGKILL; see dmesg")
+    assert settled(third, records, PROTOCOL).reason == "ended by SIGKILL, 3 times; see dmesg"
 
 
 def test_interruptions_of_others_do_not_count() -> None:

@@ -1,0 +1,75 @@
+"""Apportioning: what every leg of a campaign wants, what it gets, and the table that says so before anything runs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.cli.legs import Ground, prepared_for, wants_of
+from harness.cli.reporting import console
+from harness.cli.stocking import missing_bytes
+from harness.plan.campaign import MOST, PAGES_S, Kind, Leg, Want, legs
+from harness.report.campaign import DATA_HEADINGS, HEADINGS, Row, data_rows, left_out, plan_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """A leg's wish and its share; None where it is left out."""
+
+    want: Want
+    leg: Leg | None
+
+
+def apportioned(minutes: float, ground: Ground) -> tuple[Shared, ...]:
+    """The legs of so many minutes on this machine; raises Mistake where they are too few."""
+    wants = wants_of(ground, MOST[Kind.CALIBRATION] * 60 * minutes)
+    found = {(one.kind, one.workloads): one for one in legs(minutes, wants)}
+    return tuple(Shared(want=one, leg=None if one.problem else found[one.kind, one.workloads]) for one in wants)
+
+
+def legs_of(shared: Iterable[Shared]) -> tuple[Leg, ...]:
+    """Those that are measured."""
+    return tuple(one.leg for one in shared if one.leg is not None)
+
+
+def print_plan(minutes: float, shared: Sequence[Shared], ground: Ground, data: Path | None) -> None:
+    """The legs with their shares, what is left out and why, and the files that have to be written first."""
+    rows, where = [_row(one) for one in shared], console()
+    _print(where, f"A campaign of {minutes:g} minutes", HEADINGS, plan_rows(rows, PAGES_S, minutes))
+    for sentence in left_out(rows):
+        where.print(sentence, markup=False, highlight=False)
+    if missing := _missing(legs_of(shared), ground, data):
+        title = "To be written first, once: the minutes do not count it, a slice does"
+        _print(where, title, DATA_HEADINGS, data_rows(missing, ground.environment.cores))
+
+
+def _row(one: Shared) -> Row:
+    want, leg = one.want, one.leg
+    return Row(
+        name=str(want.kind),
+        workloads=want.workloads,
+        comparisons=want.comparisons,
+        wanted_s=want.seconds,
+        share_s=leg.share_s if leg else None,
+        until_s=leg.until_s if leg else None,
+        problem=want.problem,
+    )
+
+
+def _print(where: Console, title: str, headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    table = Table(*headings)
+    for row in rows:
+        table.add_row(*row)
+    where.print(title, highlight=False)
+    where.print(table)
+
+
+def _missing(measured: Iterable[Leg], ground: Ground, data: Path | None) -> dict[str, int]:
+    """The calibration and the first look need the files of all the others."""
+    found: dict[str, int] = {}
+    for leg in measured:
+        ready = prepared_for(leg.kind, leg.workloads, ground) if leg.kind in MOST else None
+        found |= missing_bytes(ready, data) if ready else {}
+    return found

@@ -1,0 +1,70 @@
+"""Reopening: the account that a slice goes on with, unless it is of another campaign or of another environment."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness import __version__
+from harness.cli.legs import Ground
+from harness.cli.spending import Account, Asked
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.plan.campaign import Leg
+from harness.store import IN_PROGRESS
+
+
+def new_account(minutes: float, legs: tuple[Leg, ...], ground: Ground) -> Account:
+    """The account of a campaign that begins now."""
+    return Account(
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        environment=ground.environment,
+        asked=ground.asked,
+        minutes=minutes,
+        legs=legs,
+    )
+
+
+def extended(account: Account, minutes: float, legs: tuple[Leg, ...], machine: Path) -> Account:
+    """The same campaign in other minutes: runs that were ended with something left to measure are open again."""
+    for name in account.closed:
+        if (machine / name).is_dir():
+            (machine / name / IN_PROGRESS).touch()
+    return replace(account, minutes=minutes, legs=legs, closed=(), done=False)
+
+
+def check_same(account: Account, ground: Ground, path: Path) -> None:
+    """Raises Mistake with what differs where a campaign was asked otherwise, or was of another environment."""
+    if account.asked != ground.asked:
+        words = "; ".join(_differences(account.asked, ground.asked))
+        raise Mistake(f"{path} is of a campaign that was asked otherwise ({words}); ask the same, or give --fresh.")
+    changed: list[str] = []
+    if account.environment.digest != ground.environment.digest:
+        changed += _differences(account.environment, ground.environment)
+    if account.version != __version__:
+        changed.append(f"speedmatrix {account.version}, now {__version__}")
+    if changed:
+        raise Mistake(
+            f"{path} is of another environment ({'; '.join(changed)}), and a campaign has one; restore it, or give "
+            "--fresh to begin another: no run is lost."
+        )
+
+
+def _differences(was: Asked | Environment, now: Asked | Environment) -> Iterator[str]:
+    for name in (one.name for one in fields(was)):
+        before, after = getattr(was, name), getattr(now, name)
+        if name == "packages":
+            yield from _changes(dict(before), dict(after))
+        elif before != after:
+            yield f"{name} {_shown(before)}, now {_shown(after)}"
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield f"{name} {before.get(name, 'absent')}, now {after.get(name, 'absent')}"
+
+
+def _shown(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)

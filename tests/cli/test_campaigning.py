@@ -1,0 +1,419 @@
+"""A campaign on invented times: its slices, its minutes, what it does when something fails, and where it goes on."""
+
+import shutil
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from rich.console import Console
+
+from harness.analyze.precision import precisions
+from harness.cli import campaigning, slices
+from harness.cli.apportioning import apportioned, legs_of
+from harness.cli.archiving import pack, take_in
+from harness.cli.campaigning import Wanted, Where, campaign, finish_here, show_campaign
+from harness.cli.legs import Ground, ground_of, prepared_for
+from harness.cli.planning import Prepared
+from harness.cli.progress import Progress
+from harness.cli.reopening import check_same, extended, new_account
+from harness.cli.slices import Slice
+from harness.cli.spending import Account, Asked, Meter, read_account
+from harness.cli.stocking import Data, SliceOver, Stock
+from harness.core.bracket import brackets
+from harness.core.measurement import Burst
+from harness.core.mistake import Mistake
+from harness.core.plan import Block
+from harness.intake.archive import ACCOUNT
+from harness.measure.surroundings import read_environment
+from harness.plan.campaign import PAGES_S, Kind
+from harness.run.campaign import Campaign
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
+
+ASKED = Asked(workloads=("leak", "speaker"), size="quick", protocol="brief", seed=0)
+MINUTES = 30.0
+
+
+class Died(BaseException):
+    """The machine is gone."""
+
+
+@dataclass(slots=True)
+class Machine:
+    """Where campaigns measure on invented times; nothing but arms lets time pass there."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    begun: list[str] = field(default_factory=list)  # designs and workloads of the plans that were worked on
+    dies_at_s: float = float("inf")
+    refuses: str = ""  # a workload that cannot be measured
+
+    def campaign_into(self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None) -> None:
+        """Runs a plan into its folder, as far as the time allows."""
+        names = "+".join(dict.fromkeys(one.reference.workload for one in ready.plan.blocks))
+        self.begun.append(f"{ready.plan.design} {names}")
+        if names == self.refuses:
+            raise Mistake("Its codec is missing; install it.")
+        journal, random = Journal(folder), Random(len(self.begun))
+
+        def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+            if self.clock() > self.dies_at_s:
+                raise Died
+            cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+            return RehearsedArm(
+                cell=cell, timing=block.timing, effects=Effects(), clock=self.clock, random=Random(random.random())
+            )
+
+        work = Campaign(
+            plan=ready.plan, records=read_records(folder), start=start, append=journal.append,
+            watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=deadline_s,
+            precisions=precisions,
+        )  # fmt: skip
+        try:
+            if work.run():
+                finish(folder)
+        finally:
+            journal.close()
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    there = Machine()
+    monkeypatch.setattr(slices, "campaign_into", there.campaign_into)
+    monkeypatch.setattr(Stock, "of", lambda *_: {})
+    return there
+
+
+@pytest.fixture(scope="module")
+def ground() -> Ground:
+    return ground_of(ASKED, read_environment("cpu"))
+
+
+@pytest.fixture(scope="module")
+def fresh(ground: Ground) -> Account:
+    """The account of a campaign that has not begun."""
+    return account_of(MINUTES, ground)
+
+
+@pytest.fixture(scope="module")
+def single() -> Ground:
+    """A campaign of one workload."""
+    return ground_of(replace(ASKED, workloads=("leak",)), read_environment("cpu"))
+
+
+def account_of(minutes: float, ground: Ground) -> Account:
+    """The account of a campaign that has not begun."""
+    return new_account(minutes, legs_of(apportioned(minutes, ground)), ground)
+
+
+@pytest.fixture(scope="module")
+def brief(ground: Ground) -> Account:
+    """The same with less time."""
+    return account_of(15.0, ground)
+
+
+def one_slice(there: Machine, results: Path, ground: Ground, account: Account, slice_s: float = 540.0) -> bool:
+    """Measures one slice; tells whether nothing more is to come, and closes the runs if so."""
+    path = results / ground.environment.machine / ACCOUNT
+    path.parent.mkdir(parents=True, exist_ok=True)
+    console = Console(quiet=True)
+    with Meter(path, account, age_s=0.0, clock=there.clock) as meter:
+        now = Slice(
+            ground=ground, meter=meter, stock=Stock(results=results, data=None, meter=meter, console=console),
+            ends_s=there.clock() + slice_s, save=lambda: None, console=console, clock=there.clock,
+        )  # fmt: skip
+        over = now.all_legs()
+        if over:
+            now.close()
+        return over
+
+
+def kept(results: Path, ground: Ground) -> Account:
+    found = read_account(results / ground.environment.machine / ACCOUNT)
+    assert found is not None
+    return found
+
+
+def runs_in(results: Path) -> list[Path]:
+    return sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
+
+
+def assert_nothing_twice(results: Path) -> None:
+    """One run for each plan, and no burst of it twice."""
+    digests = Counter(one.name.rpartition("-")[2] for one in runs_in(results))
+    assert set(digests.values()) == {1}
+    for folder in runs_in(results):
+        bursts = [one for one in read_records(folder) if isinstance(one, Burst)]  # one beside a cut is made again
+        assert len({(one.arm, one.order) for one in bursts}) == len(bursts)
+        plan = read_run(folder).plan
+        rounds = {block.identity: block.rounds or plan.protocol.rounds for block in plan.blocks}
+        lives = defaultdict[tuple[str, int, int], list[Burst]](list)
+        for one in bursts:
+            lives[one.arm.block, one.arm.restart, one.arm.life].append(one)
+        counted = Counter(
+            (block, restart, position)
+            for (block, restart, _), same in lives.items()
+            for position in {one.arm.position for one in same} - {0}
+            for _ in brackets(same, position)
+        )
+        assert all(count <= rounds[block] for (block, _, _), count in counted.items())
+
+
+def assert_closed(results: Path) -> None:
+    """Nothing that says something is left unpublished."""
+    unfinished = [one for one in runs_in(results) if (one / IN_PROGRESS).exists() and read_records(one)]
+    assert all(read_run(one).plan.design == "calibration" for one in unfinished)
+
+
+def test_slices_go_on_until_all_minutes_are_used(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
+) -> None:
+    account, over, ends = fresh, False, list[float]()
+    while not over:
+        began_s = machine.clock()
+        over = one_slice(machine, tmp_path, ground, account)
+        account = kept(tmp_path, ground)
+        ends.append(machine.clock() - began_s)
+        assert len(ends) < 12
+    assert max(ends) < 540 + 15  # a burst and a start may outlast the end that real arms are held to
+    assert account.spent_s == pytest.approx(machine.clock())
+    assert account.spent_s < 60 * MINUTES - PAGES_S + 15
+    assert len(ends) >= 3
+    designs = list(dict.fromkeys(machine.begun))
+    assert designs[:4] == ["calibration leak", "combined leak+speaker", "matrix leak", "matrix speaker"]
+    assert {"claims leak", "claims speaker"} <= set(designs)
+    assert_nothing_twice(tmp_path)
+    assert_closed(tmp_path)
+
+
+def test_every_workload_has_something_before_any_is_widened(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
+) -> None:
+    one_slice(machine, tmp_path, ground, fresh, slice_s=1000.0)
+    first = machine.begun.index("combined leak+speaker")
+    assert not any(one.startswith("matrix") for one in machine.begun[:first])
+    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "combined"]
+    blocks = {block.identity: block.reference.workload for block in read_run(folder).plan.blocks}
+    assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
+
+
+def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: Machine, single: Ground) -> None:
+    account, random, deaths, over = account_of(MINUTES, single), Random(1), 0, False
+    while not over:
+        machine.dies_at_s = machine.clock() + random.uniform(100, 300)
+        try:
+            over = one_slice(machine, tmp_path, single, account, slice_s=float("inf"))
+        except Died:
+            deaths += 1
+        account = kept(tmp_path, single)
+        assert deaths < 60
+    assert deaths > 5
+    assert account.spent_s < 60 * MINUTES - PAGES_S + 15
+    assert_nothing_twice(tmp_path)
+    assert {read_run(one).plan.design for one in runs_in(tmp_path)} >= {"combined", "matrix", "claims"}
+
+
+def test_a_search_ends_with_a_winner_that_is_held_against_the_system_as_it_was(
+    tmp_path: Path, machine: Machine, single: Ground
+) -> None:
+    assert one_slice(machine, tmp_path, single, account_of(40.0, single), slice_s=float("inf"))
+    assert {"winner leak", "alone leak"} <= set(machine.begun)
+    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "alone"]
+    (comparison,) = read_run(folder).plan.comparisons
+    assert read_run(folder).plan.names[str(comparison.reference)] == "as_found"
+    assert_nothing_twice(tmp_path)
+
+
+def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Machine, single: Ground) -> None:
+    here, archive, spent_s = tmp_path / "first", tmp_path / "a.tar.gz", 0.0
+    account = account_of(MINUTES, single)
+    for number in range(3):
+        assert not one_slice(machine, here, single, account, slice_s=400.0)
+        assert pack(archive, here, single.environment) == len([one for one in runs_in(here) if read_records(one)])
+        before = {one.name: len(read_records(one)) for one in runs_in(here) if read_records(one)}
+        shutil.rmtree(here)
+        here = tmp_path / f"machine-{number}"
+        take_in(archive, here)
+        account = kept(here, single)
+        assert account.spent_s > spent_s
+        spent_s = account.spent_s
+        assert {one.name: len(read_records(one)) for one in runs_in(here)} == before
+    assert_nothing_twice(here)
+
+
+def test_what_fails_is_told_and_the_others_go_on(
+    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
+) -> None:
+    machine.refuses = "speaker"
+    one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
+    refused = Counter(one for one in machine.begun if one.endswith(" speaker"))
+    assert refused == {"matrix speaker": 2, "claims speaker": 1}  # a search begins with the matrix
+    assert "claims leak" in machine.begun[machine.begun.index("matrix speaker") :]
+    measured = {block.reference.workload for one in runs_in(tmp_path) for block in read_run(one).plan.blocks}
+    assert "leak" in measured
+    assert [one for one in kept(tmp_path, ground).over if one.endswith("speaker")] == []
+
+
+def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Ground) -> None:
+    assert one_slice(machine, tmp_path, single, account_of(6.0, single), slice_s=float("inf"))
+    account, there = kept(tmp_path, single), tmp_path / single.environment.machine
+    assert account.closed
+    records = {name: len(read_records(there / name)) for name in account.closed}
+    more = extended(account, MINUTES, legs_of(apportioned(MINUTES, single)), there)
+    assert (more.closed, more.done, more.spent_s) == ((), False, account.spent_s)
+    assert all((there / name / IN_PROGRESS).exists() for name in account.closed)
+    one_slice(machine, tmp_path, single, more, slice_s=900.0)
+    assert any(len(read_records(there / name)) > count for name, count in records.items())
+    assert_nothing_twice(tmp_path)
+
+
+def test_a_machine_that_is_calibrated_is_not_calibrated_again(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "calibration_beside", lambda *_: "known")
+    one_slice(machine, tmp_path, ground, fresh)
+    assert machine.begun[0] == "combined leak+speaker"
+    assert "calibration" in kept(tmp_path, ground).over
+
+
+def test_a_calibration_that_can_tell_ends_with_its_share(tmp_path: Path, machine: Machine, single: Ground) -> None:
+    one_slice(machine, tmp_path, single, account_of(50.0, single), slice_s=900.0)
+    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "calibration"]
+    assert not (folder / IN_PROGRESS).exists()
+    assert "calibration" in kept(tmp_path, single).over
+
+
+def test_files_that_do_not_fit_into_the_slice_end_it(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def over(*_: object) -> Data:
+        raise SliceOver
+
+    monkeypatch.setattr(Stock, "of", over)
+    assert not one_slice(machine, tmp_path, ground, fresh)
+    assert machine.begun == []
+
+
+def test_claims_ask_only_what_the_matrix_does_not(ground: Ground) -> None:
+    found = {
+        kind: {(one.treatment, one.reference, one.timing) for one in ready.plan.comparisons}
+        for kind in (Kind.FIRST_LOOK, Kind.MATRIX, Kind.CLAIMS)
+        if (ready := prepared_for(kind, ("leak",), ground))
+    }
+    assert found[Kind.CLAIMS]
+    assert not found[Kind.CLAIMS] & (found[Kind.MATRIX] | found[Kind.FIRST_LOOK])
+
+
+def test_a_calibration_is_of_a_size_whose_steps_are_short(ground: Ground) -> None:
+    real = replace(ground, asked=replace(ASKED, size="standard"))
+    ready = prepared_for(Kind.CALIBRATION, ("leak",), real)
+    assert ready is not None
+    assert {block.reference.size for block in ready.plan.blocks} == {"quick"}
+
+
+def test_another_question_or_environment_is_refused_with_what_differs(ground: Ground, fresh: Account) -> None:
+    where = Path("results/h200") / ACCOUNT
+    check_same(fresh, ground, where)
+    asked = replace(ground, asked=replace(ASKED, workloads=("leak",), seed=3))
+    with pytest.raises(Mistake, match=r"asked otherwise \(workloads leak\+speaker, now leak; seed 0, now 3\)"):
+        check_same(fresh, asked, where)
+    other = replace(fresh, environment=replace(fresh.environment, driver="580.1", packages=(("torch", "1.0"),)))
+    with pytest.raises(Mistake, match=r"another environment \(driver 580\.1, now None; .*torch 1\.0, now .*--fresh"):
+        check_same(other, ground, where)
+    with pytest.raises(Mistake, match=r"another environment \(speedmatrix 0\.0\.1, now "):
+        check_same(replace(fresh, version="0.0.1"), ground, where)
+
+
+@pytest.fixture(autouse=True)
+def young(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command begins with its process; this one is as old as all tests before it."""
+    monkeypatch.setattr(campaigning, "age_s", lambda: 1.0)
+
+
+def wanted(minutes: float = 30.0, slice_: str = "none", asked: Asked = ASKED) -> Wanted:
+    return Wanted(asked=asked, device="cpu", minutes=minutes, slice=slice_)
+
+
+def where(tmp_path: Path, archive: Path | None = None, *, fresh: bool = False) -> Where:
+    return Where(results=tmp_path / "results", data=tmp_path / "data", archive=archive, fresh=fresh)
+
+
+def test_the_plan_is_shown_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show_campaign(wanted(), where(tmp_path)) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for words in ("A campaign of 30 minutes", "calibration", "first look", "matrix", "pages", "To be written first"):
+        assert words in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wishes_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    refused = [
+        (wanted(1.0), "--minutes 1 is too short for two workloads; give"),
+        (wanted(asked=replace(ASKED, workloads=("nope",))), "There is no workload 'nope'"),
+        (wanted(asked=replace(ASKED, size="nope")), "leak has no size 'nope'"),
+        (wanted(asked=replace(ASKED, protocol="nope")), "There is no protocol 'nope'"),
+        (wanted(slice_="soon"), "'soon' is not a time"),
+        (wanted(slice_="10s"), "A slice of 10 s is too short"),
+    ]
+    for one, words in refused:
+        with pytest.raises(Mistake, match=words):
+            campaign(one, where(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_ends_publishes_and_packs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = list[str]()
+    monkeypatch.setattr(campaigning, "publish", lambda *_, **__: done.append("pages"))
+    monkeypatch.setattr(campaigning, "show_claims", lambda *_: done.append("claims"))
+    monkeypatch.setattr(Slice, "all_legs", lambda _: done.append("legs") is None)
+    archive = tmp_path / "a.tar.gz"
+    assert campaign(wanted(), where(tmp_path, archive)) == 1  # nothing was measured
+    assert done == ["legs"]  # so that there is nothing to publish
+    assert archive.exists()
+    assert "of 30 minutes spent; the campaign is over." in capsys.readouterr().out
+    assert campaign(wanted(), where(tmp_path, archive)) == 1
+    assert done == ["legs"]  # it was over
+    campaign(wanted(40.0), where(tmp_path, archive))
+    assert done.count("legs") == 2
+    campaign(wanted(40.0), where(tmp_path, archive, fresh=True))
+    assert done.count("legs") == 3
+
+
+def test_a_slice_that_sees_no_end_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Slice, "all_legs", lambda _: False)
+    archive = tmp_path / "a.tar.gz"
+    assert campaign(wanted(slice_="9m"), where(tmp_path, archive)) == 3
+    assert "of 30 minutes spent; the same command continues." in capsys.readouterr().out
+    assert archive.exists()
+
+
+def test_stopped_from_outside_it_packs_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(_: Slice) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Slice, "all_legs", stopped)
+    assert campaign(wanted(), where(tmp_path, tmp_path / "a.tar.gz")) == 130
+    assert "Stopped; what was measured is kept" in capsys.readouterr().err
+    assert (tmp_path / "a.tar.gz").exists()
+
+
+def test_an_archive_is_ended_and_published_where_nothing_is_measured(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_slice(machine, tmp_path / "there", ground, fresh, slice_s=900.0)
+    archive, done = tmp_path / "a.tar.gz", list[str]()
+    pack(archive, tmp_path / "there", ground.environment)
+    monkeypatch.setattr(campaigning, "publish", lambda *_, **__: done.append("pages"))
+    monkeypatch.setattr(campaigning, "show_claims", lambda *_: done.append("claims"))
+    assert finish_here(archive, where(tmp_path, archive)) == 0
+    assert done == ["claims", "pages"]
+    assert_closed(tmp_path / "results")
+    with pytest.raises(Mistake, match=r"holds no campaign; name the file that"):
+        finish_here(tmp_path / "absent.tar.gz", where(tmp_path))

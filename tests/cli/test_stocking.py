@@ -1,0 +1,96 @@
+"""The workloads' files in a slice: written when first needed, once, beside the minutes, and only if there is time."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.cli import stocking
+from harness.cli.legs import ground_of, prepared_for
+from harness.cli.measuring import Place
+from harness.cli.planning import Prepared
+from harness.cli.spending import Asked, Meter
+from harness.cli.stocking import Data, SliceOver, Stock, missing_bytes
+from harness.intake.archive import ACCOUNT
+from harness.measure.surroundings import read_environment
+from harness.plan.campaign import Kind
+from harness.run.prepare import folder_of
+from harness.run.rehearsal import VirtualClock
+from tests.cli.test_spending import ONE
+
+
+@pytest.fixture(scope="module")
+def ready() -> Prepared:
+    asked = Asked(workloads=("leak", "spoof"), size="smoke", protocol="brief", seed=0)
+    found = prepared_for(Kind.FIRST_LOOK, asked.workloads, ground_of(asked, read_environment("cpu")))
+    assert found is not None
+    return found
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes folders in no time but that of a clock."""
+
+    data: Path
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    written: list[str] = field(default_factory=list)
+
+    def prepare_data(self, ready: Prepared, _place: Place, _console: Console) -> Data:
+        (block,) = ready.plan.blocks
+        name, size = block.reference.workload, block.reference.size
+        folder = folder_of(self.data, ready.catalogue.workload(name), size)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            self.written.append(name)
+            self.clock.now_s += 100
+        return {(name, size): folder}
+
+
+@pytest.fixture
+def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Writer:
+    found = Writer(tmp_path / "data")
+    monkeypatch.setattr(stocking, "prepare_data", found.prepare_data)
+    return found
+
+
+def stock(writer: Writer, meter: Meter) -> Stock:
+    return Stock(results=writer.data.parent, data=writer.data, meter=meter, console=Console(quiet=True))
+
+
+def test_files_are_written_once_and_the_minutes_do_not_pay(writer: Writer, ready: Prepared, tmp_path: Path) -> None:
+    with Meter(tmp_path / ACCOUNT, ONE, 0.0, writer.clock) as meter:
+        ours = stock(writer, meter)
+        assert set(missing_bytes(ready, writer.data)) == {"leak, size smoke", "spoof, size smoke"}
+        found = ours.of(ready, 60.0)
+        assert ours.of(ready, 60.0) == found
+        assert set(found) == {("leak", "smoke"), ("spoof", "smoke")}
+        assert sorted(writer.written) == ["leak", "spoof"]
+        assert (ours.has_written, ours.writing) == (True, False)
+        assert missing_bytes(ready, writer.data) == {}
+        assert meter.account.data_s == pytest.approx(ONE.data_s + 200)
+        assert meter.spent_s == pytest.approx(ONE.spent_s)
+
+
+def test_what_the_slice_would_not_hold_is_not_begun(writer: Writer, ready: Prepared, tmp_path: Path) -> None:
+    with Meter(tmp_path / ACCOUNT, ONE, 0.0, writer.clock) as meter:
+        ours = stock(writer, meter)
+        with pytest.raises(SliceOver):
+            ours.of(ready, 1e-6)
+        assert writer.written == []
+        ours.of(ready, 60.0)
+        assert stock(writer, meter).of(ready, 1e-6)  # they are there now
+
+
+def test_what_is_broken_off_is_known_to_have_been_writing(
+    writer: Writer, ready: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_off(*_: object) -> Data:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stocking, "prepare_data", broken_off)
+    with Meter(tmp_path / ACCOUNT, ONE, 0.0, writer.clock) as meter:
+        ours = stock(writer, meter)
+        with pytest.raises(KeyboardInterrupt):
+            ours.of(ready, 60.0)
+        assert (ours.writing, ours.has_written) == (True, False)
