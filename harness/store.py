@@ -71,8 +71,9 @@ def create(results: Path, run: Run) -> Path:
     folder = folder_of(results, run)
     try:
         folder.mkdir(parents=True)
+        (folder / IN_PROGRESS).touch()  # first: a run without it is held to be finished
         _write_durably(folder / RUN, run_text(run))
-        (folder / IN_PROGRESS).touch()
+        _sync_folder(folder.parent)
     except OSError as error:
         raise Mistake(
             f"Cannot write results to {folder} ({error.strerror}); choose another folder with --results."
@@ -82,8 +83,17 @@ def create(results: Path, run: Run) -> Path:
 
 def in_progress(results: Path, digest: str) -> Path | None:
     """The newest folder of an unfinished run of this machine with that digest, to be continued."""
-    found = sorted(results.glob(f"*/*-{digest}/{IN_PROGRESS}"), key=lambda marker: marker.parent.name)
-    return found[-1].parent if found else None
+    found = [folder for folder in unfinished(results) if folder.name.endswith(f"-{digest}")]
+    return found[-1] if found else None
+
+
+def unfinished(results: Path) -> list[Path]:
+    """The folders of all runs in which something is left to measure, the newest last.
+
+    One that died before it had written what it is has nothing to continue.
+    """
+    found = (marker.parent for marker in results.glob(f"*/*/{IN_PROGRESS}"))
+    return sorted((folder for folder in found if (folder / RUN).exists()), key=lambda folder: folder.name)
 
 
 def finish(folder: Path) -> None:
@@ -158,6 +168,7 @@ class Journal:
             # Unbuffered: a buffer would keep what a full disk refused, and write it later in the wrong place.
             self._file = self._path.open("ab", buffering=0)
             self._cut_unfinished_line()
+            _sync_folder(folder)
         except OSError as error:
             raise Mistake(f"Cannot write {self._path} ({error.strerror}); make the folder writable.") from error
 
@@ -174,6 +185,11 @@ class Journal:
                 f"Cannot write {self._path} ({error.strerror}); what was measured before is kept: "
                 "make room and give the same command again."
             ) from error
+        if os.fstat(self._file.fileno()).st_nlink == 0:  # to write to a removed file succeeds all the same
+            raise Mistake(
+                f"{self._path} was removed while it was written, with all that was measured; restore it from a "
+                "copy, or give the same command again to measure anew."
+            )
 
     def close(self) -> None:
         """Closes the file."""
@@ -196,3 +212,13 @@ def _write_durably(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A file that is on the disk is lost all the same while its name is not there."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.core.fault import Fault
 from harness.core.measurement import Lost, Record
 from harness.core.mistake import Mistake
 from harness.store import (
@@ -22,6 +23,7 @@ from harness.store import (
     in_progress,
     read_records,
     read_run,
+    unfinished,
 )
 from tests.analyze.synthetic import ENVIRONMENT, arm, burst, comparison, plan, ready
 
@@ -36,7 +38,7 @@ RUN_FACTS = Run(
 RECORDS: list[Record] = [
     ready(arm(), losses=(2.3, float("inf"))),
     burst(arm(), 0, 100.0),
-    Lost(arm=arm(position=1), outcome="failed", reason='out of memory: "2 GiB"\n', trace="…"),
+    Lost(arm=arm(position=1), outcome="failed", reason='out of memory: "2 GiB"\n', trace="…", kind=Fault.HOST_MEMORY),
 ]
 
 
@@ -174,6 +176,13 @@ def test_a_run_that_was_cloned_is_nobody_s_to_continue(tmp_path: Path) -> None:
     assert f"results/*/*/{IN_PROGRESS}" in (Path(__file__).parents[1] / ".gitignore").read_text().splitlines()
 
 
+def test_a_run_that_died_before_it_was_written_is_none(tmp_path: Path) -> None:
+    folder = create(tmp_path, RUN_FACTS)
+    (folder / RUN).unlink()  # the marker is made first, so that nothing unfinished is ever held to be finished
+    assert in_progress(tmp_path, RUN_FACTS.digest) is None
+    assert unfinished(tmp_path) == []
+
+
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:
     create(tmp_path, RUN_FACTS)
     with pytest.raises(Mistake, match="choose another folder with --results"):
@@ -255,6 +264,15 @@ def test_a_full_disk_is_a_mistake_and_all_that_was_written_before_is_kept(tmp_pa
     assert "File too large" in lines[0]
     assert "what was measured before is kept: make room and give the same command again" in lines[0]
     assert read_records(tmp_path) == [*RECORDS, RECORDS[1]]
+
+
+def test_a_file_that_was_removed_meanwhile_is_noticed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.append(RECORDS[0])
+    (tmp_path / MEASUREMENTS).unlink()
+    with pytest.raises(Mistake, match="was removed while it was written"):
+        journal.append(RECORDS[1])
+    journal.close()
 
 
 def test_a_full_disk_leaves_no_half_written_run(tmp_path: Path) -> None:

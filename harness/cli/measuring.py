@@ -1,5 +1,6 @@
 """`run`: measures a plan, shows how it goes, and prints the matrix."""
 
+import os
 import re
 import shlex
 import signal
@@ -9,11 +10,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from pathlib import Path
-from time import monotonic
+from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 from types import FrameType
 
-import psutil
 from rich.console import Console
 
 from harness import __version__
@@ -23,23 +24,30 @@ from harness.catalogue import read_catalogue
 from harness.cli.planning import Prepared, Wish, prepared
 from harness.cli.progress import Progress, preparing
 from harness.cli.reporting import matrix_of, print_matrix
+from harness.cli.resuming import clock_note, resumable
 from harness.cli.shelf import calibration_beside
+from harness.cli.starting import free_memory, started
 from harness.core.compose import compose, expected
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.recipe import Value
-from harness.measure.surroundings import free_bytes
 from harness.run.arm import ProcessArm
 from harness.run.campaign import Campaign
 from harness.run.job import Job
 from harness.run.lock import measuring_alone
-from harness.run.prepare import data_root, ensure_data
+from harness.run.prepare import data_root, ensure_data, folder_of
 from harness.run.sentinel import Sentinel
 from harness.run.services import serving
-from harness.store import Journal, Run, create, finish, in_progress, read_records, read_run
+from harness.store import Journal, Run, create, finish, read_records, read_run
 
-REPORT_S = 5.0  # kept back from the budget for the report and for what is in flight
+REPORT_S = 5.0  # kept back from the budget for the report
+IN_FLIGHT_S = 3.0  # beyond its end, for a burst that has begun; whatever takes longer is cut off
+STARTED = 19  # place of the start among the fields of /proc/self/stat that stand behind the name
+NOTHING_TIMED = (
+    "Nothing was timed: what is left takes longer to start and to warm up than this command had time. Give more with "
+    "--budget; the same command continues.\n"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +74,16 @@ def measure(wish: Wish, place: Place, shown: Callable[[Path], int] | None = None
 
 
 def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
-    budget_s = seconds_of(place.budget)
-    spent_s = age_s()
+    budget_s, began_s = seconds_of(place.budget), monotonic() - age_s()
     ready = prepared(wish)
     console = Console()
     with measuring_alone(), stopping_on_terminate():
+        missing, before_s = are_data_missing(ready, place), monotonic()
         data = prepare_data(ready, place, console)
+        if missing:  # written once; a budget that paid for them would buy no measurement on the first day
+            began_s += monotonic() - before_s
         folder = _folder(ready, place, console)
-        # Data are written once; a budget that paid for them would buy no measurement on the first day.
-        campaign_into(ready, folder, data, None if budget_s is None else monotonic() + budget_s - spent_s - REPORT_S)
+        campaign_into(ready, folder, data, None if budget_s is None else began_s + budget_s - REPORT_S)
     return shown(folder)
 
 
@@ -96,8 +105,12 @@ def seconds_of(text: str) -> float | None:
 
 
 def age_s() -> float:
-    """Seconds since this process began, imports included, which the budget pays for."""
-    return max(0.0, datetime.now(UTC).timestamp() - psutil.Process().create_time())
+    """Seconds since this process began, imports included, which the budget pays for.
+
+    By the clock that counts from the start of the machine: the time of day may be set meanwhile.
+    """
+    ticks = int(Path("/proc/self/stat").read_text(errors="replace").rpartition(")")[2].split()[STARTED])
+    return max(0.0, clock_gettime(CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def shown_command(words: list[str]) -> str:
@@ -105,7 +118,7 @@ def shown_command(words: list[str]) -> str:
     kept, rest = ["speedmatrix"], iter(words)
     for word in rest:
         option, _, value = word.partition("=")
-        if option in {"--results", "--data", "--workload"}:
+        if option in {"--results", "--data", "--archive", "--workload"}:
             place = value or next(rest, "")
             kept += ["--workload", Path(place).name] if option == "--workload" else []
         elif option == "--data-root":
@@ -134,6 +147,13 @@ def prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[
     return folders
 
 
+def are_data_missing(ready: Prepared, place: Place) -> bool:
+    """Whether files of the plan's workloads have still to be written."""
+    root, cells = data_root(place.data), (block.reference for block in ready.plan.blocks)
+    own = (cell for cell in cells if cell.workload not in ready.real_data)
+    return not all(folder_of(root, ready.catalogue.workload(cell.workload), cell.size).exists() for cell in own)
+
+
 def _folder(ready: Prepared, place: Place, console: Console) -> Path:
     run = Run(
         began=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -143,9 +163,12 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
         environment=ready.environment,
         plan=ready.plan,
     )
-    found = None if place.fresh else in_progress(place.results, run.digest)
+    found = None if place.fresh else resumable(place.results, run)
+    if found is None and (note := clock_note(place.results, run)):
+        console.print(note, highlight=False, markup=False)
     folder = found or create(place.results, run)
-    console.print(f"{'Continuing the run in' if found else 'Measuring into'} {folder}", highlight=False)
+    told = f"{'Continuing the run in' if found else 'Measuring into'} {folder}"
+    console.print(told, highlight=False, markup=False)
     return folder
 
 
@@ -158,7 +181,8 @@ def campaign_into(ready: Prepared, folder: Path, data: dict[tuple[str, str], Pat
 
         def start(block: Block, restart: int, position: int) -> ProcessArm:
             job = job_of(ready, data, block, restart, position)
-            return ProcessArm(replace(job, service=services.get(job.cell.workload)), sentinel)
+            job = replace(job, service=services.get(job.cell.workload))
+            return started(job, sentinel, inf if deadline_s is None else deadline_s + IN_FLIGHT_S)
 
         with Progress(ready.plan, Console(), records) as progress:
             campaign = Campaign(
@@ -171,10 +195,12 @@ def campaign_into(ready: Prepared, folder: Path, data: dict[tuple[str, str], Pat
                 deadline_s=deadline_s,
                 step_s=_step_s(ready),
                 precisions=partial(precisions, terms=_terms(folder)),
-                free=partial(free_bytes, ready.environment.device),
+                free=partial(free_memory, ready.environment.device),
             )
             if campaign.run():
                 finish(folder)
+            elif not campaign.bursts:
+                sys.stderr.write(NOTHING_TIMED)
     finally:
         closing.close()
         sentinel.close()

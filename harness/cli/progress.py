@@ -76,7 +76,8 @@ class Progress:
         if isinstance(record, Lost):
             position = record.arm.position
             subject = "the reference" if position == 0 else block.comparisons[position - 1].subject
-            self._console.print(f"{block.reference.workload}, {subject}: {record.reason}", highlight=False)
+            told = f"{block.reference.workload}, {subject}: {record.reason}"  # foreign words, which are no markup
+            self._console.print(told, highlight=False, markup=False)
         if isinstance(record, Burst) and self._console.is_terminal:
             wanted = self._bursts_wanted()
             self._bar.update(self._task, total=wanted, completed=wanted - self._bursts_left())

@@ -47,7 +47,8 @@ def settled(lost: Lost, records: Iterable[Record], protocol: Protocol) -> Lost:
     ]
     if lost.outcome != INTERRUPTED or len(before) + 1 < protocol.lives:
         return lost
-    return replace(lost, outcome="failed", reason=f"{lost.reason}, {len(before) + 1} times")
+    words, *remedy = lost.reason.rsplit("; ", 1)
+    return replace(lost, outcome="failed", reason="; ".join([f"{words}, {len(before) + 1} times", *remedy]))
 
 
 def next_life(block: Block, restart: int, records: Iterable[Record]) -> int:

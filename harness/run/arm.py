@@ -8,16 +8,22 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
+from math import inf
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Protocol
 
 from harness.core.allocator import STEMS, library_of
+from harness.core.fault import Fault
 from harness.core.recipe import Recipe
 from harness.core.service import ADDRESS
 from harness.run.crowding import read_accounts, share_of_others
-from harness.run.job import Job, send
-from harness.run.sentinel import Sentinel, kill_group
+from harness.run.ending import end_groups, members_of, state_of
+from harness.run.fault import COURSES, fault_ended, fault_silent, struck_by_kernel, with_remedy
+from harness.run.job import SHOW_STACK, Job, send
+from harness.run.memory_kills import memory_kills
+from harness.run.sentinel import Sentinel
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,14 +38,24 @@ ALLOCATOR = {
 DEVICE_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second before torch 2.9
 MEMORY = {*ALLOCATOR, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 
+LOOK_S = 0.2  # between two looks at an arm that has not answered
+STACK_S = 1.0  # in which an arm that is silent may say where it stands
+HANG_UP_S = 5.0  # between the end of the channel and that of the process
+STOPPED = "T"
+LONGEST_TRACE = 4000  # characters
+
+
+class BudgetSpent(Exception):
+    """The time is up; what was measured is kept."""
+
 
 class ArmLost(Exception):
-    """An arm that gives no more bursts; `interrupted` when it was ended from outside."""
+    """An arm that gives no more bursts."""
 
-    def __init__(self, outcome: str, reason: str, trace: str = "") -> None:
-        """Keeps what becomes a Lost record."""
+    def __init__(self, fault: Fault, reason: str, trace: str = "") -> None:
+        """Keeps what becomes a Lost record; the fault decides whether the arm is tried again."""
         super().__init__(reason)
-        self.outcome, self.reason, self.trace = outcome, reason, trace
+        self.outcome, self.kind, self.reason, self.trace = COURSES[fault].outcome, fault, reason, trace
 
 
 class LiveArm(Protocol):
@@ -92,11 +108,15 @@ def _is_allocator(library: str) -> bool:
 class ProcessArm:
     """One cell alive in a fresh process, suspended whenever it is not asked for anything."""
 
-    def __init__(self, job: Job, sentinel: Sentinel) -> None:
-        """Starts the process, which imports while others may be starting too."""
-        self._job, self._sentinel = job, sentinel
+    def __init__(self, job: Job, sentinel: Sentinel, deadline_s: float = inf) -> None:
+        """Starts the process, which imports while others may be starting too; nothing is waited for beyond a moment.
+
+        That moment is one of the monotonic clock; every ask that would outlast it raises BudgetSpent.
+        """
+        self._job, self._sentinel, self._deadline_s = job, sentinel, deadline_s
         self._channel, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115  lives as long as the arm
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the arm
+        self._memory_kills = memory_kills()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "harness.run.worker", str(theirs.fileno())],
@@ -110,56 +130,56 @@ class ProcessArm:
             )
         self._sentinel.add(self._process.pid)
         self._pending = b""
-        send(self._channel, {"job": job})
+        with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; whoever waits for it is told why
+            send(self._channel, {"job": job})
 
     def arrive(self) -> None:
         """Waits for the imports, then suspends the group."""
-        self._answer(self._job.protocol.start_limit_s)
+        self._answer(self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
 
     def begin(self) -> dict[str, Any]:
         """Builds and warms up, then stands still."""
-        return self._ask({"begin": True}, self._job.protocol.start_limit_s)
+        return self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
 
     def burst(self, seconds: float) -> dict[str, Any]:
         """Wakes the whole group, lets it run one burst and suspends it at a step boundary."""
         before = read_accounts()
-        fields = self._ask({"seconds": seconds}, self._job.protocol.burst_limit_s)
+        fields = self._ask({"seconds": seconds}, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)
         return fields | {"others": share_of_others(before, read_accounts())}
 
     def close(self) -> None:
         """Kills the group, suspended or not, and waits for it."""
-        kill_group(self._process.pid)
+        end_groups([self._process.pid])
         self._process.wait()
         self._sentinel.remove(self._process.pid)
         self._channel.close()
         self._log.close()
 
-    def _ask(self, message: dict[str, Any], limit_s: float) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
         self._signal(signal.SIGCONT)
         try:
             send(self._channel, message)
         except (BrokenPipeError, ConnectionResetError):
             raise self._lost() from None
-        return self._answer(limit_s)
+        return self._answer(limit_s, late)
 
-    def _answer(self, limit_s: float) -> dict[str, Any]:
-        answer = json.loads(self._receive(limit_s))
+    def _answer(self, limit_s: float, late: Fault) -> dict[str, Any]:
+        answer = json.loads(self._receive(limit_s, late))
         if answer["say"] == "lost":
-            raise ArmLost("failed", answer["reason"], answer["trace"])
+            raise self._told(Fault(answer["kind"]), answer["reason"], answer["trace"])
         self._signal(signal.SIGSTOP)
         fields: dict[str, Any] = answer["fields"]
         return fields
 
-    def _receive(self, limit_s: float) -> bytes:
+    def _receive(self, limit_s: float, late: Fault) -> bytes:
         until = monotonic() + limit_s
-        self._channel.settimeout(0.2)
+        self._channel.settimeout(LOOK_S)
         while b"\n" not in self._pending:
-            if monotonic() > until:
-                raise ArmLost("failed", f"gave no answer for {limit_s:.0f} s", self._log_tail())
             try:
                 received = self._channel.recv(1 << 16)
             except TimeoutError:
                 if self._process.poll() is None:
+                    self._go_on_waiting(until, limit_s, late)
                     continue
                 received = b""  # a loader worker may still hold the other end
             except ConnectionResetError:
@@ -170,18 +190,56 @@ class ProcessArm:
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
+    def _go_on_waiting(self, until: float, limit_s: float, late: Fault) -> None:
+        """Refuses to wait for an arm whose time is up, or that somebody else has suspended."""
+        if monotonic() > self._deadline_s:
+            raise BudgetSpent
+        stopped = state_of(self._process.pid) == STOPPED
+        if stopped or (monotonic() > until and self._has_a_stopped_worker()):
+            words = "somebody else suspended it (SIGSTOP)"
+            raise ArmLost(Fault.SUSPENDED, with_remedy(Fault.SUSPENDED, words), self._log_tail())
+        if monotonic() > until:
+            stack = self._stack()
+            fault, words = fault_silent(late, limit_s, stack, self._log_tail())
+            raise ArmLost(fault, with_remedy(fault, words), self._log_tail())
+
+    def _has_a_stopped_worker(self) -> bool:
+        return any(state_of(one) == STOPPED for one in members_of(frozenset({self._process.pid})))
+
+    def _stack(self) -> str:
+        """Where the arm stands, which it writes into its log when it is asked to; empty if it cannot."""
+        before = self._log_bytes()
+        os.kill(self._process.pid, SHOW_STACK)
+        until = monotonic() + STACK_S
+        while self._log_bytes() == before and monotonic() < until:
+            sleep(0.05)
+        sleep(0.05)  # for the rest of it
+        return self._log_from(before)
+
+    def _told(self, fault: Fault, reason: str, trace: str) -> ArmLost:
+        """What the arm itself says of its end, but for what only the kernel knows."""
+        if struck_by_kernel(fault, reason, memory_kills() - self._memory_kills):
+            words = "out of memory: the kernel ended a loader worker (SIGKILL)"
+            return ArmLost(Fault.OOM_KILLED, with_remedy(Fault.OOM_KILLED, words), trace)
+        return ArmLost(fault, reason, trace)
+
     def _lost(self) -> ArmLost:
-        status = self._process.wait()
-        if status >= 0:
-            return ArmLost("failed", f"its process ended with status {status}", self._log_tail())
-        name = signal.Signals(-status).name
-        hint = "; the kernel does that when memory runs out" if name == "SIGKILL" else ""
-        crashed = name in {"SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE"}
-        return ArmLost("failed" if crashed else "interrupted", f"ended by {name}{hint}", self._log_tail())
+        try:
+            status = self._process.wait(timeout=HANG_UP_S)
+        except subprocess.TimeoutExpired:
+            status = None
+        fault, words = fault_ended(status, memory_kills() - self._memory_kills)
+        return ArmLost(fault, with_remedy(fault, words), self._log_tail())
+
+    def _log_bytes(self) -> int:
+        return os.fstat(self._log.fileno()).st_size
 
     def _log_tail(self) -> str:
-        self._log.seek(0)
-        return self._log.read()[-4000:]
+        """The end of its output, read without moving the place at which it writes on."""
+        return self._log_from(max(0, self._log_bytes() - 4 * LONGEST_TRACE))[-LONGEST_TRACE:]
+
+    def _log_from(self, place: int) -> str:
+        return os.pread(self._log.fileno(), self._log_bytes() - place, place).decode(errors="replace")
 
     def _signal(self, which: signal.Signals) -> None:
         try:

@@ -11,8 +11,8 @@ from harness.core.plan import Block, Plan
 from harness.core.precision import Precisions
 from harness.plan.looks import Further, further
 from harness.plan.outstanding import by_restart, next_life, outstanding, settled
-from harness.run.arm import LiveArm
-from harness.run.life import BudgetSpent, Life, Watcher
+from harness.run.arm import BudgetSpent, LiveArm
+from harness.run.life import Life, Watcher
 from harness.run.room import Bytes, NoRoom, Room
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
@@ -45,6 +45,7 @@ class Campaign:
     precisions: Callable[[Plan, Sequence[Record]], Precisions] = unknown  # the analysis, which is not imported here
     free: Callable[[], Bytes] | None = None  # memory of the host, then of the device; None where it has no end
     lives: int = 0  # begun by this campaign
+    bursts: int = 0  # recorded by it
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
     _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
 
@@ -173,6 +174,7 @@ class Campaign:
         if isinstance(record, Lost):
             record = settled(record, same, self.plan.protocol)
         self.append(record)
+        self.bursts += isinstance(record, Burst)
         self.records.append(record)
         same.append(record)
 

@@ -40,6 +40,6 @@ def _examine(job: Job, sentinel: Sentinel) -> Ready | Lost:
         arm.arrive()
         return Ready(arm=NAMELESS, **arm.begin())
     except ArmLost as lost:
-        return Lost(arm=NAMELESS, outcome=lost.outcome, reason=lost.reason, trace=lost.trace)
+        return Lost(arm=NAMELESS, outcome=lost.outcome, reason=lost.reason, trace=lost.trace, kind=lost.kind)
     finally:
         arm.close()

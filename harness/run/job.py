@@ -1,6 +1,7 @@
 """The job: what the launcher tells an arm's process, as plain data over a socket, one JSON object a line."""
 
 import json
+import signal
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from harness.core.plain import decode, encode
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Size
+
+SHOW_STACK = signal.SIGUSR1  # asks an arm to write into its log where it stands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,10 @@ from harness.core.plain import decode, encode
 from harness.core.recipe import Recipe
 from harness.core.service import ADDRESS
 from harness.run.arm import ROOT, launch_environment
+from harness.run.fault import reason_for
 from harness.run.job import Job
 from harness.run.sentinel import Sentinel
-from harness.run.worker import reason_for, task_of
+from harness.run.worker import task_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from harness.core.fault import Fault
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
+from harness.core.mistake import Mistake
 from harness.core.plain import decode, encode
 from harness.core.plan import Block
 from harness.core.protocol import Protocol as Timetable
@@ -26,10 +28,6 @@ class Watcher(Protocol):
 
     def recorded(self, block: Block, record: Record) -> None:
         """A record is safe on the disk."""
-
-
-class BudgetSpent(Exception):
-    """The time is up; what was measured is kept."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,8 +142,11 @@ class Life:
             self._keep(Burst(arm=self._name(position), order=order, began_s=at_s, **burst))
 
     def _lose(self, position: int, lost: ArmLost) -> None:
-        self._keep(Lost(arm=self._name(position), outcome=lost.outcome, reason=lost.reason, trace=lost.trace))
+        name = self._name(position)
+        self._keep(Lost(arm=name, outcome=lost.outcome, reason=lost.reason, trace=lost.trace, kind=lost.kind))
         self.arms.pop(position).close()
+        if lost.kind is Fault.DEVICE_LOST:  # every other arm would be lost to it too, and none by its own fault
+            raise Mistake(f"{lost.reason}; what was measured is kept, and the same command continues.")
 
     def _keep(self, record: Record) -> None:
         # An arm answers in plain data. What goes on from here must be what will be read again from the disk.

@@ -84,9 +84,13 @@ def _check_room(root: Path, workload: Workload, size: str) -> None:
         raise Mistake(f"Cannot write data to {root}; make it writable or choose another folder with --data.")
     if free < 1.1 * needed:
         raise Mistake(
-            f"{workload.name} at size {size} needs {needed / 1e9:.1f} GB in {root} and {free / 1e9:.1f} GB are free; "
+            f"{workload.name} at size {size} needs {_shown(needed)} in {root} and {_shown(free)} are free; "
             "make room or choose another folder with --data."
         )
+
+
+def _shown(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def _write(workload_name: str, size: str, folder: Path, path: Path | None) -> None:

@@ -10,7 +10,8 @@ from time import monotonic, sleep
 
 from harness.core.mistake import Mistake
 from harness.core.service import Service
-from harness.run.sentinel import Sentinel, kill_group
+from harness.run.ending import end_groups
+from harness.run.sentinel import Sentinel
 
 START_LIMIT_S = 60.0
 
@@ -37,7 +38,7 @@ def serving(service: Service, data: Path, sentinel: Sentinel) -> Iterator[str]:
                 raise Mistake(f"{service.title} did not start: {last[-200:]}.")
             yield f"http://127.0.0.1:{port}"
         finally:
-            kill_group(process.pid)
+            end_groups([process.pid])
             process.wait()
             sentinel.remove(process.pid)
 

@@ -3,16 +3,19 @@
 python -m harness.run.worker CHANNEL      CHANNEL is the number of an inherited socket
 """
 
+import faulthandler
 import json
 import socket
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core.mistake import Mistake
-from harness.run.job import Job, read_job, send
+from harness.run.fault import fault_raised, raised, reason_for, with_remedy
+from harness.run.job import SHOW_STACK, Job, read_job, send
 
 if TYPE_CHECKING:
     from harness.measure.session import Task
@@ -22,10 +25,9 @@ def serve(channel: socket.socket) -> None:
     """Answers the launcher until it hangs up; a failure is an answer too, and the last one."""
     try:
         _serve(channel)
-    except BrokenPipeError:
-        return
     except Exception as error:  # noqa: BLE001  whatever goes wrong in an arm is its outcome, with words and trace
-        send(channel, {"say": "lost", "reason": reason_for(error), "trace": traceback.format_exc()[-4000:]})
+        with suppress(BrokenPipeError, ConnectionResetError):  # the launcher is gone
+            send(channel, {"say": "lost", **_words_for(error), "trace": traceback.format_exc()[-4000:]})
 
 
 def _serve(channel: socket.socket) -> None:
@@ -63,14 +65,10 @@ def task_of(job: Job) -> "Task":
     )
 
 
-def reason_for(error: Exception) -> str:
-    """A failure in one line of words."""
-    if isinstance(error, Mistake):
-        return str(error)
-    if "out of memory" in str(error).lower() or isinstance(error, MemoryError):
-        return f"out of memory: {str(error).splitlines()[0] if str(error) else 'no more host memory'}"
-    first = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {first[0] if first else 'no message'}"
+def _words_for(error: Exception) -> dict[str, str]:
+    """The kind and the reason of a failure; a mistake has its remedy in its own sentence."""
+    fault, reason = fault_raised(raised(error)), reason_for(error)
+    return {"kind": fault, "reason": reason if isinstance(error, Mistake) else with_remedy(fault, reason)}
 
 
 def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
@@ -80,4 +78,6 @@ def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    faulthandler.enable(all_threads=False)  # a crash leaves its stack in the log
+    faulthandler.register(SHOW_STACK, all_threads=False)  # works where Python itself hangs
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,203 @@
+"""The soak: a campaign whose command or one of whose arms is killed again and again still ends as it was planned.
+
+python -m tests.faults.soak --minutes 40 --every 45 --seed 0 --write docs/soak.md     prints one JSON object
+"""
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+
+from harness.core.bracket import brackets
+from harness.core.measurement import Burst, Lost, Record
+from harness.core.plan import Plan
+from harness.measure.surroundings import read_environment
+from harness.store import read_run
+from tests.faults.own_doing import only
+from tests.faults.stage import Stage
+
+SWITCHES = ("set_to_none", "foreach_optimizer", "workers=1", "collect_garbage", "finite_check", "garbage_collector_off")
+ROUNDS = 5
+LIFE_S = 45.0  # about, of all arms with a kill now and then; decides how many restarts fill the time
+PATIENCE = 3.0  # times the minutes, after which it has failed
+
+Cell = tuple[str, int, int]  # block, restart, position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How long, how often, and from which seed; so many switches are measured."""
+
+    minutes: float
+    every_s: float
+    seed: int
+    switches: int = len(SWITCHES)
+
+    @property
+    def words(self) -> str:
+        """The command that is given again after every kill of it."""
+        restarts = max(2, round(60 * self.minutes / LIFE_S))
+        return f"{only(*SWITCHES[: self.switches])} --restarts {restarts} --rounds {ROUNDS} --budget none"
+
+
+@dataclass(slots=True, kw_only=True)
+class Soaked:
+    """What became of it."""
+
+    minutes: float = 0.0
+    status: int | None = None  # of the last command
+    commands: int = 0
+    killed: dict[str, int] = field(default_factory=lambda: {"command": 0, "arm": 0})
+    cells: int = 0  # planned: treatments in their restarts
+    missing: list[Cell] = field(default_factory=list)
+    double: list[Cell] = field(default_factory=list)
+    bursts: int = 0
+    bursts_twice: int = 0  # under one name
+    lost: dict[str, int] = field(default_factory=dict)  # records of arms, by kind
+    orphans: int = 0
+    changed: int = 0  # records that were not what they had been before a kill
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it ended as it was planned."""
+        return self.status == 0 and not (
+            self.missing or self.double or self.bursts_twice or self.orphans or self.changed
+        )
+
+
+def soak(asked: Asked, folder: Path) -> Soaked:
+    """Runs and kills until the command has ended by itself, then compares with the plan."""
+    stage = Stage(folder=folder, data=folder / "data")
+    soaked, random, began = Soaked(), Random(asked.seed), time.monotonic()
+    running = _given(stage, asked, soaked)
+    while True:
+        try:
+            soaked.status = running.wait(timeout=asked.every_s * random.uniform(0.5, 1.5))
+            break
+        except subprocess.TimeoutExpired:
+            if time.monotonic() - began > 60 * asked.minutes * PATIENCE:
+                running.kill()
+                break
+        if random.random() < 0.5:
+            _kill_arm(stage, soaked, random)
+        else:
+            running = _kill_command(stage, running, soaked, asked)
+    soaked.minutes = round((time.monotonic() - began) / 60, 2)
+    _compare(stage, soaked)
+    return soaked
+
+
+def _given(stage: Stage, asked: Asked, soaked: Soaked) -> "subprocess.Popen[bytes]":
+    soaked.commands += 1
+    return stage.start(asked.words)
+
+
+def _kill_arm(stage: Stage, soaked: Soaked, random: Random) -> None:
+    arms = sorted(stage.leaders(), key=lambda one: one.pid)
+    if arms:
+        random.choice(arms).kill()
+        soaked.killed["arm"] += 1
+
+
+def _kill_command(
+    stage: Stage, running: "subprocess.Popen[bytes]", soaked: Soaked, asked: Asked
+) -> "subprocess.Popen[bytes]":
+    before = stage.records
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    soaked.killed["command"] += 1
+    soaked.orphans += _left(stage)
+    soaked.changed += sum(one != other for one, other in zip(before, stage.records, strict=False))
+    soaked.changed += max(0, len(before) - len(stage.records))
+    return _given(stage, asked, soaked)
+
+
+def _left(stage: Stage) -> int:
+    """Processes that are still there half a minute later."""
+    until = time.monotonic() + 30
+    while (left := stage.processes()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return len(left)
+
+
+def _compare(stage: Stage, soaked: Soaked) -> None:
+    """Counts brackets by cell, and what stands twice under one name."""
+    records, plan = stage.records, read_run(stage.run_folder).plan
+    bursts = [one for one in records if isinstance(one, Burst)]
+    found = dict(_counted(plan, bursts))
+    soaked.cells = len(found)
+    soaked.missing = [cell for cell, count in found.items() if count < plan.protocol.rounds]
+    soaked.double = [cell for cell, count in found.items() if count > plan.protocol.rounds]
+    soaked.bursts = len(bursts)
+    soaked.bursts_twice = len(bursts) - len({(one.arm, one.order) for one in bursts})
+    soaked.lost = _kinds(records)
+    soaked.orphans += _left(stage)
+
+
+def _counted(plan: Plan, bursts: list[Burst]) -> Iterator[tuple[Cell, int]]:
+    for block in plan.blocks:
+        for restart in range(plan.protocol.restarts):
+            mine = [one for one in bursts if (one.arm.block, one.arm.restart) == (block.identity, restart)]
+            lives = {one.arm.life for one in mine}
+            for position in range(1, len(block.comparisons) + 1):
+                each = (brackets((one for one in mine if one.arm.life == life), position) for life in lives)
+                yield (block.identity, restart, position), sum(map(len, each))
+
+
+def _kinds(records: tuple[Record, ...]) -> dict[str, int]:
+    return dict(Counter(f"{one.kind}, {one.outcome}" for one in records if isinstance(one, Lost)))
+
+
+def to_markdown(asked: Asked, soaked: Soaked) -> str:
+    """The page: what was done and what was left of it."""
+    environment = read_environment("cpu")
+    facts: Mapping[str, object] = {
+        "minutes until it ended by itself": soaked.minutes,
+        "times the command was killed": soaked.killed["command"],
+        "times an arm was killed": soaked.killed["arm"],
+        "cells planned (a treatment in a restart)": soaked.cells,
+        "cells missing": len(soaked.missing),
+        "cells with more brackets than planned": len(soaked.double),
+        "bursts recorded": soaked.bursts,
+        "bursts recorded twice": soaked.bursts_twice,
+        "records changed by a kill": soaked.changed,
+        "processes left behind": soaked.orphans,
+        "exit status in the end": soaked.status,
+    }
+    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    return (
+        f"# Soak\n\nOn {environment.cores} cores of {environment.cpu}: a campaign of {asked.switches} switches of the "
+        f"example workload, about every {asked.every_s:.0f} s a `kill -9` of the command or of one arm, by chance, and "
+        "the same command again until it ended by itself. Written by `python -m tests.faults.soak "
+        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --seed {asked.seed} --write docs/soak.md`.\n\n"
+        f"| | |\n|---|---|\n{rows}\n"
+    )
+
+
+def main(words: list[str]) -> int:
+    """Runs the soak that the command line asks for; 0 when it ended as it was planned."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description="A campaign that is killed often.")
+    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--every", type=float, default=45.0, help="seconds between two kills, about")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", type=Path, default=None, help="write the page to this file")
+    given = parser.parse_args(words)
+    asked = Asked(minutes=given.minutes, every_s=given.every, seed=given.seed)
+    with tempfile.TemporaryDirectory(prefix="speedmatrix-soak-") as folder:
+        soaked = soak(asked, Path(folder))
+    sys.stdout.write(json.dumps(asdict(asked) | asdict(soaked)) + "\n")
+    if given.write is not None:
+        given.write.write_text(to_markdown(asked, soaked), encoding="utf-8")
+    return 0 if soaked.is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,21 @@
+"""Every fault, injected: the right words, kind and status, nothing lost and nothing left."""
+
+import pytest
+
+from tests.faults.injected import Injected
+from tests.faults.page import Told
+from tests.faults.stage import Stage
+from tests.faults.suite import FAULTS
+
+pytestmark = pytest.mark.slow
+EACH = [pytest.param(one, marks=[pytest.mark.alone] if one.alone else [], id=one.name) for one in FAULTS]
+
+
+@pytest.mark.parametrize("injected", EACH)
+def test_a_fault_is_told_and_nothing_is_lost_or_left(injected: Injected, stage: Stage, seen: list[Told]) -> None:
+    if missing := injected.lacks():
+        seen.append(Told(injected=injected, words="", missing=missing))
+        pytest.skip(f"{missing}; would check that this is told: {injected.says}")
+    words = injected.judge(injected.act(stage))
+    stage.assert_nothing_is_left()
+    seen.append(Told(injected=injected, words=words))

@@ -1,0 +1,40 @@
+"""A short soak: killed every few seconds, a campaign still ends as it was planned."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.soak import Asked, Soaked, soak, to_markdown
+
+
+@pytest.mark.slow
+def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Path) -> None:
+    asked = Asked(minutes=1.5, every_s=12.0, seed=1, switches=2)
+    soaked = soak(asked, tmp_path)
+    assert soaked.is_sound, soaked
+    assert sum(soaked.killed.values()) >= 2
+    assert soaked.cells == 4
+    assert soaked.bursts > 0
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        {"status": 1},
+        {"missing": [("b00", 0, 1)]},
+        {"double": [("b00", 0, 1)]},
+        {"bursts_twice": 1},
+        {"orphans": 1},
+        {"changed": 1},
+    ],
+    ids=lambda flaw: next(iter(flaw)),
+)
+def test_whatever_went_wrong_is_no_sound_end(flaw: dict[str, object]) -> None:
+    assert Soaked(status=0).is_sound
+    assert not Soaked(**({"status": 0} | flaw)).is_sound  # type: ignore[arg-type]
+
+
+def test_the_page_tells_what_was_killed() -> None:
+    page = to_markdown(Asked(minutes=40, every_s=45, seed=0), Soaked(status=0, killed={"command": 21, "arm": 23}))
+    assert "| times the command was killed | 21 |" in page
+    assert "--minutes 40 --every 45 --seed 0" in page

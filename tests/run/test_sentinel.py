@@ -1,0 +1,131 @@
+"""The sentinel ends what is registered, and another takes its place when it is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.core.mistake import Mistake
+from harness.run import sentinel as sentinels
+from harness.run.ending import SHARED, end_groups, is_alive, members_of, remove_segments, state_of
+from harness.run.memory_kills import memory_kills
+from harness.run.sentinel import Sentinel
+
+
+@pytest.fixture
+def sentinel() -> Iterator[Sentinel]:
+    one = Sentinel()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that leads a group and would sleep for long."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True) as one:
+        yield one
+        one.kill()
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    until = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def running() -> list[int]:
+    children = psutil.Process().children()
+    return [one.pid for one in children if is_alive(one.pid) and "harness.run.sentinel" in one.cmdline()]
+
+
+def test_what_is_registered_ends_with_the_sentinel(sleeper: "subprocess.Popen[bytes]") -> None:
+    one = Sentinel()
+    one.add(sleeper.pid)
+    os.killpg(sleeper.pid, signal.SIGSTOP)
+    one.close()
+    assert sleeper.wait(timeout=30) == -signal.SIGKILL
+
+
+def test_what_has_been_struck_off_does_not(sleeper: "subprocess.Popen[bytes]") -> None:
+    one = Sentinel()
+    one.add(sleeper.pid)
+    one.remove(sleeper.pid)
+    one.close()
+    assert sleeper.poll() is None
+
+
+def test_the_next_sentinel_knows_of_everything(sleeper: "subprocess.Popen[bytes]") -> None:
+    one = Sentinel()
+    one.add(sleeper.pid)
+    for _ in range(2):
+        (before,) = running()
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda before=before: running() and running() != [before])
+    one.close()
+    assert sleeper.wait(timeout=30) == -signal.SIGKILL
+    assert running() == []
+
+
+def test_a_group_that_is_told_to_a_dead_sentinel_is_not_forgotten(
+    sentinel: Sentinel, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    (before,) = running()
+    os.kill(before, signal.SIGKILL)
+    sentinel.add(sleeper.pid)
+    wait_for(lambda: running() and running() != [before])
+    sentinel.close()
+    assert sleeper.wait(timeout=30) == -signal.SIGKILL
+
+
+def test_where_every_sentinel_is_killed_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentinels, "REPLACEMENTS", 2)
+    monkeypatch.setattr(
+        sentinels,
+        "_started",
+        lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE, text=True),
+    )
+    one = Sentinel()
+
+    def add() -> bool:
+        try:
+            one.add(1 << 30)
+        except Mistake as mistake:
+            return "find out who ends processes here" in str(mistake)
+        return False
+
+    wait_for(add)
+    one.close()
+
+
+def test_a_group_ends_with_all_its_members_and_their_segments(sleeper: "subprocess.Popen[bytes]") -> None:
+    assert members_of(frozenset({sleeper.pid})) == {sleeper.pid}
+    own, other = (SHARED / f"torch_{pid}_test_0" for pid in (sleeper.pid, os.getpid()))
+    for path in (own, other):
+        path.touch()
+    try:
+        end_groups([sleeper.pid])
+        assert not own.exists()
+        assert other.exists(), "nobody else's"
+        assert not is_alive(sleeper.pid)
+        assert state_of(sleeper.pid) in {"Z", ""}
+    finally:
+        remove_segments([os.getpid()])
+    assert not other.exists()
+    end_groups([1 << 22])  # one that is gone already is no fault
+
+
+def test_the_kernel_s_count_is_the_control_group_s_where_there_is_one(tmp_path: Path) -> None:
+    group, host = tmp_path / "memory.events", tmp_path / "vmstat"
+    assert memory_kills((group, host)) == 0
+    host.write_text("pgfault 12\noom_kill 3\n")
+    assert memory_kills((group, host)) == 3
+    group.write_text("low 0\noom 7\noom_kill 5\noom_group_kill 0\n")
+    assert memory_kills((group, host)) == 5
+    assert memory_kills() >= 0
