@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -59,7 +60,11 @@ def _row(one: Shared) -> Row:
 
 
 def _print(where: Console, title: str, headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    table = Table(*headings)
+    first, *others = headings
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading)
     for row in rows:
         table.add_row(*row)
     where.print(title, highlight=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.report.words import NOTHING, one_line
 
-HEADINGS = "leg", "workloads", "comparisons", "would take", "gets", "ends at"
+HEADINGS = "leg", "workloads", "ratios", "would take", "gets", "ends at"
 LEFT_OVER = "what others leave"
 DATA_HEADINGS = "workload", "files", "written in about"
 WRITTEN_BYTES_S = 13e6  # by each core: two shared ones write 0.8 GB in half a minute
