@@ -118,7 +118,8 @@ def test_one_object_is_printed(
 ) -> None:
     """imagenet trains on what a server hands out, which must run meanwhile."""
     monkeypatch.setenv("SPEEDMATRIX_DATA", str(tmp_path))
-    monkeypatch.delenv(twin.ADDRESS, raising=False)
+    monkeypatch.setenv(twin.ADDRESS, "")  # so that what the twin leaves there is taken away again
+    monkeypatch.delenv(twin.ADDRESS)
     monkeypatch.setattr(twin, "WARM_UP_STEPS", 1)
     assert twin.main(["--workload", name, "--rounds", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
