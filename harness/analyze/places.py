@@ -96,8 +96,7 @@ def _runs(group: Iterable[Entry]) -> tuple[Kept, ...]:
 
 def unlike_environments(places: Sequence[Place]) -> tuple[Unlike, ...]:
     """Every fact of machine and software in which any two places differ; the digest follows from them."""
-    found = {place.letter: dict(_facts(place.environment)) for place in places}
-    return _unlike(found)
+    return _unlike({place.letter: _facts(place.environment) for place in places})
 
 
 def unlike_protocols(places: Sequence[Place]) -> tuple[Unlike, ...]:
@@ -119,12 +118,8 @@ def _unlike(found: Mapping[str, Mapping[str, str]]) -> tuple[Unlike, ...]:
     return tuple(Unlike(fact=name, values=values) for name, values in table.items() if len(set(values.values())) > 1)
 
 
-def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
-    for field in fields(environment):
-        if field.name != "packages":
-            value = getattr(environment, field.name)
-            yield field.name.replace("_", " "), NONE if value is None else str(value)
-    yield from environment.packages
+def _facts(environment: Environment) -> dict[str, str]:
+    return {name: NONE if value is None else str(value) for name, value in environment.facts.items()}
 
 
 def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:

@@ -38,15 +38,15 @@ from harness.run.job import Job
 from harness.run.lock import measuring_alone
 from harness.run.prepare import data_root, ensure_data, folder_of
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
+from harness.run.services import START_LIMIT_S, serving
 from harness.store import Journal, Run, create, finish, read_records, read_run
 
 REPORT_S = 5.0  # kept back from the budget for the report
 IN_FLIGHT_S = 3.0  # beyond its end, for a burst that has begun; whatever takes longer is cut off
 STARTED = 19  # place of the start among the fields of /proc/self/stat that stand behind the name
 NOTHING_TIMED = (
-    "Nothing was timed: what is left takes longer to start and to warm up than this command had time. Give more with "
-    "--budget; the same command continues.\n"
+    "Nothing was timed: what is left takes longer to start and to warm up than there was time. Give it more (--budget, "
+    "or --minutes and --slice of a campaign); the same command continues.\n"
 )
 
 
@@ -154,8 +154,9 @@ def are_data_missing(ready: Prepared, place: Place) -> bool:
     return not all(folder_of(root, ready.catalogue.workload(cell.workload), cell.size).exists() for cell in own)
 
 
-def _folder(ready: Prepared, place: Place, console: Console) -> Path:
-    run = Run(
+def run_of(ready: Prepared) -> Run:
+    """A run of a plan that begins now, by this command."""
+    return Run(
         began=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         command=shown_command(sys.argv[1:]),
@@ -163,6 +164,10 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
         environment=ready.environment,
         plan=ready.plan,
     )
+
+
+def _folder(ready: Prepared, place: Place, console: Console) -> Path:
+    run = run_of(ready)
     found = None if place.fresh else resumable(place.results, run)
     if found is None and (note := clock_note(place.results, run)):
         console.print(note, highlight=False, markup=False)
@@ -177,12 +182,14 @@ def campaign_into(ready: Prepared, folder: Path, data: dict[tuple[str, str], Pat
     records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
     closing = ExitStack()
     try:
-        services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel)}
+        ends_s = inf if deadline_s is None else deadline_s + IN_FLIGHT_S
+        served = served_in(ready, data, sentinel, ends_s)
+        services = {name: closing.enter_context(one) for name, one in served}
 
         def start(block: Block, restart: int, position: int) -> ProcessArm:
             job = job_of(ready, data, block, restart, position)
             job = replace(job, service=services.get(job.cell.workload))
-            return started(job, sentinel, inf if deadline_s is None else deadline_s + IN_FLIGHT_S)
+            return started(job, sentinel, ends_s)
 
         with Progress(ready.plan, Console(), records) as progress:
             campaign = Campaign(
@@ -220,9 +227,9 @@ def _step_s(ready: Prepared) -> dict[str, float]:
 
 
 def served_in(
-    ready: Prepared, data: dict[tuple[str, str], Path], sentinel: Sentinel
+    ready: Prepared, data: dict[tuple[str, str], Path], sentinel: Sentinel, ends_s: float = inf
 ) -> Iterator[tuple[str, AbstractContextManager[str]]]:
-    """The services that the plan's cells talk to, by workload."""
+    """The services that the plan's cells talk to, by workload, each of which starts before the time is over."""
     for (name, size), folder in data.items():
         workload = ready.catalogue.workload(name)
         cells = {cell for one in ready.plan.comparisons for cell in (one.treatment, one.reference)}
@@ -232,7 +239,7 @@ def served_in(
             if (cell.workload, cell.size) == (name, size)
         ]
         if workload.service and any(workload.service.wanted(recipe) for recipe in recipes):
-            yield name, serving(workload.service, folder, sentinel)
+            yield name, serving(workload.service, folder, sentinel, min(START_LIMIT_S, max(1.0, ends_s - monotonic())))
 
 
 def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, restart: int, position: int) -> Job:

@@ -1,6 +1,6 @@
 """Reopening: the account that a slice goes on with, unless it is of another campaign or of another environment."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 from harness import __version__
 from harness.cli.legs import Ground
 from harness.cli.spending import Account, Asked
-from harness.core.environment import Environment
+from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.plan.campaign import Leg
 from harness.store import IN_PROGRESS
@@ -37,11 +37,11 @@ def extended(account: Account, minutes: float, legs: tuple[Leg, ...], machine: P
 def check_same(account: Account, ground: Ground, path: Path) -> None:
     """Raises Mistake with what differs where a campaign was asked otherwise, or was of another environment."""
     if account.asked != ground.asked:
-        words = "; ".join(_differences(account.asked, ground.asked))
+        words = "; ".join(_asked_otherwise(account.asked, ground.asked))
         raise Mistake(f"{path} is of a campaign that was asked otherwise ({words}); ask the same, or give --fresh.")
     changed: list[str] = []
-    if account.environment.digest != ground.environment.digest:
-        changed += _differences(account.environment, ground.environment)
+    for name, before, after in differing(account.environment, ground.environment):
+        changed.append(f"{name} {_shown(before)}, now {_shown(after)}")
     if account.version != __version__:
         changed.append(f"speedmatrix {account.version}, now {__version__}")
     if changed:
@@ -51,20 +51,14 @@ def check_same(account: Account, ground: Ground, path: Path) -> None:
         )
 
 
-def _differences(was: Asked | Environment, now: Asked | Environment) -> Iterator[str]:
+def _asked_otherwise(was: Asked, now: Asked) -> Iterator[str]:
     for name in (one.name for one in fields(was)):
         before, after = getattr(was, name), getattr(now, name)
-        if name == "packages":
-            yield from _changes(dict(before), dict(after))
-        elif before != after:
+        if before != after:
             yield f"{name} {_shown(before)}, now {_shown(after)}"
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name) != after.get(name):
-            yield f"{name} {before.get(name, 'absent')}, now {after.get(name, 'absent')}"
-
-
 def _shown(value: object) -> str:
+    if value is None:
+        return "missing"
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,14 +1,11 @@
 """Resuming: which unfinished run a command goes on with, and when it must not."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 
-from harness.core.environment import Environment
+from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.store import RUN, Run, in_progress, read_run, stamp_of, unfinished
-
-PACKAGES = "packages"
 
 
 def resumable(results: Path, run: Run) -> Path | None:
@@ -32,14 +29,8 @@ def changes(before: Run, now: Run) -> Iterator[str]:
     """What differs between the conditions of two runs, each as `name was, now is`."""
     if before.version != now.version:
         yield f"speedmatrix was {before.version}, now is {now.version}"
-    for one in fields(Environment):
-        was, is_now = getattr(before.environment, one.name), getattr(now.environment, one.name)
-        if one.name != PACKAGES and was != is_now:
-            yield f"{one.name} was {_shown(was)}, now is {_shown(is_now)}"
-    were, are = dict(before.environment.packages), dict(now.environment.packages)
-    for name in sorted(were.keys() | are.keys()):
-        if were.get(name) != are.get(name):
-            yield f"{name} was {_shown(were.get(name))}, now is {_shown(are.get(name))}"
+    for name, was, is_now in differing(before.environment, now.environment):
+        yield f"{name} was {_shown(was)}, now is {_shown(is_now)}"
 
 
 def clock_note(results: Path, run: Run) -> str | None:
@@ -78,5 +69,5 @@ def _readable(folder: Path) -> Run | None:
         return None
 
 
-def _shown(value: object) -> str:
-    return "missing" if value is None else str(value)
+def _shown(fact: str | int | None) -> str:
+    return "missing" if fact is None else str(fact)

@@ -167,4 +167,5 @@ def _command(wish: Wish, so_far: Known) -> str:
         target=None, device=environment.device, reference="plain",
     )  # fmt: skip
     own = f" --workload {wish.own.name}" if wish.own else ""
-    return in_words(alone) + own
+    real = f" --data-root {cell.workload}=FOLDER" if wish.data_roots else ""
+    return in_words(alone) + own + real

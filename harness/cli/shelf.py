@@ -1,6 +1,7 @@
 """The shelf: all runs below a folder of results, read for those that show or compare many."""
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 
@@ -39,20 +40,23 @@ def read_kept(folder: Path) -> Kept:
 
 
 def calibration_beside(folder: Path, run: Run) -> Calibration | None:
-    """What the machine of a run has shown: the newest finished calibration that lies beside it, or None.
+    """What the machine of a run has shown: of the finished calibrations beside it the nearest in time, or None.
 
-    It must be of the same environment, and nobody's but theirs who made the run: somebody else's machine may have
-    the same parts and another neighbour.
+    A machine that is shared can tell less on a busy day, which says little of the runs of a calm one. It must be of the
+    same environment, and nobody's but theirs who made the run: somebody else's machine may have the same parts and
+    another neighbour.
     """
-    theirs = (folder / ORIGIN).exists()
+    theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
+    nearest: tuple[timedelta, Path] | None = None
     for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
         if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
             continue
         found = read_run(other)
         alike = (found.environment, found.rehearsed) == (run.environment, run.rehearsed)
-        if alike and decides(found):
-            return _calibration(other)
-    return None
+        away = abs(datetime.fromisoformat(found.began) - began)
+        if alike and decides(found) and (nearest is None or away < nearest[0]):
+            nearest = away, other
+    return None if nearest is None else _calibration(nearest[1])
 
 
 def decides(run: Run) -> bool:

@@ -1,16 +1,13 @@
 """Slices: one call of a campaign, which measures leg after leg until its own time or the campaign's is up."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 from time import monotonic
 
 from rich.console import Console
 
-from harness import __version__
 from harness.analyze.calibrating import calibrate
 from harness.analyze.calibration import ENOUGH
 from harness.analyze.estimate import Estimate
@@ -18,7 +15,7 @@ from harness.analyze.study import Stack
 from harness.cli.candidates import ground_in
 from harness.cli.closing import closable
 from harness.cli.legs import Ground, against_as_found, prepared_for, search_of
-from harness.cli.measuring import campaign_into, shown_command
+from harness.cli.measuring import campaign_into, run_of
 from harness.cli.planning import Prepared
 from harness.cli.searching import FIRST, searched
 from harness.cli.shelf import ORIGIN, calibration_beside
@@ -29,7 +26,7 @@ from harness.core.mistake import Mistake
 from harness.plan.campaign import Kind, Leg
 from harness.report.winner import headline
 from harness.report.words import one_line
-from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Run, create, finish, read_records
+from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, create, finish, read_records
 
 LEAST_S = 15.0  # in less, no two arms start, warm up and are timed
 SEARCH = 0.7  # of a leg's time; the rest holds the winner against the system as it was found
@@ -133,7 +130,7 @@ class Slice:
 
     def _calibrate(self, leg: Leg, until_s: float) -> bool:
         ready = prepared_for(leg.kind, leg.workloads, self.ground)
-        if ready is None or calibration_beside(self.machine / leg.name, self._run(ready)):
+        if ready is None or calibration_beside(self.machine / leg.name, run_of(ready)):
             return True
         folder = self._gone_on(ready, until_s)
         found = calibrate(ready.plan, read_records(folder))
@@ -206,22 +203,12 @@ class Slice:
 
     def _folder(self, ready: Prepared) -> Path:
         """The folder of a plan's run: the one that is there, whoever began it here, or a new one."""
-        run = self._run(ready)
+        run = run_of(ready)
         before = sorted(self.machine.glob(f"*-{run.digest}/{RUN}"), key=lambda path: path.parent.name)
         ours = [path.parent for path in before if not (path.parent / ORIGIN).exists()]
         folder = ours[-1] if ours else create(self.stock.results, run)
         self._note(folder.name)
         return folder
-
-    def _run(self, ready: Prepared) -> Run:
-        return Run(
-            began=datetime.now(UTC).isoformat(timespec="seconds"),
-            version=__version__,
-            command=shown_command(sys.argv[1:]),
-            rehearsed=False,
-            environment=ready.environment,
-            plan=ready.plan,
-        )
 
     def _note(self, *names: str) -> None:
         self.meter.note(runs=tuple(dict.fromkeys((*self.meter.account.runs, *names))))

@@ -1,14 +1,11 @@
 """Staging: the runs of a search, each a folder of its own that a later call finds again and goes on with."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
-from harness import __version__
 from harness.cli.foretelling import Ground
-from harness.cli.measuring import shown_command
+from harness.cli.measuring import run_of
 from harness.cli.planning import Prepared, Wish
 from harness.core.plan import Plan
 from harness.store import IN_PROGRESS, RUN, Run, create, read_run
@@ -58,15 +55,7 @@ def staged(quest: Quest, plan: Plan, until: float, since: str | None) -> Path:
 
     Without `since` any earlier run will do, unless a fresh one was asked for; else one that began no earlier.
     """
-    bench, ready = quest.bench, replace(quest.ready, plan=plan)
-    run = Run(
-        began=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
-        command=shown_command(sys.argv[1:]),
-        rehearsed=False,
-        environment=ready.environment,
-        plan=plan,
-    )
+    bench, run = quest.bench, run_of(replace(quest.ready, plan=plan))
     before = sorted(bench.results.glob(f"*/*-{run.digest}/{RUN}"), key=lambda path: path.parent.name)
     usable = [path.parent for path in before if since is None or read_run(path.parent).began >= since]
     folder = usable[-1] if usable and not (bench.fresh and since is None) else create(bench.results, run)

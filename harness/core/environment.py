@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
 
 STEP_BYTES = 1 << 26
 
@@ -39,8 +40,22 @@ class Environment:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
+    def facts(self) -> dict[str, str | int | None]:
+        """Every fact by its name in words, then the version of each package; memory as the digest counts it."""
+        plain = {one.name.replace("_", " "): getattr(self, one.name) for one in fields(self) if one.name != "packages"}
+        return plain | {"memory bytes": round_memory(self.memory_bytes)} | dict(self.packages)
+
+    @property
     def machine(self) -> str:
         """A neutral name of the machine, fit for a folder: `h200` or `cpu-2-amd-epyc`."""
         chip = self.accelerator or f"cpu {self.cores} {self.cpu}"
         words = "".join(letter if letter.isalnum() else " " for letter in chip.lower()).split()
         return "-".join(word for word in words if word not in {"nvidia", "r", "tm", "processor", "with"})[:48]
+
+
+def differing(one: Environment, other: Environment) -> Iterator[tuple[str, str | int | None, str | int | None]]:
+    """The facts in which two environments differ: the name, then what each says, None where it says nothing."""
+    ours, theirs = one.facts, other.facts
+    for name in ours | theirs:
+        if ours.get(name) != theirs.get(name):
+            yield name, ours.get(name), theirs.get(name)

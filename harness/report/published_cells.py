@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import Entry, Kept
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
@@ -81,6 +82,16 @@ def chip(setting: Setting) -> str:
     """What was measured on, as Markdown."""
     one = setting.environment
     return escaped(one.accelerator or f"{one.cpu}, {one.cores} cores")
+
+
+def calibrated(setting: Setting) -> str:
+    """What the machine has shown of itself, as the headers of its runs say it; of several times, each with its days."""
+    told: dict[str, list[Kept]] = {}
+    for kept in [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs:
+        told.setdefault(kept.matrix.noise, []).append(kept)
+    if len(told) == 1:
+        return escaped(*told)
+    return " ".join(f"Of {days(runs)}: {escaped(words)}" for words, runs in told.items())
 
 
 def software(setting: Setting) -> str:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from harness.report.markdown import escaped, grid
 from harness.report.published import Place, Publication
-from harness.report.published_cells import Page, Part, best_table, chip, days, named, page
+from harness.report.published_cells import Page, Part, best_table, calibrated, chip, days, named, page
 from harness.report.published_facts import surprises
 from harness.report.published_figures import heat_map_picture
 
@@ -63,5 +63,8 @@ def _place(place: Place) -> Iterator[Part]:
     heat = heat_map_picture(place.richest)
     if heat is not None:
         yield from ("", f"![{escaped(heat.words)}]({quote(f'{place.name}/{heat.path}')})")
-        yield from ("", f"Of environment {named(place.richest)}, which has the most ratios.")
+        yield from (
+            "",
+            f"Of environment {named(place.richest)}, which has the most ratios. {calibrated(place.richest)}",
+        )
     yield from ("", f"[More]({quote(place.name)}/README.md): every environment with its stages, every page, every run.")

@@ -1,17 +1,18 @@
 """The page of one machine: its environments, the best stacks, the heat map, the stages and its runs."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from urllib.parse import quote
 
 from harness.analyze.collection import Kept
 from harness.analyze.repeated import repeated
+from harness.core.environment import differing
 from harness.report.markdown import escaped, grid
 from harness.report.published import Place, Setting, file_name
 from harness.report.published_cells import (
     Page,
     Part,
     best_table,
+    calibrated,
     chip,
     days,
     named,
@@ -57,16 +58,13 @@ def _environment(setting: Setting) -> tuple[str, ...]:
 
 def _unlike(setting: Setting, first: Setting) -> str:
     """In what an environment differs from the first one, fact by fact."""
-    ours, theirs = (_facts(one) for one in (setting, first))
-    names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
-    differing = (f"{name} {ours.get(name, 'none')}, not {theirs.get(name, 'none')}" for name in names)
-    return f"{named(setting)} differs from the first in {escaped('; '.join(differing)) or 'who measured'}."
+    unlike = differing(setting.environment, first.environment)
+    words = "; ".join(f"{name} {_known(ours)}, not {_known(theirs)}" for name, ours, theirs in unlike)
+    return f"{named(setting)} differs from the first in {escaped(words) or 'who measured'}."
 
 
-def _facts(setting: Setting) -> dict[str, str]:
-    found = {name.replace("_", " "): str(value) for name, value in asdict(setting.environment).items()}
-    del found["packages"]
-    return found | dict(setting.environment.packages)
+def _known(fact: str | int | None) -> str:
+    return "none" if fact is None else str(fact)
 
 
 def _workload(name: str) -> str:
@@ -80,6 +78,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
     if not any(topic.main for topic in setting.topics):
         yield "No training step has a ratio against plain yet."
         return
+    yield from (calibrated(setting), "")
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
     heat = heat_map_picture(setting)
     if heat is not None:

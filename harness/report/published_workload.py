@@ -12,6 +12,7 @@ from harness.report.published import STACKS, Place, Setting, Sheet, Topic
 from harness.report.published_cells import (
     Page,
     Part,
+    calibrated,
     chip,
     code,
     counted,
@@ -64,6 +65,7 @@ def _parts(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
 def _setting(setting: Setting, topic: Topic) -> Iterator[Part]:
     yield from ("", f"## Environment {named(setting)}", "")
     yield f"{chip(setting)}; {software(setting)}. {counted(len(setting.runs), 'run')}, {days(setting.runs)}."
+    yield from ("", calibrated(setting))
     if setting.is_contributed:
         yield from ("", "Measured by somebody else and taken in; it stands in for no row of ours.")
     yield from _stacks(topic)

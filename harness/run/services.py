@@ -17,8 +17,8 @@ START_LIMIT_S = 60.0
 
 
 @contextmanager
-def serving(service: Service, data: Path, sentinel: Sentinel) -> Iterator[str]:
-    """The address of a service that answers, http://host:port; raises Mistake when it does not start."""
+def serving(service: Service, data: Path, sentinel: Sentinel, limit_s: float = START_LIMIT_S) -> Iterator[str]:
+    """The address of a service that answers, http://host:port; raises Mistake when it does not within the limit."""
     if reason := service.missing():
         raise Mistake(f"{service.title} cannot start: {reason}.")
     port = _free_port()
@@ -32,10 +32,11 @@ def serving(service: Service, data: Path, sentinel: Sentinel) -> Iterator[str]:
         )
         sentinel.add(process.pid)
         try:
-            if not _answers(process, port):
+            if not _answers(process, port, limit_s):
                 log.seek(0)
                 last = (log.read().strip().splitlines() or ["it said nothing"])[-1]
-                raise Mistake(f"{service.title} did not start: {last[-200:]}.")
+                within = f" within {limit_s:.0f} s" if process.poll() is None else ""
+                raise Mistake(f"{service.title} did not start{within}: {last[-200:]}.")
             yield f"http://127.0.0.1:{port}"
         finally:
             end_groups([process.pid])
@@ -43,8 +44,8 @@ def serving(service: Service, data: Path, sentinel: Sentinel) -> Iterator[str]:
             sentinel.remove(process.pid)
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    until = monotonic() + START_LIMIT_S
+def _answers(process: subprocess.Popen[bytes], port: int, limit_s: float) -> bool:
+    until = monotonic() + limit_s
     while monotonic() < until and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -1,5 +1,6 @@
 """`calibrate`: what it measures, what it prints, and which runs rest on what it found."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from harness.cli.rehearsing import rehearse
 from harness.cli.reporting import matrix_of, rendered
 from harness.cli.shelf import ORIGIN, calibration_beside, decides
 from harness.run.rehearsal import Effects
-from harness.store import IN_PROGRESS, read_run
+from harness.store import IN_PROGRESS, RUN, read_run, run_text
 
 
 def plan(design: str, *workloads: str, seed: int = 1) -> Prepared:
@@ -73,6 +74,27 @@ def test_what_is_unfinished_or_of_another_machine_is_not_rested_on(results: Path
     finally:
         (run / ORIGIN).unlink()
     assert calibration_beside(other, known) is not None
+
+
+def test_of_several_calibrations_the_nearest_in_time_decides(results: Path, tmp_path: Path) -> None:
+    """A busy day says nothing of a calm one."""
+    folders = {day: tmp_path / f"202601{day:02d}T000000-00000000" for day in (2, 9)}
+    for day, folder in folders.items():
+        shutil.copytree(run_of(results, "calibration"), folder)
+        run = read_run(folder)
+        # Which one was read is told by the number of its copies.
+        blocks = run.plan.blocks if day == 2 else run.plan.blocks[:2]
+        (folder / RUN).write_text(run_text(replace(run, began=f"2026-01-{day:02d}T00:00:00+00:00",
+                                                   plan=replace(run.plan, blocks=blocks))))  # fmt: skip
+    other = read_run(run_of(results, "combined"))
+    beside = tmp_path / "20260103T000000-00000001"
+    counts = {}
+    for day in (1, 3, 7, 20):
+        found = calibration_beside(beside, replace(other, began=f"2026-01-{day:02d}T12:00:00+00:00"))
+        assert found is not None
+        counts[day] = len(found.copies)
+    assert counts[1] == counts[3] == 20
+    assert counts[7] == counts[20] < 20
 
 
 def test_a_calibration_at_a_size_that_proves_nothing_decides_nothing(results: Path) -> None:

@@ -33,6 +33,7 @@ def call(
         (["plan", "leak", "--data-root", "nowhere"], "There is no folder nowhere; --data-root takes the folder"),
         (["plan", "leak", "--data-root", "speaker=."], "speaker has data but is not measured; name it"),
         (["plan", "nope", "--data-root", "."], "There is no workload 'nope'"),
+        (["best", "leak", "--data-root", "nowhere"], "There is no folder nowhere; --data-root takes the folder"),
         (["learn", "leak@smoke", "--data-root", "nowhere"], "There is no folder nowhere"),
         (
             ["plan", "--workload", str(ROOT / "docs/example_workload.py"), "--data-root", "."],

@@ -14,7 +14,7 @@ from harness.analyze import prediction
 from harness.analyze.estimate import Estimate
 from harness.analyze.prediction import Foretold
 from harness.analyze.winner import Winner
-from harness.cli import staging
+from harness.cli import measuring
 from harness.cli.candidates import Asked, QualityClass
 from harness.cli.measuring import Place
 from harness.cli.searching import best, searched
@@ -120,7 +120,7 @@ def test_a_fresh_search_leaves_earlier_runs_alone(
 ) -> None:
     there = Laboratory(results=tmp_path, truth=known)
     first = won(there.quest("amp_bfloat16", "conv1d_rewrite"))
-    monkeypatch.setattr(staging, "datetime", Later)
+    monkeypatch.setattr(measuring, "datetime", Later)
     second = won(there.quest("amp_bfloat16", "conv1d_rewrite", fresh=True))
     assert not set(first.runs) & set(second.runs)
 

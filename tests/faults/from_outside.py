@@ -292,7 +292,7 @@ FROM_OUTSIDE = (
         name="a start longer than the budget",
         how=f"an arm that is never built, and `--budget {BUDGET_S}s`",
         act=budget_within_a_start,
-        says="Nothing was timed: .*Give more with --budget",
+        says=r"Nothing was timed: .*Give it more \(--budget",
         status=1,
         then=f"the command ends within {BUDGET_S + LATE_S} s",
     ),

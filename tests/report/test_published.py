@@ -303,3 +303,14 @@ def test_what_was_measured_twice_is_held_against_itself() -> None:
     rows = [line for line in page.splitlines() if line.endswith("| no |")]
     assert len(rows) == 1
     assert "26.7 %" in rows[0]
+
+
+def test_every_page_says_what_its_machine_has_shown_of_itself() -> None:
+    place = placed(kept(WORKERS, AMP))
+    pages = (
+        index_page(Publication(places=(place,)), None),
+        machine_page(place),
+        workload_page(place, "leak", has_claims=True),
+    )
+    for page in pages:
+        assert place.settings[0].runs[0].matrix.noise in page.text

@@ -84,3 +84,11 @@ def test_a_service_ends_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
 def test_a_service_that_cannot_start_says_why(service: Service, words: str, tmp_path: Path, sentinel: Sentinel) -> None:
     with pytest.raises(Mistake, match=words), serving(service, tmp_path, sentinel):
         pass
+
+
+def test_a_service_that_does_not_answer_in_time_is_ended(tmp_path: Path, sentinel: Sentinel) -> None:
+    mute = replace(FILES, command=lambda *_: (sys.executable, "-c", "import time; time.sleep(600)"))
+    began_s = time.monotonic()
+    with pytest.raises(Mistake, match="did not start within 1 s"), serving(mute, tmp_path, sentinel, limit_s=1.0):
+        pass
+    assert time.monotonic() - began_s < 30

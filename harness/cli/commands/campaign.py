@@ -9,6 +9,22 @@ from harness.cli.options import Data, Device, Protocol, Results, Seed, Size, Wor
 
 app = typer.Typer()
 
+Minutes = Annotated[
+    float, typer.Option(min=0.1, max=100_000, help="Of the machine, in all slices together; the plan fits them.")
+]
+Slice = Annotated[str, typer.Option(help="The longest that one call may take (9m, 540s), or none: all in one go.")]
+Archive = Annotated[
+    Path | None,
+    typer.Option(help="A file (.tar.gz) that carries the runs from machine to machine: taken in, then packed."),
+]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what would be measured for how long, and stop.")]
+PagesOnly = Annotated[
+    bool, typer.Option("--publish", help="Measure nothing: take the archive in, end what is open, write the pages.")
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Begin to count the minutes anew; what was measured is not repeated.")
+]
+
 
 @app.command(
     epilog=examples(
@@ -21,29 +37,18 @@ app = typer.Typer()
 )
 def campaign(
     workloads: Workloads = None,
-    minutes: Annotated[
-        float, typer.Option(min=0.1, max=100_000, help="Of the machine, in all slices together; the plan fits them.")
-    ] = 30.0,
-    slice_: Annotated[
-        str, typer.Option("--slice", help="The longest that one call may take (9m, 540s), or none: all in one go.")
-    ] = "none",
-    archive: Annotated[
-        Path | None,
-        typer.Option(help="A file (.tar.gz) that carries the runs from machine to machine: taken in, then packed."),
-    ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Show what would be measured for how long, and stop.")] = False,
-    publish: Annotated[
-        bool, typer.Option("--publish", help="Measure nothing: take the archive in, end what is open, write the pages.")
-    ] = False,
+    minutes: Minutes = 30.0,
+    slice: Slice = "none",  # noqa: A002  the option's name
+    archive: Archive = None,
+    plan: PlanOnly = False,
+    publish: PagesOnly = False,
     size: Size = None,
     device: Device = "auto",
     protocol: Protocol = "brief",
     seed: Seed = 0,
     results: Results = Path("results"),
     data: Data = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin to count the minutes anew; what was measured is not repeated.")
-    ] = False,
+    fresh: Fresh = False,
 ) -> None:
     """Measures and publishes the whole matrix of a machine in so many minutes; the same command continues.
 
@@ -60,7 +65,7 @@ def campaign(
     from harness.core.mistake import Mistake
 
     asked = Asked(workloads=tuple(workloads or ()), size=size or "", protocol=protocol, seed=seed)
-    wanted = Wanted(asked=asked, device=device, minutes=minutes, slice=slice_)
+    wanted = Wanted(asked=asked, device=device, minutes=minutes, slice=slice)
     where = Where(results=results, data=data, archive=archive, fresh=fresh)
     if publish and archive is None:
         raise Mistake("--publish ends the campaign of an archive; name it with --archive.")

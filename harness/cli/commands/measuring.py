@@ -32,6 +32,22 @@ from harness.cli.options import (
 
 app = typer.Typer()
 
+RehearsedProtocol = Annotated[
+    str | None, typer.Option(help="brief (else, for a plan) or standard (else, for --coverage).")
+]
+Effects = Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")]
+Kept = Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")]
+Coverage = Annotated[
+    bool, typer.Option("--coverage", help="Instead of a plan: how often do intervals hold hidden ratios?")
+]
+Cells = Annotated[
+    int | None, typer.Option(min=10, help="With --coverage: cells on each of four invented machines; else 2000.")
+]
+Luck = Annotated[
+    float | None,
+    typer.Option(min=0, max=20, help="With --coverage: by how many per cent processes differ; else 0.7."),
+]
+
 
 @app.command(
     epilog=examples(
@@ -122,23 +138,14 @@ def calibrate(
 def rehearse(
     workloads: Workloads = None,
     design: Design = "alone",
-    protocol: Annotated[
-        str | None, typer.Option(help="brief (else, for a plan) or standard (else, for --coverage).")
-    ] = None,
+    protocol: RehearsedProtocol = None,
     seed: Seed = 0,
     workload: Own = None,
-    effect: Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")] = None,
-    results: Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")] = None,
-    coverage: Annotated[
-        bool, typer.Option("--coverage", help="Instead of a plan: how often do intervals hold hidden ratios?")
-    ] = False,
-    cells: Annotated[
-        int | None, typer.Option(min=10, help="With --coverage: cells on each of four invented machines; else 2000.")
-    ] = None,
-    luck: Annotated[
-        float | None,
-        typer.Option(min=0, max=20, help="With --coverage: by how many per cent processes differ; else 0.7."),
-    ] = None,
+    effect: Effects = None,
+    results: Kept = None,
+    coverage: Coverage = False,
+    cells: Cells = None,
+    luck: Luck = None,
     json: Json = False,
     output: Output = None,
 ) -> None:

@@ -14,6 +14,7 @@ from harness.cli.options import (
     Only,
     Own,
     Protocol,
+    Real,
     Results,
     Seed,
     Size,
@@ -42,6 +43,7 @@ def best(
     seed: Seed = 0,
     device: Device = "auto",
     own: Own = None,
+    data_root: Real = None,
     results: Results = Path("results"),
     data: Data = None,
     budget: Budget = "20m",
@@ -57,7 +59,7 @@ def best(
     wish = Wish(
         workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),
         stack=None, reference="plain", probe=None, protocol=protocol, restarts=None, rounds=None, seed=seed,
-        device=device, own=own,
+        device=device, own=own, data_roots=tuple(data_root or ()),
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(sought(Asked(wish=wish, quality=quality_named(quality)), place, as_json=as_json))
