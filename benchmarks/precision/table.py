@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -22,8 +22,8 @@ in random order. Written by `{command}` from `{records}`; the script's help says
 
 *Held* counts the 95 % intervals that hold the truth, of both pairs: 1.05 and 1.00, the reference against itself.
 *Half-width* is the median interval's; *error* the root mean square of the ratios' errors, and *bias* their mean, in
-per cent with its standard error. *Found* counts how often a tool called the difference of 1.05x one, *false alarms*
-how often it saw one where there is none.
+per cent with its standard error. *Found* counts how often a tool called the faster variant of 1.05x faster (slower is
+*the wrong way*), *false alarms* how often it saw a difference where there is none.
 """
 
 
@@ -34,11 +34,14 @@ class Count:
     changed: int
     withheld: int  # where it said that it could not tell
     asked: int
+    reversed: int = 0  # where it called the faster one slower, which is no find
 
     def __str__(self) -> str:
         if not self.asked:
             return "not asked"
-        return f"{self.changed} of {self.asked}" + (f" ({self.withheld} withheld)" if self.withheld else "")
+        counts = {"withheld": self.withheld, "the wrong way": self.reversed}
+        beside = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+        return f"{self.changed} of {self.asked}" + (f" ({beside})" if beside else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ def score(records: Sequence[Record]) -> Score | None:
         error=float(np.sqrt(np.mean(errors**2))),
         bias=float(errors.mean()),
         bias_error=float(stats.sem(errors)) if len(errors) > 1 else None,
-        found=_count([one for one, *_ in whole if one.truth != 1.0]),
+        found=_found([one for one, *_ in whole if one.truth != 1.0]),
         false_alarms=_count([one for one, *_ in whole if one.truth == 1.0]),
         used_s=float(np.mean([one.used_s for one, *_ in whole])),
     )
@@ -90,6 +93,13 @@ def score(records: Sequence[Record]) -> Score | None:
 def _count(records: Sequence[Record]) -> Count:
     answers = [one.changed for one in records]
     return Count(changed=answers.count(True), withheld=answers.count(None), asked=len(answers))
+
+
+def _found(records: Sequence[Record]) -> Count:
+    right = [one.ratio is not None and (one.ratio > 1) == (one.truth > 1) for one in records]
+    told = _count(records)
+    reversed_ = sum(one.changed is True and not way for one, way in zip(records, right, strict=True))
+    return replace(told, changed=told.changed - reversed_, reversed=reversed_)
 
 
 def page(records: Iterable[Record], name: str) -> str:

@@ -41,6 +41,13 @@ def test_a_failure_is_no_answer_and_an_answer_withheld_is_no_change() -> None:
     assert "asv failed: `its process ended`" in page([record(), failed], "some.jsonl")
 
 
+def test_the_faster_one_called_slower_is_no_find() -> None:
+    found = score(answers("asv", [0.0, -0.15], 0.02))
+    assert found
+    assert found.found == Count(changed=1, withheld=0, asked=2, reversed=1)
+    assert str(found.found) == "1 of 2 (1 the wrong way)"
+
+
 @pytest.mark.parametrize(("missed", "plausible"), [(0, True), (2, True), (3, False)])
 def test_how_many_of_eight_may_miss(missed: int, plausible: bool) -> None:
     found = score(answers("asv", [0.1] * missed + [0.0] * (8 - missed), 0.01))
