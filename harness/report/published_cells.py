@@ -90,8 +90,8 @@ def calibrated(setting: Setting) -> str:
     for kept in [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs:
         told.setdefault(kept.matrix.noise, []).append(kept)
     if len(told) == 1:
-        return escaped(*told)
-    return " ".join(f"Of {days(runs)}: {escaped(words)}" for words, runs in told.items())
+        return f"{escaped(*told)}."
+    return " ".join(f"Of {days(runs)}: {escaped(words)}." for words, runs in told.items())
 
 
 def software(setting: Setting) -> str:

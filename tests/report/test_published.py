@@ -314,3 +314,12 @@ def test_every_page_says_what_its_machine_has_shown_of_itself() -> None:
     )
     for page in pages:
         assert place.settings[0].runs[0].matrix.noise in page.text
+
+
+def test_what_a_machine_has_shown_at_several_times_stands_with_its_days() -> None:
+    calm, busy = kept(WORKERS, day=2), kept(AMP, day=4)
+    calm = replace(calm, matrix=replace(calm.matrix, noise="A/A: all well"))
+    busy = replace(busy, matrix=replace(busy.matrix, noise="A/A: nothing below 10 % is told"))
+    page = machine_page(placed(calm, busy)).text
+    assert "Of 2026-01-02: A/A: all well." in page
+    assert "Of 2026-01-04: A/A: nothing below 10 % is told." in page
