@@ -1,6 +1,7 @@
 """The feed: recipe and dataset into batches, through a real DataLoader with real worker processes."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,7 +57,10 @@ class Feed:
         return self.order.samples(taken, self.taken) / (self.taken - taken)
 
     def close(self) -> None:
-        """Ends the workers."""
+        """Ends the workers; one that aborts while it ends has given all that it had to give."""
+        # Torch raises the abort from its handler of a child's end, which in a finalizer nobody could catch.
+        with suppress(RuntimeError):
+            getattr(self.iterator, "_shutdown_workers", lambda: None)()
         self.batches = iter(())
         self.iterator = None
         self.loader._iterator = None  # noqa: SLF001  a persistent iterator is held by its loader

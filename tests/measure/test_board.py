@@ -65,8 +65,8 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 def adopted() -> Iterator[int]:
     """A process that nobody here has started: whoever did so has ended."""
     started = subprocess.run(
-        ["/bin/sh", "-c", "sleep 60 >/dev/null & echo $!"], capture_output=True, text=True, check=True
-    )
+        ["/bin/sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"], capture_output=True, text=True, check=True
+    )  # no pipe is left open, or all 600 seconds would be waited for
     yield int(started.stdout)
     os.kill(int(started.stdout), signal.SIGKILL)
 
