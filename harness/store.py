@@ -141,7 +141,7 @@ def _complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _record(line: bytes, where: str) -> Record:
     try:
-        body = _checked_schema(json.loads(line), where)
+        body = _checked_schema(json.loads(line.decode("utf-8")), where)  # of bytes json would guess the encoding
         name = str(body.pop("record", None))
         if name not in KINDS:
             raise Malformed(f"record must be one of {', '.join(KINDS)}")
