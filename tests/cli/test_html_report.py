@@ -1,5 +1,6 @@
 """`report --format html` and `--all`, as they are typed."""
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,8 @@ from harness.store import Journal, create, finish
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.report.exhibits import five, five_told
 from tests.test_store import RUN_FACTS
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -67,6 +70,17 @@ def test_all_finished_runs_of_measured_times_become_one_file(
     assert "invented" not in text
 
 
+def test_each_of_all_runs_says_what_to_do_and_how_to_ask_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was really measured, since what is asked on needs rows that are undecided and a catalogue."""
+    run = next((ROOT / "results").glob("cpu-1-*/*/run.json")).parent
+    shutil.copytree(run, tmp_path / "results" / run.parent.name / run.name)
+    page = tmp_path / "all.html"
+    assert call(monkeypatch, "--all", "--results", tmp_path / "results", "--format", "html", "--output", page) == 0
+    advice = page.read_text().partition("What to do, by this run alone")[2]
+    assert "Switch on" in advice
+    assert '<div class="command"><pre><code>./speedmatrix run' in advice
+
+
 def test_a_rehearsed_run_is_called_so(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.html"
     folders = sorted(path.parent for path in results.glob("*/*/run.json"))
@@ -100,6 +114,7 @@ def test_mistakes_end_in_one_sentence(
 
 
 WITHOUT_TORCH = """
+import shutil
 import subprocess
 import sys
 class Refuse:

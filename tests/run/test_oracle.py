@@ -64,8 +64,8 @@ def reported(measured: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("name", KNOWN)
 def test_known_ratios_are_recovered(reported: dict[str, dict[str, Any]], name: str) -> None:
     estimate = reported[name]["estimate"]
-    # Sleeps overrun by some 0.1 ms and a step has 0.5 ms of its own, which is 1 % beside the interval; on a busy machine
-    # both are several times as long, and not for every arm alike.
+    # Sleeps overrun by some 0.1 ms and a step has 0.5 ms of its own, which is 1 % beside the interval; on a busy
+    # machine both are several times as long, and not for every arm alike.
     assert estimate["low"] * 0.97 <= KNOWN[name] <= estimate["high"] * 1.03
     assert estimate["verdict"] in {"faster" if KNOWN[name] > 1 else "slower", "undecided"}  # never the opposite
 
