@@ -60,6 +60,8 @@ class Sentinel:
             self._closed = True
             _hang_up(self._process)
         self._keeper.join()
+        if self._process.returncode:  # killed a moment ago, and no other took its place
+            end_groups(self._groups)
 
     def _keep(self) -> None:
         for _ in range(REPLACEMENTS):
