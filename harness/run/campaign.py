@@ -19,6 +19,7 @@ from harness.run.room import Bytes, NoRoom, Room
 GUESS_S = {"fixed": 3.0, "per_round": 0.4}
 GUESS_STEPS = 11  # in the life of an arm
 USUAL_STEP_S = 0.3
+LEAST_S = 1.0  # in less no process starts
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
@@ -59,7 +60,7 @@ class Campaign:
         """Measures until nothing is left or the time is up; tells whether nothing is left."""
         try:
             self._run_blocks()
-            if not self.lives and self._left_s() > 0:
+            if not self.lives and self._left_s() > LEAST_S:
                 self._run_first()
                 self._run_blocks()
             while self._run_further():

@@ -248,7 +248,9 @@ def test_what_fails_is_told_and_the_others_go_on(
     machine.refuses = "speaker"
     one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
     refused = Counter(one for one in machine.begun if one.endswith(" speaker"))
-    assert refused == {"matrix speaker": 2, "claims speaker": 1}  # a search begins with the matrix
+    # A search begins with the matrix, if it begins: the one of leak may use all that those of speaker have left.
+    assert set(refused) == {"matrix speaker", "claims speaker"}
+    assert max(refused.values()) <= 2
     assert "claims leak" in machine.begun[machine.begun.index("matrix speaker") :]
     measured = {block.reference.workload for one in runs_in(tmp_path) for block in read_run(one).plan.blocks}
     assert "leak" in measured
