@@ -1,7 +1,7 @@
 """Asking again: the command that measures one comparison of a run and nothing else.
 
 Nothing is guessed: a command is shown only if planning it for the run's own environment gives that very comparison
-under the same protocol and seed.
+under the same protocol and seed. Runs of a CPU from before its bursts were short are asked again in today's bursts.
 """
 
 import shlex
@@ -27,7 +27,7 @@ def commands(
     """
     counts = restarts or {}
     here = _without_services(catalogue)
-    named = _protocol_of(run.plan.protocol)
+    named = _protocol_of(run)
     if named is None:
         return {}
     found = {}
@@ -45,24 +45,29 @@ def _without_services(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, workloads=workloads)
 
 
-def _protocol_of(protocol: Protocol) -> str | None:
-    """The name from which restarts and rounds lead to a protocol; None for one of another version."""
-    same = (name for name, one in PROTOCOLS.items() if _counted(one, protocol) == protocol)
-    return next(same, None)
+def _protocol_of(run: Run) -> str | None:
+    """The name from which restarts and rounds lead to a run's protocol; None for one of another version."""
+    protocol = run.plan.protocol
+    for name, one in PROTOCOLS.items():
+        here = one.on(run.environment.device)
+        paced = replace(here, rounds=protocol.rounds, timed_s=protocol.timed_s)
+        if protocol in {_aimed(here, protocol), _aimed(paced, protocol), _aimed(one, protocol)}:
+            return name
+    return None
 
 
-def _counted(one: Protocol, like: Protocol) -> Protocol:
-    counted = replace(one, restarts=like.restarts, rounds=like.rounds)
+def _aimed(one: Protocol, like: Protocol) -> Protocol:
+    counted = replace(one, restarts=like.restarts)
     return counted.fixed() if like.target is None else replace(counted, target=like.target)
 
 
 def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
     """What might ask for a comparison, the shortest first."""
-    known = PROTOCOLS[protocol]
+    usual_rounds = {PROTOCOLS[protocol].rounds, PROTOCOLS[protocol].on(run.environment.device).rounds}
     usual = Wish(
         workloads=(one.treatment.workload,), size=one.treatment.size, batch=None, design="alone", only=(), stack=None,
         reference="plain", probe=_probe(one), protocol=protocol, restarts=run.plan.protocol.restarts,
-        rounds=None if run.plan.protocol.rounds == known.rounds else run.plan.protocol.rounds,
+        rounds=None if run.plan.protocol.rounds in usual_rounds else run.plan.protocol.rounds,
         seed=run.plan.seed, device=run.environment.device, own=None, target=_target(run.plan.protocol),
     )  # fmt: skip
     selections = ({"only": (str(parse_switch(one.subject)),)}, {"stack": _stack(one.treatment)})
@@ -90,8 +95,19 @@ def _asks_for(wish: Wish, one: Comparison, run: Run, catalogue: Catalogue) -> bo
     except Mistake:
         return False
     asked = [(other.treatment, other.reference, other.timing) for other in plan.comparisons]
-    alike = (plan.protocol, plan.seed) == (run.plan.protocol, run.plan.seed)
+    alike = _in_bursts_of(plan.protocol, run.plan.protocol) == run.plan.protocol and plan.seed == run.plan.seed
     return alike and asked == [(one.treatment, one.reference, one.timing)]
+
+
+def _in_bursts_of(one: Protocol, like: Protocol) -> Protocol:
+    return replace(
+        one,
+        rounds=like.rounds,
+        burst_s=like.burst_s,
+        burst_steps=like.burst_steps,
+        slow_s=like.slow_s,
+        timed_s=like.timed_s,
+    )
 
 
 def in_words(wish: Wish) -> str:

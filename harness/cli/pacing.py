@@ -16,7 +16,9 @@ def paced(protocol: Protocol, restarts: int | None, rounds: int | None, target: 
     Whoever says how many restarts or rounds there are has said how much is measured. Then there are no further
     restarts, unless a target is asked for too.
     """
-    counted = replace(protocol, restarts=restarts or protocol.restarts, rounds=rounds or protocol.rounds)
+    counted = replace(protocol, restarts=restarts or protocol.restarts)
+    if rounds:
+        counted = replace(counted, rounds=rounds, timed_s=None)
     if target is None:
         return counted if restarts is None and rounds is None else counted.fixed()
     width = target_of(target)

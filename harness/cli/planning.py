@@ -81,7 +81,7 @@ def prepared(wish: Wish) -> Prepared:
 
 def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
     """The plan of a wish on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
-    protocol = _protocol(wish)
+    protocol = _protocol(wish, environment)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(wish, context))
     entries = [entry for scope in scopes for entry in _entries(wish, scope)]
@@ -127,8 +127,8 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     """The block with as many rounds as its workload's steps allow."""
     cell = block.reference
     step_s = catalogue.workload(cell.workload).sizes[cell.size].step_s
-    slow = block.timing in {Timing.STEP, Timing.COMPUTE} and protocol.is_slow(step_s)
-    return replace(block, rounds=protocol.rounds_of(step_s)) if slow else block
+    rounds = protocol.rounds_of(step_s) if block.timing in {Timing.STEP, Timing.COMPUTE} else protocol.rounds
+    return replace(block, rounds=rounds) if rounds < protocol.rounds else block
 
 
 def _marked(planned_blocks: Iterable[Block], catalogue: Catalogue, environment: Environment) -> Iterator[Block]:
@@ -155,8 +155,9 @@ def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
     return {switch.name for cell in cells for switch in cell.switches}
 
 
-def _protocol(wish: Wish) -> Protocol:
-    return paced(protocol_named(wish.protocol), wish.restarts, wish.rounds, wish.target)
+def _protocol(wish: Wish, environment: Environment) -> Protocol:
+    known = protocol_named(wish.protocol).on(environment.device)
+    return paced(known, wish.restarts, wish.rounds, wish.target)
 
 
 def _scopes(wish: Wish, context: Context) -> Iterator[Scope]:

@@ -25,6 +25,10 @@ class Protocol:
     # Half-width of a log ratio's interval beyond which a comparison gets further restarts; None: all get `restarts`.
     target: float | None = field(default=None, metadata={"since": "0.2.0"})
     looks: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})  # restarts at which widths are looked at
+    slow_s: float | None = field(default=None, metadata={"since": "0.2.0"})  # a step is slow beyond; None: `burst_s`
+    # About the seconds of bursts that an arm gets in a restart; where bursts are long, they become fewer. None: eight
+    # times what is slow, and only where steps are.
+    timed_s: float | None = field(default=None, metadata={"since": "0.2.0"})
 
     @property
     def most_restarts(self) -> int:
@@ -44,15 +48,46 @@ class Protocol:
         """The same for as many restarts of every comparison, however widely it is known."""
         return replace(self, target=None, looks=())
 
+    def on(self, device: str) -> "Protocol":
+        """The same for a device: on a CPU four times as many bursts, each a quarter as long.
+
+        No queue is drained there at the end of a burst, and the sooner the reference has its turn again, the less a
+        neighbour can do in between (docs/decisions/short-bursts-on-a-cpu.md).
+        """
+        if device != "cpu":
+            return self
+        return replace(
+            self,
+            rounds=SHORTER * self.rounds,
+            burst_s=self.burst_s / SHORTER,
+            burst_steps=max(1, self.burst_steps // SHORTER),
+            slow_s=self._slow_s,
+            timed_s=max(TIMED * self._slow_s, self.rounds * self.burst_s),
+        )
+
+    @property
+    def _slow_s(self) -> float:
+        return self.burst_s if self.slow_s is None else self.slow_s
+
     def is_slow(self, step_s: float) -> bool:
-        """Whether one step outlasts a burst: such an arm takes fewer steps of every kind, each of them long."""
-        return step_s > self.burst_s
+        """Whether a step is so long that an arm takes fewer of every kind."""
+        return step_s > self._slow_s
 
     def rounds_of(self, step_s: float) -> int:
-        """Rounds for steps that take about so long: fewer when they are slow, but no fewer than four."""
-        return max(4, min(self.rounds, round(8 * self.burst_s / step_s))) if self.is_slow(step_s) else self.rounds
+        """Rounds for steps that take about so long: fewer where that makes bursts long, but no fewer than four."""
+        burst_s = step_s if self.is_slow(step_s) else max(self.burst_s, self.burst_steps * step_s)
+        if self.timed_s is not None:
+            return min(self.rounds, max(4, round(self.timed_s / burst_s)))
+        return min(self.rounds, max(4, round(TIMED * self._slow_s / step_s))) if self.is_slow(step_s) else self.rounds
+
+    def turns_s(self, step_s: float) -> float:
+        """About the seconds of an arm's bursts in a restart, and of what it has of the reference's."""
+        return TURNS * self.rounds_of(step_s) * max(self.burst_s, step_s)
 
 
+SHORTER = 4  # times, on a CPU
+TIMED = 8.0  # of the longest step that is not slow: seconds of bursts that an arm gets in a restart
+TURNS = 1.5  # bursts for each of an arm's own: a reference's visit serves two
 LOOKS = (2, 3, 4, 6, 8)
 STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12))
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.

@@ -118,11 +118,12 @@ def expected_s(workload: Workload) -> float:
     from harness.cli.naming import usual_size
     from harness.core.protocol import BRIEF
     from harness.measure.surroundings import read_environment
-    from harness.run.campaign import GUESS_S, GUESS_STEPS, UNSEEN, USUAL_STEP_S
+    from harness.run.campaign import UNSEEN, USUAL_STEP_S, guess_s
 
-    size = workload.sizes.get(os.environ.get(SIZE) or usual_size(read_environment("auto")))
+    environment = read_environment("auto")
+    size = workload.sizes.get(os.environ.get(SIZE) or usual_size(environment))
     step_s = (size.step_s if size else 0.0) or USUAL_STEP_S
-    arm_s = UNSEEN * (GUESS_S["fixed"] + GUESS_S["per_round"] * BRIEF.rounds + GUESS_STEPS * step_s)
+    arm_s = UNSEEN * guess_s(BRIEF.on(environment.device), step_s)
     return 2 * BRIEF.restarts * arm_s + START_S
 
 

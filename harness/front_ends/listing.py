@@ -17,7 +17,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Plan
 from harness.front_ends.cells import Wanted
 from harness.report.words import one_line
-from harness.run.campaign import GUESS_S, GUESS_STEPS, USUAL_STEP_S
+from harness.run.campaign import USUAL_STEP_S, guess_s
 from harness.store import read_records, read_run
 
 STACKS = ("everything", "as_found")  # subjects that stand for several switches
@@ -109,7 +109,7 @@ def _affordable(plan: Plan, share_s: float | None, step_s: float) -> int | None:
     """How many treatments so much time is likely to buy, by the guess that a campaign begins with; None for all."""
     if share_s is None:
         return None
-    arm_s = GUESS_S["fixed"] + GUESS_S["per_round"] * plan.protocol.rounds + GUESS_STEPS * (step_s or USUAL_STEP_S)
+    arm_s = guess_s(plan.protocol, step_s or USUAL_STEP_S)
     return max(SMALLEST_POOL, int(share_s / (plan.protocol.restarts * arm_s)) - 1)
 
 

@@ -136,6 +136,8 @@ def _check_protocol(protocol: Protocol) -> None:
     for name in ("restarts", "rounds", "lives", "treatments"):
         within(getattr(protocol, name), 1, 10**6, f"{RUN}: {name}")
     within(protocol.target, 1e-6, 1.0, f"{RUN}: target")
+    for name in ("slow_s", "timed_s"):
+        within(getattr(protocol, name), 0.0, 1e9, f"{RUN}: {name}")
     if len(protocol.looks) > MOST_LOOKS:
         raise Unfit(f"{RUN} plans {len(protocol.looks):,} looks, and {MOST_LOOKS} are the most")
     for look in protocol.looks:

@@ -11,13 +11,12 @@ from enum import StrEnum
 
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan
-from harness.core.protocol import Protocol
+from harness.core.protocol import TURNS, Protocol
 
 PAGES_S = 25.0  # kept back for the claims, the pages and their figures
 LEAST_SLICE_S = 45.0  # below which starting, saving and the pages leave nothing to measure in
 START_S = 6.0  # of an arm, beside its own steps
 STEPS = 11  # that an arm takes before it is timed
-TURNS = 1.5  # bursts for each of an arm's own: a reference's visit serves two
 USUAL_STEP_S = 0.3  # where a size does not tell how long a step takes
 
 

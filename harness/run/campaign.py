@@ -9,6 +9,7 @@ from harness.core.bracket import alone
 from harness.core.measurement import Burst, Lost, Record
 from harness.core.plan import Block, Plan
 from harness.core.precision import Precisions
+from harness.core.protocol import Protocol
 from harness.plan.looks import Further, further
 from harness.plan.outstanding import by_restart, next_life, outstanding, settled
 from harness.run.arm import BudgetSpent, LiveArm
@@ -16,13 +17,18 @@ from harness.run.life import Life, Watcher
 from harness.run.room import Bytes, NoRoom, Room
 
 # Seconds for each arm of a life, until lives of the same workload have told better.
-GUESS_S = {"fixed": 3.0, "per_round": 0.4}
+START_S = 3.0
 GUESS_STEPS = 11  # in the life of an arm
 USUAL_STEP_S = 0.3
 LEAST_S = 1.0  # in less no process starts
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
+
+
+def guess_s(protocol: Protocol, step_s: float) -> float:
+    """Seconds that an arm of a life is guessed to take."""
+    return START_S + protocol.turns_s(step_s) + GUESS_STEPS * step_s
 
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
@@ -213,7 +219,7 @@ class Campaign:
 
     def _guess_s(self, workload: str) -> float:
         step_s = self.step_s.get(workload) or USUAL_STEP_S
-        return GUESS_S["fixed"] + GUESS_S["per_round"] * self.plan.protocol.rounds + GUESS_STEPS * step_s
+        return guess_s(self.plan.protocol, step_s)
 
     def _begun(self) -> set[str]:
         workloads = {block.identity: block.reference.workload for block in self.plan.blocks}

@@ -96,9 +96,9 @@ def leak() -> Plan:
 
 def test_a_first_life_is_begun_however_slow_its_workload_is_said_to_be(leak: Plan) -> None:
     records: list[Record] = []
-    complete, spent_s = run(leak, 120.0, records, SLOW)
+    complete, spent_s = run(leak, 180.0, records, SLOW)
     assert not complete
-    assert spent_s < 130.0
+    assert spent_s < 190.0
     found = restarts_of(records)
     assert all(restarts == {0, 1} for restarts in found.values())
     assert len(found) > 1, "once its time is known, the rest of the budget is used as usual"
@@ -143,7 +143,7 @@ def test_further_restarts_go_to_what_is_too_wide_until_all_are_narrow_or_have_ha
 
 def test_a_wider_target_needs_fewer_restarts(looked_at: Plan) -> None:
     bursts = []
-    for target in (0.012, 0.03, 0.5):
+    for target in (0.012, 0.016, 0.5):
         records: list[Record] = []
         run(replace(looked_at, protocol=replace(looked_at.protocol, target=target)), None, records)
         bursts.append(len(records))
