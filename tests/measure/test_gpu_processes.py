@@ -74,7 +74,9 @@ def behind(seconds: list[float], skipped_s: float) -> list[float]:
 
 
 def test_the_lead_in_outlasts_what_a_resumed_process_loses() -> None:
-    gpu(f"steps that begin {1000 * RESUME_S:.0f} ms after a pause of two seconds are as fast as later ones, within 3 %")
+    gpu(
+        f"steps that begin {1000 * RESUME_S['cuda']:.0f} ms after a pause of two seconds are as fast as later ones, within 3 %"
+    )
     one = Stepping()
     try:
         found = []
@@ -82,7 +84,7 @@ def test_the_lead_in_outlasts_what_a_resumed_process_loses() -> None:
             one.suspend()
             sleep(2.0)
             one.resume()
-            steps = behind(one.take(MANY), RESUME_S)
+            steps = behind(one.take(MANY), RESUME_S["cuda"])
             found.append(fmean(steps[: len(steps) // 4]) / fmean(steps[len(steps) // 2 :]))
     finally:
         one.end()
@@ -114,7 +116,7 @@ def test_two_processes_that_take_turns_keep_their_memory_and_their_pace() -> Non
         for _ in range(4):
             for one, medians in zip(both, found, strict=True):
                 one.resume()
-                medians.append(median(behind(one.take(MANY // 2), RESUME_S)))
+                medians.append(median(behind(one.take(MANY // 2), RESUME_S["cuda"])))
                 one.suspend()
     finally:
         for one in both:
