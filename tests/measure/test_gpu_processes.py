@@ -16,6 +16,7 @@ from tests.measure.test_gpu import gpu
 pytestmark = pytest.mark.gpu
 
 # Takes as many steps as it is told to and gives the seconds of each; a step is a product whose result is read back.
+LED_IN_S = RESUME_S["cuda"]
 STEPS = """
 import json, sys, time, torch
 torch.manual_seed(0)
@@ -74,9 +75,7 @@ def behind(seconds: list[float], skipped_s: float) -> list[float]:
 
 
 def test_the_lead_in_outlasts_what_a_resumed_process_loses() -> None:
-    gpu(
-        f"steps that begin {1000 * RESUME_S['cuda']:.0f} ms after a pause of two seconds are as fast as later ones, within 3 %"
-    )
+    gpu(f"steps that begin {1000 * LED_IN_S:.0f} ms after a pause of two seconds are as fast as later ones, within 3 %")
     one = Stepping()
     try:
         found = []
@@ -84,7 +83,7 @@ def test_the_lead_in_outlasts_what_a_resumed_process_loses() -> None:
             one.suspend()
             sleep(2.0)
             one.resume()
-            steps = behind(one.take(MANY), RESUME_S["cuda"])
+            steps = behind(one.take(MANY), LED_IN_S)
             found.append(fmean(steps[: len(steps) // 4]) / fmean(steps[len(steps) // 2 :]))
     finally:
         one.end()
@@ -116,7 +115,7 @@ def test_two_processes_that_take_turns_keep_their_memory_and_their_pace() -> Non
         for _ in range(4):
             for one, medians in zip(both, found, strict=True):
                 one.resume()
-                medians.append(median(behind(one.take(MANY // 2), RESUME_S["cuda"])))
+                medians.append(median(behind(one.take(MANY // 2), LED_IN_S)))
                 one.suspend()
     finally:
         for one in both:
