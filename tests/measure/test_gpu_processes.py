@@ -15,8 +15,8 @@ from tests.measure.test_gpu import gpu
 
 pytestmark = pytest.mark.gpu
 
-# Takes as many steps as it is told to and gives the seconds of each; a step is a product whose result is read back.
 LED_IN_S = RESUME_S["cuda"]
+# Takes as many steps as it is told to and gives the seconds of each; a step is a product whose result is read back.
 STEPS = """
 import json, sys, time, torch
 torch.manual_seed(0)
