@@ -21,7 +21,7 @@ from harness.run.prepare import ensure_data
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
 
 ROOT = Path(__file__).parents[2]
-MINUTES, SLICE_S = 2.0, 60.0
+MINUTES, SLICE_S = 3.0, 60.0
 WORKLOADS = ("leak", "spoof")
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
 
