@@ -177,8 +177,17 @@ def _folder(ready: Prepared, place: Place, console: Console) -> Path:
     return folder
 
 
-def campaign_into(ready: Prepared, folder: Path, data: dict[tuple[str, str], Path], deadline_s: float | None) -> None:
-    """Measures what is left of a plan into its run's folder, until a moment of the monotonic clock if one is given."""
+def campaign_into(
+    ready: Prepared,
+    folder: Path,
+    data: dict[tuple[str, str], Path],
+    deadline_s: float | None,
+    arm_s: dict[str, float] | None = None,
+) -> None:
+    """Measures what is left of a plan into its run's folder, until a moment of the monotonic clock if one is given.
+
+    `arm_s` holds what an arm of each workload was seen to take, as far as anybody knows, and is kept up to date.
+    """
     records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
     closing = ExitStack()
     try:
@@ -201,6 +210,7 @@ def campaign_into(ready: Prepared, folder: Path, data: dict[tuple[str, str], Pat
                 clock=monotonic,
                 deadline_s=deadline_s,
                 step_s=_step_s(ready),
+                arm_s={} if arm_s is None else arm_s,
                 precisions=partial(precisions, terms=_terms(folder)),
                 free=partial(free_memory, ready.environment.device),
             )

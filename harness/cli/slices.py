@@ -45,6 +45,7 @@ class Slice:
     clock: Callable[[], float] = monotonic
     failed: set[str] = field(default_factory=set)  # legs that could not be measured, which were told
     has_measured: bool = False
+    arm_s: dict[str, float] = field(default_factory=dict)  # what an arm of each workload took: legs learn of each other
 
     @property
     def machine(self) -> Path:
@@ -192,7 +193,7 @@ class Slice:
 
     def _into(self, ready: Prepared, folder: Path, data: Data, until: float | None) -> None:
         self.has_measured = True
-        campaign_into(ready, folder, data, until)
+        campaign_into(ready, folder, data, until, self.arm_s)
 
     def _moment(self, until_s: float) -> float:
         """When a mark of the campaign's time is reached, or the slice ends, on the clock."""

@@ -48,9 +48,13 @@ class Machine:
     begun: list[str] = field(default_factory=list)  # designs and workloads of the plans that were worked on
     dies_at_s: float = float("inf")
     refuses: str = ""  # a workload that cannot be measured
+    known: list[dict[str, float]] = field(default_factory=list)  # seconds of an arm, as each plan began with them
 
-    def campaign_into(self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None) -> None:
+    def campaign_into(
+        self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None, arm_s: dict[str, float]
+    ) -> None:
         """Runs a plan into its folder, as far as the time allows."""
+        self.known.append(dict(arm_s))
         names = "+".join(dict.fromkeys(one.reference.workload for one in ready.plan.blocks))
         self.begun.append(f"{ready.plan.design} {names}")
         if names == self.refuses:
@@ -68,7 +72,7 @@ class Machine:
         work = Campaign(
             plan=ready.plan, records=read_records(folder), start=start, append=journal.append,
             watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=deadline_s,
-            precisions=precisions,
+            precisions=precisions, arm_s=arm_s,
         )  # fmt: skip
         try:
             if work.run():
@@ -255,6 +259,16 @@ def test_what_fails_is_told_and_the_others_go_on(
     measured = {block.reference.workload for one in runs_in(tmp_path) for block in read_run(one).plan.blocks}
     assert "leak" in measured
     assert [one for one in kept(tmp_path, ground).over if one.endswith("speaker")] == []
+
+
+def test_a_leg_knows_what_arms_took_in_those_before_it(
+    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
+) -> None:
+    one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
+    assert machine.known[0] == {}
+    matrix = machine.begun.index("matrix speaker")
+    assert set(machine.known[matrix]) == {"leak", "speaker"}
+    assert all(seconds > 0 for seconds in machine.known[matrix].values())
 
 
 def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Ground) -> None:
