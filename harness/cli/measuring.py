@@ -202,18 +202,11 @@ def campaign_into(
 
         with Progress(ready.plan, Console(), records) as progress:
             campaign = Campaign(
-                plan=ready.plan,
-                records=records,
-                start=start,
-                append=journal.append,
-                watcher=progress,
-                clock=monotonic,
-                deadline_s=deadline_s,
-                step_s=_step_s(ready),
-                arm_s={} if arm_s is None else arm_s,
+                plan=ready.plan, records=records, start=start, append=journal.append, watcher=progress,
+                clock=monotonic, deadline_s=deadline_s, step_s=_step_s(ready), arm_s={} if arm_s is None else arm_s,
                 precisions=partial(precisions, terms=_terms(folder)),
                 free=partial(free_memory, ready.environment.device),
-            )
+            )  # fmt: skip
             if campaign.run():
                 finish(folder)
             elif not campaign.bursts:
