@@ -45,7 +45,6 @@ class Slice:
     clock: Callable[[], float] = monotonic
     failed: set[str] = field(default_factory=set)  # legs that could not be measured, which were told
     has_measured: bool = False
-    arm_s: dict[str, float] = field(default_factory=dict)  # what an arm of each workload took: legs learn of each other
 
     @property
     def machine(self) -> Path:
@@ -193,7 +192,12 @@ class Slice:
 
     def _into(self, ready: Prepared, folder: Path, data: Data, until: float | None) -> None:
         self.has_measured = True
-        campaign_into(ready, folder, data, until, self.arm_s)
+        known, size = self.meter.account.arm_s, ready.plan.blocks[0].reference.size
+        arm_s = dict(known.get(size, {}))
+        try:
+            campaign_into(ready, folder, data, until, arm_s)
+        finally:
+            self.meter.note(arm_s={**known, size: arm_s})
 
     def _moment(self, until_s: float) -> float:
         """When a mark of the campaign's time is reached, or the slice ends, on the clock."""

@@ -1,9 +1,9 @@
 """Spending: a campaign's account on the disk, which knows its minutes even if the machine dies at any moment."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, RLock, Thread
 from time import monotonic
@@ -48,6 +48,8 @@ class Account:
     runs: tuple[str, ...] = ()  # folders that its legs have begun or gone on with
     closed: tuple[str, ...] = ()  # those of them that were ended with something left to measure
     done: bool = False
+    # Size -> workload -> what an arm was last seen to take: legs and slices learn of each other.
+    arm_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata={"since": "0.2.0"})
 
     @property
     def measuring_s(self) -> float:
@@ -74,6 +76,7 @@ def parsed_account(content: bytes, where: object) -> Account:
             raise Malformed("its schema is not known here")
         account = decode(Account, body, ACCOUNT)
         times = (account.spent_s, account.data_s, account.minutes, *(one.until_s for one in account.legs))
+        times += tuple(seconds for size in account.arm_s.values() for seconds in size.values())
         if not account.legs or not all(0 <= one <= LONGEST_S for one in times):
             raise Malformed("its times cannot be")
     except (ValueError, RecursionError) as error:

@@ -147,6 +147,12 @@ class Campaign:
         except NoRoom:
             self._room[block.identity] = 0
             return
+        except BudgetSpent:
+            # An arm takes at least as long as those that were broken off: whoever goes on must not guess less.
+            so_far_s = (self.clock() - began_s) / (len(rounds) + 1)
+            if so_far_s > self._arm_s(block.reference.workload):
+                self.arm_s[block.reference.workload] = so_far_s
+            raise
         if life.put_off:
             self._room[block.identity] = len(rounds) - len(life.put_off)
         self.arm_s[block.reference.workload] = (self.clock() - began_s) / (len(rounds) - len(life.put_off) + 1)

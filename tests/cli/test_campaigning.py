@@ -19,7 +19,7 @@ from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
 from harness.cli.reopening import check_same, extended, new_account
 from harness.cli.slices import Slice
-from harness.cli.spending import Account, Asked, Meter, read_account
+from harness.cli.spending import Account, Asked, Meter, account_text, parsed_account, read_account
 from harness.cli.stocking import Data, SliceOver, Stock
 from harness.core.bracket import brackets
 from harness.core.measurement import Burst
@@ -269,6 +269,28 @@ def test_a_leg_knows_what_arms_took_in_those_before_it(
     matrix = machine.begun.index("matrix speaker")
     assert set(machine.known[matrix]) == {"leak", "speaker"}
     assert all(seconds > 0 for seconds in machine.known[matrix].values())
+
+
+def test_a_slice_knows_what_arms_took_in_those_before_it(tmp_path: Path, machine: Machine, single: Ground) -> None:
+    one_slice(machine, tmp_path, single, account_of(15.0, single), slice_s=120.0)
+    left, before = kept(tmp_path, single), len(machine.known)
+    assert left.arm_s["quick"]["leak"] > 0
+    one_slice(machine, tmp_path, single, left)
+    assert machine.known[before] == left.arm_s["quick"]
+
+
+def test_arms_of_another_size_tell_nothing(tmp_path: Path, machine: Machine, single: Ground) -> None:
+    account = replace(account_of(15.0, single), arm_s={"standard": {"leak": 1e5}})
+    one_slice(machine, tmp_path, single, account)
+    assert machine.known[0] == {}
+    assert kept(tmp_path, single).arm_s["standard"] == {"leak": 1e5}
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), 1e9])
+def test_an_account_with_impossible_seconds_is_refused(fresh: Account, seconds: float) -> None:
+    damaged = account_text(replace(fresh, arm_s={"quick": {"leak": seconds}}))
+    with pytest.raises(Mistake, match="its times cannot be"):
+        parsed_account(damaged, "campaign.json")
 
 
 def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Ground) -> None:

@@ -119,6 +119,21 @@ def test_a_workload_as_slow_as_it_is_said_to_be_ends_with_the_budget_and_is_cont
     assert len({one.arm.life for one in records}) == 3
 
 
+def test_a_life_that_is_broken_off_tells_that_its_arms_take_longer(leak: Plan) -> None:
+    found = campaign(leak, [], Effects())
+    found.deadline_s, found.arm_s = 20.0, {"leak": 0.1}
+    assert not found.run()
+    treatments = len(leak.blocks[0].comparisons)
+    assert found.arm_s["leak"] == pytest.approx(20.0 / (treatments + 1), rel=0.5)
+
+
+def test_a_life_that_is_broken_off_says_nothing_where_more_was_expected(leak: Plan) -> None:
+    found = campaign(leak, [], Effects())
+    found.deadline_s, found.arm_s = 10.0, {"leak": 1000.0}  # ends while the only life that is begun starts
+    assert not found.run()
+    assert found.arm_s == {"leak": 1000.0}
+
+
 # ---------------------------------------------------------------------------------------------- further restarts
 
 
