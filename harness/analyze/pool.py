@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from harness.analyze.absence import Absence, absence
 from harness.analyze.estimate import Estimate, estimates, point_of
@@ -44,7 +45,8 @@ def energies(gathered: Sequence[Evidence], protocol: Protocol, terms: Terms = UN
             pairs = pair(counted, evidence.position, _joules)
             if absence(evidence, pairs) is None:
                 paired[index] = pairs
-    found = _estimated(gathered, paired, protocol, terms)
+    # How restarts differ in samples a joule, no calibration has seen.
+    found = _estimated(gathered, paired, protocol, replace(terms, prior=None))
     return [found.get(index) for index in range(len(gathered))]
 
 
@@ -55,8 +57,10 @@ def _estimated(
     for index, pairs in paired.items():
         pools[_pool(gathered[index], pairs)].append(index)
     found: dict[int, Estimate] = {}
-    for indices in pools.values():
-        estimated = estimates([paired[index] for index in indices], point_of(protocol), terms)
+    for (*_, timing, in_turn), indices in pools.items():
+        # A calibration times steps of arms that are alive together, and lends to no cell that varies otherwise.
+        own = terms if timing is Timing.STEP and not in_turn else replace(terms, prior=None)
+        estimated = estimates([paired[index] for index in indices], point_of(protocol), own)
         found.update(zip(indices, estimated, strict=True))
     return found
 

@@ -17,7 +17,7 @@ class Terms:
     least_spread: float = LEAST_SPREAD
     least_freedom: float = LEAST_FREEDOM  # degrees with which that is known
     margin: float = MARGIN  # by which an interval must leave 1 behind; infinite where no verdict can be given
-    prior: Prior | None = None  # of variances, for cells that have no pool of their own
+    prior: Prior | None = None  # of variances, for cells timed on steps that have no pool of their own
 
 
 UNCALIBRATED = Terms()

@@ -1,20 +1,22 @@
 """Candidates: which optimizations a search for the fastest stack may switch on, and the run that it begins with."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.foretelling import Ground, declared_of
-from harness.cli.naming import Context, reference_request
+from harness.cli.naming import Context, protocol_named, reference_request
 from harness.cli.planning import Prepared, Wish
 from harness.core.cell import Switch, parse_switch
+from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Timing
-from harness.core.protocol import PROTOCOLS
+from harness.core.protocol import PROTOCOLS, Protocol
 from harness.measure.surroundings import read_environment
 from harness.plan.crossed import space_of, varied
-from harness.plan.entries import Scope, everything
+from harness.plan.entries import Scope, everything, hindrance
 
 FEW = 16  # stacks that are all measured: a matrix of so few switches costs as much and tests no model
 
@@ -52,15 +54,9 @@ def quality_named(name: str) -> QualityClass:
 def wish_of(asked: Asked) -> Wish:
     """The run with which a search begins: a matrix, or every stack of a few switches; raises Mistake."""
     catalogue = read_catalogue(asked.wish.own)
-    name = next(iter(asked.wish.workloads), catalogue.own)
-    if name is None:
-        raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
-    context = Context(
-        catalogue=catalogue, environment=read_environment(asked.wish.device), protocol=PROTOCOLS["standard"]
-    )
-    request = reference_request("plain", catalogue.workload(name).name, asked.wish.size, asked.wish.batch)
-    scope = context.scope(catalogue.workload(name), context.cell(request))
+    scope = _scope(asked, catalogue)
     named = _named(asked, catalogue) if asked.wish.only else _willing(scope, asked.quality)
+    name = scope.workload.name
     if not named:
         raise Mistake(f"No optimization of {name} can be sought here with --quality {asked.quality}; try another.")
     stacks = prod(1 + len(levels) for levels in varied(replace(scope, chosen=named)))
@@ -71,6 +67,38 @@ def wish_of(asked: Asked) -> Wish:
         only=tuple(map(str, named)),
         target="none",  # time is for stacks; the winner gets restarts of its own
     )
+
+
+def put_off(asked: Asked) -> Iterator[str]:
+    """Sentences on what a more patient protocol would seek too; none where the switches were named. Raises Mistake."""
+    if asked.wish.only:
+        return
+    scope = _scope(asked, read_catalogue(asked.wish.own))
+    patient = replace(scope, protocol=PROTOCOLS["standard"])
+    for one in scope.optimizations:
+        is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[asked.quality]
+        if is_sought and not hindrance(patient, one) and (reason := hindrance(scope, one)):
+            yield f"{one.name} is not sought: it {reason}."
+
+
+def _scope(asked: Asked, catalogue: Catalogue) -> Scope:
+    """What a search may choose from on this machine; raises Mistake where no workload is named or known."""
+    name = next(iter(asked.wish.workloads), catalogue.own)
+    if name is None:
+        raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
+    environment = read_environment(asked.wish.device)
+    context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.wish, environment))
+    request = reference_request("plain", catalogue.workload(name).name, asked.wish.size, asked.wish.batch)
+    return context.scope(catalogue.workload(name), context.cell(request))
+
+
+def _patience(wish: Wish, environment: Environment) -> Protocol:
+    """The protocol that says how slowly an optimization may start.
+
+    On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
+    for each arm of every second stack.
+    """
+    return PROTOCOLS["standard"] if environment.device == "cuda" else protocol_named(wish.protocol)
 
 
 def _willing(scope: Scope, quality: QualityClass) -> tuple[Switch, ...]:

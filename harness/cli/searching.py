@@ -12,7 +12,7 @@ from harness.analyze.matrix import Matrix
 from harness.analyze.study import Stack
 from harness.analyze.winner import Certainty, Winner
 from harness.cli.asking_again import in_words
-from harness.cli.candidates import Asked, ground_in, wish_of
+from harness.cli.candidates import Asked, ground_in, put_off, wish_of
 from harness.cli.deciding import WANTED, Known, gain_left, known, proposed, taken_apart
 from harness.cli.measuring import (
     REPORT_S,
@@ -45,6 +45,8 @@ def best(asked: Asked, place: Place, *, as_json: bool) -> int:
     wish = wish_of(asked)
     ready = prepared(wish)
     words = Console(stderr=as_json, highlight=False)
+    for sentence in put_off(asked):
+        words.print(sentence, markup=False)
     try:
         with measuring_alone(), stopping_on_terminate():
             bench = _bench(ready, place, budget_s, words)

@@ -92,16 +92,21 @@ class Slice:
                 self._leg(leg, leg.until_s)
 
     def _widen(self) -> bool:
-        """Shares out what is left among all that is open, until there is none or it does not help."""
+        """Shares out what is left among all that is open; where that brings nothing, one after another has all."""
         end_s = self.meter.account.measuring_s
+        shared = True
         while left := self.open_legs():
             before, had_time = self._written_bytes(), self.left_s > 4 * LEAST_S
             for number, leg in enumerate(left):
                 spare_s = end_s - self.meter.spent_s
                 if spare_s < LEAST_S:
                     return True
-                self._leg(leg, self.meter.spent_s + spare_s / (len(left) - number))
-            if self._written_bytes() == before and len(self.open_legs()) == len(left):
+                self._leg(leg, self.meter.spent_s + (spare_s / (len(left) - number) if shared else spare_s))
+            if self._written_bytes() > before or len(self.open_legs()) < len(left):
+                shared = True
+            elif shared:
+                shared = False
+            else:
                 return had_time  # else the next slice has more, and may bring something
         return True
 

@@ -11,6 +11,7 @@ from harness.analyze.matrix import UNCALIBRATED, build_matrix
 from harness.analyze.moderation import Prior
 from harness.analyze.terms import LEAST_SPREAD, Terms
 from harness.analyze.verdict import MARGIN, Verdict
+from harness.core.optimization import Timing
 from tests.analyze import synthetic
 from tests.analyze.calibrated import Machine, calibration, plan, told
 from tests.analyze.synthetic import ENVIRONMENT, Noise, comparison, records
@@ -197,6 +198,18 @@ def test_a_cell_without_a_pool_borrows_the_machines_variance(sound: Calibration)
     assert lent.df > alone.df
     assert lent.high / lent.low < alone.high / alone.low
     assert lent.low < 1.3 < lent.high
+
+
+@pytest.mark.parametrize("timing", [one for one in Timing if one is not Timing.STEP])
+def test_a_cell_that_is_timed_otherwise_than_the_calibration_borrows_nothing(
+    sound: Calibration, timing: Timing
+) -> None:
+    the_plan = synthetic.plan(comparison("workers", timing=timing))
+    found = records(0, 1.3, noise=Noise(restart=0.004), timing=timing)
+    alone, beside = (build_matrix(the_plan, found, ENVIRONMENT, one).rows[0].estimate for one in (None, sound))
+    assert alone is not None
+    assert beside is not None
+    assert (beside.method, beside.df) == ("t", alone.df)
 
 
 def test_a_cell_unlike_the_machines_others_keeps_its_own_variance(sound: Calibration) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import gather
+from harness.analyze.moderation import Prior
 from harness.analyze.pool import energies, results
+from harness.analyze.terms import Terms
 from harness.core.measurement import Burst, Record
 from tests.analyze.synthetic import Noise, arm, burst, comparison, matrix, plan, ready, records
 
@@ -29,6 +31,16 @@ def spending(found: list[Record], joules: Callable[[Burst], float | None]) -> li
 
 def half(record: Burst) -> float:
     return 2.0 if record.arm.position else 4.0
+
+
+def in_turn() -> list[Record]:
+    """Two arms of one rate, each alive alone."""
+    found: list[Record] = []
+    for restart in (0, 1):
+        for life, position in ((0, 0), (1, 1)):
+            owner = arm(0, restart, position, life)
+            found += [ready(owner), *(burst(owner, order, 100.0) for order in range(3))]
+    return found
 
 
 def saved(found: list[Record]) -> Estimate | None:
@@ -82,13 +94,22 @@ def test_one_restart_is_no_estimate() -> None:
     assert saved(spending(records(0, 2.0), lambda one: half(one) if one.arm.restart == 0 else None)) is None
 
 
+def test_a_calibration_lends_nothing_to_energies_nor_to_arms_that_were_alive_in_turn() -> None:
+    calibrated = Terms(prior=Prior(variance=1e-4, freedom=20.0))
+    noise = Noise(restart=0.004, generator=np.random.default_rng(3))
+    together = list(gather(PLAN, spending(records(0, 1.4, noise=noise), half)))
+    (rate,), (energy,) = (one(together, PLAN.protocol, calibrated) for one in (results, energies))
+    assert isinstance(rate, Estimate)
+    assert energy is not None
+    assert (rate.method, energy.method) == ("calibrated t", "t")
+    alone = list(gather(PLAN, in_turn()))
+    (apart,) = results(alone, PLAN.protocol, calibrated)
+    assert isinstance(apart, Estimate)
+    assert (apart.method, apart.in_turn) == ("t", 2)
+
+
 def test_arms_that_were_alive_in_turn_are_compared_as_a_whole() -> None:
-    found: list[Record] = []
-    for restart in (0, 1):
-        for life, position in ((0, 0), (1, 1)):
-            owner = arm(0, restart, position, life)
-            found += [ready(owner), *(burst(owner, order, 100.0) for order in range(3))]
-    one = saved(spending(found, half))
+    one = saved(spending(in_turn(), half))
     assert one is not None
     assert (one.ratio, one.in_turn) == (pytest.approx(2.0), 2)
 

@@ -49,6 +49,7 @@ class Machine:
     dies_at_s: float = float("inf")
     refuses: str = ""  # a workload that cannot be measured
     known: list[dict[str, float]] = field(default_factory=list)  # seconds of an arm, as each plan began with them
+    lives: list[int] = field(default_factory=list)  # that each plan began
 
     def campaign_into(
         self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None, arm_s: dict[str, float]
@@ -78,6 +79,7 @@ class Machine:
             if work.run():
                 finish(folder)
         finally:
+            self.lives.append(work.lives)
             journal.close()
 
 
@@ -277,6 +279,35 @@ def test_a_slice_knows_what_arms_took_in_those_before_it(tmp_path: Path, machine
     assert left.arm_s["quick"]["leak"] > 0
     one_slice(machine, tmp_path, single, left)
     assert machine.known[before] == left.arm_s["quick"]
+
+
+def test_a_share_that_is_known_to_be_too_thin_falls_to_the_next(
+    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
+) -> None:
+    leak, speaker = (one for one in brief.legs if one.kind is Kind.MATRIX)
+    share_s = speaker.until_s - leak.until_s
+    account = replace(
+        brief, legs=(leak, speaker), spent_s=leak.until_s - share_s,
+        arm_s={"quick": dict.fromkeys(ground.asked.workloads, share_s / 3)},  # the least of a comparison is four arms
+    )  # fmt: skip
+    one_slice(machine, tmp_path, ground, account, slice_s=float("inf"))
+    assert machine.begun[:2] == ["matrix leak", "matrix speaker"]
+    assert machine.lives[0] == 0 < machine.lives[1]
+
+
+def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
+    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
+) -> None:
+    leak, speaker = (one for one in brief.legs if one.kind is Kind.MATRIX)
+    left_s = speaker.until_s - leak.until_s
+    account = replace(
+        brief, legs=(leak, speaker), spent_s=leak.until_s,
+        arm_s={"quick": {"leak": left_s / 5, "speaker": left_s}},
+    )  # fmt: skip
+    one_slice(machine, tmp_path, ground, account, slice_s=float("inf"))
+    assert machine.begun[:4] == ["matrix speaker", "matrix leak", "matrix speaker", "matrix leak"]
+    assert machine.lives[:3] == [0, 0, 0]
+    assert machine.lives[3] > 0
 
 
 def test_arms_of_another_size_tell_nothing(tmp_path: Path, machine: Machine, single: Ground) -> None:

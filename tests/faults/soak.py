@@ -26,7 +26,7 @@ from tests.faults.stage import Stage
 
 SWITCHES = ("set_to_none", "foreach_optimizer", "workers=1", "collect_garbage", "finite_check", "garbage_collector_off")
 ROUNDS = 5
-LIFE_S = 45.0  # about, of all arms with a kill now and then; decides how many restarts fill the time
+LIFE_S = 45.0  # of all arms with a kill now and then; 35 and 20 s were seen on faster machines, which end sooner
 PATIENCE = 3.0  # times the minutes, after which it has failed
 
 Cell = tuple[str, int, int]  # block, restart, position
@@ -40,11 +40,12 @@ class Asked:
     every_s: float
     seed: int
     switches: int = len(SWITCHES)
+    life_s: float = LIFE_S  # decides how many restarts fill the time
 
     @property
     def words(self) -> str:
         """The command that is given again after every kill of it."""
-        restarts = max(2, round(60 * self.minutes / LIFE_S))
+        restarts = max(2, round(60 * self.minutes / self.life_s))
         return f"{only(*SWITCHES[: self.switches])} --restarts {restarts} --rounds {ROUNDS} --budget none"
 
 
@@ -177,7 +178,8 @@ def to_markdown(asked: Asked, soaked: Soaked) -> str:
         f"# Soak\n\nOn {environment.cores} cores of {environment.cpu}: a campaign of {asked.switches} switches of the "
         f"example workload, about every {asked.every_s:.0f} s a `kill -9` of the command or of one arm, by chance, and "
         "the same command again until it ended by itself. Written by `python -m tests.faults.soak "
-        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --seed {asked.seed} --write docs/soak.md`.\n\n"
+        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --life {asked.life_s:g} --seed {asked.seed} "
+        "--write docs/soak.md`.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )
 
@@ -187,10 +189,11 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description="A campaign that is killed often.")
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--every", type=float, default=45.0, help="seconds between two kills, about")
+    parser.add_argument("--life", type=float, default=LIFE_S, help="seconds a restart of all arms takes here, about")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", type=Path, default=None, help="write the page to this file")
     given = parser.parse_args(words)
-    asked = Asked(minutes=given.minutes, every_s=given.every, seed=given.seed)
+    asked = Asked(minutes=given.minutes, every_s=given.every, seed=given.seed, life_s=given.life)
     with tempfile.TemporaryDirectory(prefix="speedmatrix-soak-") as folder:
         soaked = soak(asked, Path(folder))
     sys.stdout.write(json.dumps(asdict(asked) | asdict(soaked)) + "\n")

@@ -127,11 +127,11 @@ def test_a_life_that_is_broken_off_tells_that_its_arms_take_longer(leak: Plan) -
     assert found.arm_s["leak"] == pytest.approx(20.0 / (treatments + 1), rel=0.5)
 
 
-def test_a_life_that_is_broken_off_says_nothing_where_more_was_expected(leak: Plan) -> None:
+def test_a_life_that_is_known_to_take_longer_is_not_begun(leak: Plan) -> None:
     found = campaign(leak, [], Effects())
-    found.deadline_s, found.arm_s = 10.0, {"leak": 1000.0}  # ends while the only life that is begun starts
+    found.deadline_s, found.arm_s = 300.0, {"leak": 100.0}  # one comparison takes two lives of two arms
     assert not found.run()
-    assert found.arm_s == {"leak": 1000.0}
+    assert (found.lives, found.clock(), found.arm_s) == (0, 0.0, {"leak": 100.0})
 
 
 # ---------------------------------------------------------------------------------------------- further restarts

@@ -1,0 +1,55 @@
+"""What a search may switch on: as patient as the protocol that was asked, and on a GPU as patient as can be."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.cli import candidates
+from harness.cli.candidates import Asked, QualityClass, put_off, wish_of
+from harness.cli.planning import Wish
+from harness.core.environment import Environment
+from harness.measure.surroundings import read_environment
+from tests.analyze.machines import H200
+
+CPU = replace(read_environment("cpu"), compiler="g++")
+
+
+def asked(protocol: str, *only: str) -> Asked:
+    wish = Wish(
+        workloads=("leak",), size="quick", batch=None, design="matrix", only=only, stack=None, reference="plain",
+        probe=None, protocol=protocol, restarts=None, rounds=None, seed=0, device="auto", own=None,
+    )  # fmt: skip
+    return Asked(wish=wish, quality=QualityClass.CLOSE)
+
+
+def sought(monkeypatch: pytest.MonkeyPatch, there: Environment, one: Asked) -> tuple[set[str], list[str]]:
+    """The names that are sought on a machine, and what is said of others."""
+    monkeypatch.setattr(candidates, "read_environment", lambda _: there)
+    return {name.partition("=")[0] for name in wish_of(one).only}, list(put_off(one))
+
+
+def test_a_first_look_on_a_cpu_leaves_out_what_takes_minutes_to_start_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, said = sought(monkeypatch, CPU, asked("brief"))
+    assert {"amp_bfloat16", "workers"} <= found
+    assert "compile" not in found
+    assert said == [
+        "compile is not sought: it starts too slowly for a first look (about 90 s): --protocol standard tries it."
+    ]
+
+
+def test_a_patient_search_tries_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, said = sought(monkeypatch, CPU, asked("standard"))
+    assert "compile" in found
+    assert said == []
+
+
+def test_whoever_names_it_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sought(monkeypatch, CPU, asked("brief", "compile", "workers=1")) == ({"compile", "workers"}, [])
+
+
+def test_on_a_gpu_it_is_always_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, said = sought(monkeypatch, replace(H200, compiler="g++"), asked("brief"))
+    assert "compile" in found
+    assert said == []
