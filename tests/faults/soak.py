@@ -178,7 +178,7 @@ def to_markdown(asked: Asked, soaked: Soaked) -> str:
         f"# Soak\n\nOn {environment.cores} cores of {environment.cpu}: a campaign of {asked.switches} switches of the "
         f"example workload, about every {asked.every_s:.0f} s a `kill -9` of the command or of one arm, by chance, and "
         "the same command again until it ended by itself. Written by `python -m tests.faults.soak "
-        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --life {asked.life_s:g} --seed {asked.seed} "
+        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --seed {asked.seed} --life {asked.life_s:g} "
         "--write docs/soak.md`.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )

@@ -9,11 +9,11 @@ from tests.faults.soak import Asked, Soaked, soak, to_markdown
 
 @pytest.mark.slow
 def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Path) -> None:
-    asked = Asked(minutes=1.5, every_s=12.0, seed=1, switches=2)
+    asked = Asked(minutes=1.5, every_s=12.0, seed=1, switches=2, life_s=30.0)
     soaked = soak(asked, tmp_path)
     assert soaked.is_sound, soaked
     assert sum(soaked.killed.values()) >= 2
-    assert soaked.cells == 4
+    assert soaked.cells == 6
     assert soaked.bursts > 0
 
 
