@@ -19,6 +19,7 @@ from harness.core.compose import unmet
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload
 from harness.measure.backend import settle_backend
+from harness.measure.habits import Diverged
 from harness.measure.session import open_session
 from harness.plan.entries import compare, everything
 from tests.measure.settings import put_back
@@ -29,6 +30,8 @@ PART = {"leak": 12, "speaker": 14, "spoof": 15, "imagenet": 13, "patches3d": 15}
 STEPS, SEED = 3, 20
 FEW = {"workers": (1, 2), "batch_scale": (2,), "larger_network": ("resnetse34v2",)}  # levels that are cheap here
 KNOWN = CATALOGUE.optimizations
+CPU_FACTS = Path("/proc/cpuinfo")
+AMX = CPU_FACTS.exists() and "amx_bf16" in CPU_FACTS.read_text(encoding="utf-8")
 
 
 def stacks() -> Iterator[Cell]:
@@ -131,7 +134,11 @@ def test_everything_is_nearly_all_that_the_matrix_switches_on() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", [*WHOLE, *trained()], ids=str)
-def test_a_stack_trains(cell: Cell, smoke_data: dict[str, Path]) -> None:
+def test_a_stack_trains(cell: Cell, smoke_data: dict[str, Path], request: pytest.FixtureRequest) -> None:
+    if cell.workload == "spoof" and AMX and {"amp_bfloat16", "se_resnet34"} <= names_in([cell]):
+        # Seen in two of five runs, never on a processor without AMX, and not understood yet.
+        why = "bfloat16 on a processor with AMX: the loss of this stack is sometimes not a number"
+        request.applymarker(pytest.mark.xfail(raises=Diverged, strict=False, reason=why))
     task = task_at(cell, smoke_data[cell.workload])
     with put_back():
         settle_backend(task.recipe)
