@@ -136,7 +136,7 @@ def test_everything_is_nearly_all_that_the_matrix_switches_on() -> None:
 @pytest.mark.parametrize("cell", [*WHOLE, *trained()], ids=str)
 def test_a_stack_trains(cell: Cell, smoke_data: dict[str, Path], request: pytest.FixtureRequest) -> None:
     if cell.workload == "spoof" and AMX and {"amp_bfloat16", "se_resnet34"} <= names_in([cell]):
-        # Torch 2.11's oneDNN reads memory that nobody wrote, in 3x3 convolutions of stride 2 to maps as small as 4 by 1:
+        # Torch 2.11's oneDNN reads memory that nobody wrote, in 3x3 convolutions of stride 2 to maps of 4 by 1:
         # MALLOC_PERTURB_=128 makes it happen always, and ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 never.
         why = "bfloat16 convolutions on a processor with AMX read memory that nobody wrote"
         request.applymarker(pytest.mark.xfail(raises=Diverged, strict=False, reason=why))
