@@ -1,17 +1,18 @@
 """Apportioning: what every leg of a campaign wants, what it gets, and the table that says so before anything runs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from harness.cli.legs import Ground, prepared_for, wants_of
+from harness.cli.legs import Ground, prepared_for, slowness, wants_of
 from harness.cli.reporting import console
+from harness.cli.spending import Account
 from harness.cli.stocking import missing_bytes
-from harness.plan.campaign import MOST, PAGES_S, Kind, Leg, Want, legs
+from harness.plan.campaign import MOST, PAGES_S, Kind, Leg, Want, legs, shared_anew
 from harness.report.campaign import DATA_HEADINGS, HEADINGS, Row, data_rows, left_out, plan_rows
 
 
@@ -23,9 +24,12 @@ class Shared:
     leg: Leg | None
 
 
-def apportioned(minutes: float, ground: Ground) -> tuple[Shared, ...]:
-    """The legs of so many minutes on this machine; raises Mistake where they are too few."""
-    wants = wants_of(ground, MOST[Kind.CALIBRATION] * 60 * minutes)
+def apportioned(minutes: float, ground: Ground, slower: float = 1.0) -> tuple[Shared, ...]:
+    """The legs of so many minutes on this machine, whose arms take so many times as long as they are guessed to.
+
+    Raises Mistake where the minutes are too few.
+    """
+    wants = wants_of(ground, MOST[Kind.CALIBRATION] * 60 * minutes, slower)
     found = {(one.kind, one.workloads): one for one in legs(minutes, wants)}
     return tuple(Shared(want=one, leg=None if one.problem else found[one.kind, one.workloads]) for one in wants)
 
@@ -33,6 +37,16 @@ def apportioned(minutes: float, ground: Ground) -> tuple[Shared, ...]:
 def legs_of(shared: Iterable[Shared]) -> tuple[Leg, ...]:
     """Those that are measured."""
     return tuple(one.leg for one in shared if one.leg is not None)
+
+
+def apportioned_anew(account: Account, first: Leg, spent_s: float, ground: Ground) -> tuple[Leg, ...]:
+    """All legs of a campaign, from one of them on with other marks: what is left, by what arms take here."""
+    begun = account.legs.index(first)
+    before, later = account.legs[:begun], account.legs[begun:]
+    wants = {(one.kind, one.workloads): one for one in wants_of(ground, 0.0, slowness(account.arm_s, ground))}
+    over = [replace(one, share_s=0.0, until_s=spent_s) for one in later if one.name in account.over]
+    still = [wants[one.kind, one.workloads] for one in later if one.name not in account.over]
+    return *before, *over, *shared_anew(still, spent_s, account.measuring_s)
 
 
 def print_plan(minutes: float, shared: Sequence[Shared], ground: Ground, data: Path | None) -> None:

@@ -14,7 +14,7 @@ from harness.cli.apportioning import apportioned, legs_of, print_plan
 from harness.cli.archiving import check_place, own_runs, pack, take_in
 from harness.cli.claiming import show_claims
 from harness.cli.closing import closable
-from harness.cli.legs import Ground, ground_of
+from harness.cli.legs import Ground, ground_of, slowness
 from harness.cli.measuring import REPORT_S, age_s, seconds_of, stopping_on_terminate
 from harness.cli.publishing import CLAIMS, publish
 from harness.cli.reopening import check_same, extended, new_account
@@ -117,7 +117,7 @@ def _account(wanted: Wanted, where: Where, ground: Ground) -> Account:
         if found.minutes == wanted.minutes:
             Console().print(f"Going on with the campaign: {spent(found.spent_s, found.minutes)}", highlight=False)
             return found
-    shared = apportioned(wanted.minutes, ground)
+    shared = apportioned(wanted.minutes, ground, slowness(found.arm_s, ground) if found else 1.0)
     print_plan(wanted.minutes, shared, ground, where.data)
     if found is not None:
         return extended(found, wanted.minutes, legs_of(shared), machine)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from statistics import geometric_mean
 
 from harness.analyze.calibration import DESIGN
 from harness.catalogue import Catalogue, read_catalogue
@@ -17,7 +18,7 @@ from harness.core.cell import Comparison
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan
-from harness.plan.campaign import USUAL_STEP_S, Kind, Want, least_s, seconds_for
+from harness.plan.campaign import USUAL_STEP_S, Kind, Want, arm_guess_s, least_s, seconds_for
 
 # As many times what one comparison takes. A calibration is no condition; a search measures some stacks, then its winner
 # in four restarts, and that against the system as it was found.
@@ -45,12 +46,28 @@ def ground_of(asked: Asked, environment: Environment) -> Ground:
     return Ground(asked=named, catalogue=catalogue, environment=environment)
 
 
-def wants_of(ground: Ground, bound_s: float) -> tuple[Want, ...]:
-    """What every leg would measure, in the order of the legs; the calibration within a bound where it can be."""
+def wants_of(ground: Ground, bound_s: float, slower: float = 1.0) -> tuple[Want, ...]:
+    """What every leg would measure, in the order of the legs; the calibration within a bound where it can be.
+
+    Arms take so many times as long as they are guessed to.
+    """
     names = ground.asked.workloads
-    calibration = _calibration(ground, bound_s)
+    calibration = _calibration(ground, bound_s / slower)
     look = _want(Kind.FIRST_LOOK, names, ground)
-    return (calibration, look, *(_want(kind, (name,), ground) for kind in list(Kind)[2:] for name in names))
+    wants = (calibration, look, *(_want(kind, (name,), ground) for kind in list(Kind)[2:] for name in names))
+    return tuple(replace(one, seconds=slower * one.seconds, least_s=slower * one.least_s) for one in wants)
+
+
+def slowness(arm_s: Mapping[str, Mapping[str, float]], ground: Ground) -> float:
+    """How many times as long as guessed the arms took that were seen (size -> workload -> seconds); 1 without any."""
+    protocol, known = protocol_named(ground.asked.protocol), ground.catalogue.workloads
+    ratios = [
+        seconds / arm_guess_s(protocol, known[name].sizes[size].step_s)
+        for size, by_name in arm_s.items()
+        for name, seconds in by_name.items()
+        if seconds > 0 and name in known and size in known[name].sizes  # an account may be a stranger's
+    ]
+    return geometric_mean(ratios) if ratios else 1.0
 
 
 def prepared_for(kind: Kind, workloads: tuple[str, ...], ground: Ground) -> Prepared | None:

@@ -12,9 +12,10 @@ from harness.analyze.calibrating import calibrate
 from harness.analyze.calibration import ENOUGH
 from harness.analyze.estimate import Estimate
 from harness.analyze.study import Stack
+from harness.cli.apportioning import apportioned_anew
 from harness.cli.candidates import ground_in
 from harness.cli.closing import closable
-from harness.cli.legs import Ground, against_as_found, prepared_for, search_of
+from harness.cli.legs import Ground, against_as_found, prepared_for, search_of, slowness
 from harness.cli.measuring import campaign_into, run_of
 from harness.cli.planning import Prepared
 from harness.cli.searching import FIRST, searched
@@ -87,9 +88,22 @@ class Slice:
         self.console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     def _in_turn(self) -> None:
-        for leg in self.open_legs():
+        for name in [one.name for one in self.open_legs()]:
+            leg = self._as_shared(name)
             if leg.until_s - self.meter.spent_s >= LEAST_S:
                 self._leg(leg, leg.until_s)
+
+    def _as_shared(self, name: str) -> Leg:
+        """A leg whose turn it is: with the marks that guesses gave, or, once arms were seen, with truer ones."""
+        account = self.meter.account
+        leg = next(one for one in account.legs if one.name == name)
+        if account.is_anew or not account.arm_s or leg is account.legs[0]:
+            return leg
+        anew = apportioned_anew(account, leg, self.meter.spent_s, self.ground)
+        self.meter.note(legs=anew, is_anew=True)
+        times = slowness(account.arm_s, self.ground)
+        self.tell(f"Arms take {times:.1f} times as long as guessed: the rest of the time is shared out by that.")
+        return next(one for one in anew if one.name == name)
 
     def _widen(self) -> bool:
         """Shares out what is left among all that is open; where that brings nothing, one after another has all."""

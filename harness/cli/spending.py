@@ -50,6 +50,7 @@ class Account:
     done: bool = False
     # Size -> workload -> what an arm was last seen to take: legs and slices learn of each other.
     arm_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata={"since": "0.2.0"})
+    is_anew: bool = field(default=False, metadata={"since": "0.2.0"})  # its legs were shared out by those seconds
 
     @property
     def measuring_s(self) -> float:

@@ -64,6 +64,12 @@ class Leg:
         return f"{self.kind} {' '.join(self.workloads)}" if alone else str(self.kind)
 
 
+def arm_guess_s(protocol: Protocol, step_s: float | None, rounds: int | None = None) -> float:
+    """About how long an arm takes from its start to its last burst, by about a step's seconds."""
+    step = step_s or USUAL_STEP_S
+    return START_S + STEPS * step + TURNS * (rounds or protocol.rounds) * max(protocol.burst_s, step)
+
+
 def seconds_for(plan: Plan, step_s: Mapping[str, float]) -> float:
     """About how long the restarts that all comparisons of a plan get would take, by about a step's seconds."""
     return sum(_of_block(block, plan.protocol, step_s) for block in plan.blocks)
@@ -82,9 +88,8 @@ def _of_block(block: Block, protocol: Protocol, step_s: Mapping[str, float]) -> 
 
 
 def _of_arms(arms: int, block: Block, protocol: Protocol, step_s: Mapping[str, float]) -> float:
-    step = step_s.get(block.reference.workload) or USUAL_STEP_S
-    rounds = block.rounds or protocol.rounds
-    return arms * protocol.restarts * (START_S + STEPS * step + TURNS * rounds * max(protocol.burst_s, step))
+    arm_s = arm_guess_s(protocol, step_s.get(block.reference.workload), block.rounds)
+    return arms * protocol.restarts * arm_s
 
 
 def legs(minutes: float, wants: Sequence[Want]) -> tuple[Leg, ...]:
@@ -95,12 +100,12 @@ def legs(minutes: float, wants: Sequence[Want]) -> tuple[Leg, ...]:
         raise Mistake(f"Nothing of a campaign can be measured here ({reasons}); ./speedmatrix doctor may tell why.")
     left_s = 60 * minutes - PAGES_S
     _check(minutes, left_s, able)
-    shares = {id(one): share for one, share in _first(left_s, able)}
-    others = [one for one in able if id(one) not in shares]
-    shares |= _afterwards(left_s - sum(shares.values()), others)
-    # Where everything is wanted less than there is time, the last may go on narrowing intervals.
-    shares[id(able[-1])] += left_s - sum(shares.values())
-    return tuple(_marked(able, shares))
+    return tuple(_marked(able, left_s, 0.0))
+
+
+def shared_anew(wants: Sequence[Want], spent_s: float, until_s: float) -> tuple[Leg, ...]:
+    """Legs that fill the campaign's time from one mark to another; where that is little, what comes first has it."""
+    return tuple(_marked(wants, max(0.0, until_s - spent_s), spent_s))
 
 
 def _check(minutes: float, left_s: float, able: Sequence[Want]) -> None:
@@ -140,11 +145,20 @@ def _afterwards(rest_s: float, others: Sequence[Want]) -> dict[int, float]:
     return nothing | _afterwards(rest_s, [one for one in others if one.kind is not kind])
 
 
-def _marked(able: Sequence[Want], shares: Mapping[int, float]) -> Iterator[Leg]:
-    until_s = 0.0
+def _marked(able: Sequence[Want], left_s: float, spent_s: float) -> Iterator[Leg]:
+    shares = _shares(left_s, able)
     for one in able:
-        until_s += shares[id(one)]
-        yield Leg(kind=one.kind, workloads=one.workloads, share_s=shares[id(one)], until_s=until_s)
+        spent_s += shares[id(one)]
+        yield Leg(kind=one.kind, workloads=one.workloads, share_s=shares[id(one)], until_s=spent_s)
+
+
+def _shares(left_s: float, able: Sequence[Want]) -> dict[int, float]:
+    shares = {id(one): share for one, share in _first(left_s, able)}
+    others = [one for one in able if id(one) not in shares]
+    shares |= _afterwards(left_s - sum(shares.values()), others)
+    # Where everything is wanted less than there is time, the last may go on narrowing intervals.
+    shares[id(able[-1])] += left_s - sum(shares.values())
+    return shares
 
 
 def poured(amount: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:

@@ -14,7 +14,8 @@ from harness.cli import campaigning, slices
 from harness.cli.apportioning import apportioned, legs_of
 from harness.cli.archiving import pack, take_in
 from harness.cli.campaigning import Wanted, Where, campaign, finish_here, show_campaign
-from harness.cli.legs import Ground, ground_of, prepared_for
+from harness.cli.legs import Ground, ground_of, prepared_for, slowness
+from harness.cli.naming import protocol_named
 from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
 from harness.cli.reopening import check_same, extended, new_account
@@ -27,9 +28,9 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.intake.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
-from harness.plan.campaign import PAGES_S, Kind
+from harness.plan.campaign import PAGES_S, Kind, arm_guess_s
 from harness.run.campaign import Campaign
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
 
 ASKED = Asked(workloads=("leak", "speaker"), size="quick", protocol="brief", seed=0)
@@ -50,6 +51,7 @@ class Machine:
     refuses: str = ""  # a workload that cannot be measured
     known: list[dict[str, float]] = field(default_factory=list)  # seconds of an arm, as each plan began with them
     lives: list[int] = field(default_factory=list)  # that each plan began
+    imports_s: float = Delays().imports_s  # of an arm
 
     def campaign_into(
         self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None, arm_s: dict[str, float]
@@ -67,8 +69,9 @@ class Machine:
                 raise Died
             cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
             return RehearsedArm(
-                cell=cell, timing=block.timing, effects=Effects(), clock=self.clock, random=Random(random.random())
-            )
+                cell=cell, timing=block.timing, effects=Effects(), clock=self.clock, random=Random(random.random()),
+                delays=Delays(imports_s=self.imports_s),
+            )  # fmt: skip
 
         work = Campaign(
             plan=ready.plan, records=read_records(folder), start=start, append=journal.append,
@@ -308,6 +311,45 @@ def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
     assert machine.begun[:4] == ["matrix speaker", "matrix leak", "matrix speaker", "matrix leak"]
     assert machine.lives[:3] == [0, 0, 0]
     assert machine.lives[3] > 0
+
+
+def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_every_workload(
+    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
+) -> None:
+    machine.imports_s = 30.0
+    one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
+    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "combined"]
+    plan, records = read_run(folder).plan, read_records(folder)
+    for workload in ASKED.workloads:
+        of_it = {block.identity for block in plan.blocks if block.reference.workload == workload}
+        lives = {one.arm.restart for one in records if isinstance(one, Burst) and one.arm.block in of_it}
+        assert len(lives) == plan.protocol.restarts, workload
+    assert machine.begun.index("combined leak+speaker") == 1
+    account = kept(tmp_path, ground)
+    assert account.is_anew
+    assert [one.name for one in account.legs] == [one.name for one in brief.legs]
+    assert account.measuring_s == pytest.approx(brief.measuring_s)
+    marks = [one.until_s for one in account.legs]
+    assert marks == sorted(marks)
+    assert account.legs[1].share_s > 1.5 * brief.legs[1].share_s
+
+
+def test_the_time_is_shared_out_anew_but_once(tmp_path: Path, machine: Machine, ground: Ground, brief: Account) -> None:
+    machine.imports_s = 30.0
+    one_slice(machine, tmp_path, ground, brief, slice_s=0.9 * brief.measuring_s)
+    before = kept(tmp_path, ground)
+    machine.imports_s = 60.0
+    one_slice(machine, tmp_path, ground, before, slice_s=float("inf"))
+    assert before.is_anew
+    assert kept(tmp_path, ground).legs == before.legs
+
+
+def test_arms_of_no_known_workload_or_size_say_nothing_of_slowness(ground: Ground) -> None:
+    strange = {"quick": {"a stranger's": 1e6}, "huge": {"leak": 1e6}, "smoke": {"leak": 0.0}}
+    assert slowness(strange, ground) == 1.0
+    step_s = ground.catalogue.workload("leak").sizes["quick"].step_s
+    guess_s = arm_guess_s(protocol_named("brief"), step_s)
+    assert slowness(strange | {"quick": {"leak": 3 * guess_s}}, ground) == pytest.approx(3.0)
 
 
 def test_arms_of_another_size_tell_nothing(tmp_path: Path, machine: Machine, single: Ground) -> None:

@@ -28,6 +28,7 @@ from harness.plan.campaign import (
     legs,
     poured,
     seconds_for,
+    shared_anew,
 )
 from tests.analyze.synthetic import comparison, plan
 
@@ -124,6 +125,18 @@ def test_what_cannot_be_measured_has_no_leg_and_takes_no_time() -> None:
     assert sum(one.share_s for one in found) == pytest.approx(1800 - PAGES_S)
     with pytest.raises(Mistake, match=r"Nothing of a campaign can be measured here \(no codec\)"):
         legs(30, hopeless)
+
+
+@given(st.floats(0, 4000), st.floats(0, 4000), st.floats(0.1, 20))
+def test_what_is_left_is_shared_out_anew_from_where_the_campaign_is(
+    spent_s: float, until_s: float, slower: float
+) -> None:
+    asked = [replace(one, seconds=slower * one.seconds, least_s=slower * one.least_s) for one in wants(*FIVE)[1:]]
+    found, left_s = shared_anew(asked, spent_s, until_s), max(0.0, until_s - spent_s)
+    assert [(one.kind, one.workloads) for one in found] == [(one.kind, one.workloads) for one in asked]
+    assert found[-1].until_s == pytest.approx(max(spent_s, until_s))
+    assert all(one.share_s >= -1e-9 for one in found)
+    assert found[0].share_s >= min(asked[0].least_s, left_s) - 1e-6  # something of every workload first of all
 
 
 def test_few_minutes_go_to_the_matrices_alone() -> None:
