@@ -23,6 +23,8 @@ from harness.measure.surroundings import (
     read_gpu,
     usable_cores,
 )
+from harness.measure.unwritten import reads_unwritten
+from harness.measure.variables import read_variables
 from harness.run.prepare import data_root
 
 GIB = 1 << 30
@@ -42,7 +44,9 @@ class Finding:
 def show_health(results: Path, data: Path | None) -> int:
     """Prints the findings; gives 1 when one of them forbids measuring, else 0."""
     findings = list(examine(results, data))
-    table = Table("", "what", "found", "what to do", title="Is this machine fit to measure?", title_justify="left")
+    table = Table(title="Is this machine fit to measure?", title_justify="left")
+    for heading in ("", "what", "found", "what to do"):
+        table.add_column(heading, overflow="fold")  # a variable that is to be typed must be there whole
     for finding in findings:
         table.add_row(finding.grade, finding.what, finding.found, finding.advice)
     Console(highlight=False).print(table)
@@ -58,6 +62,7 @@ def examine(results: Path, data: Path | None) -> Iterator[Finding]:
     yield _disk("room for results", results, GIB // 10)
     yield _shared_memory()
     yield from _software()
+    yield _variables()
 
 
 def _processor() -> Iterator[Finding]:
@@ -86,6 +91,7 @@ def _gpu() -> Iterator[Finding]:
     gpu = read_gpu()
     if not gpu:
         yield Finding("note", "GPU", "none answers", "the CPU is measured; cells that need CUDA say so")
+        yield from _convolutions()
         return
     others = processes_on_gpu()
     yield Finding("good", "GPU", f"{gpu['name']}, driver {gpu['driver']}")
@@ -96,6 +102,15 @@ def _gpu() -> Iterator[Finding]:
     yield Finding("note" if service else "good", "Multi-Process Service", service or "absent",
                   "stop it (echo quit | nvidia-cuda-mps-control): suspended arms were never tried under it"
                   if service else "")  # fmt: skip
+
+
+def _convolutions() -> Iterator[Finding]:
+    spoiled = reads_unwritten()
+    if spoiled is not None:
+        yield Finding("note" if spoiled else "good", "convolutions in bfloat16",
+                      "some read memory that nobody wrote" if spoiled else "read what was written",
+                      "their losses may be no numbers; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 cures it and is slower"
+                      if spoiled else "")  # fmt: skip
 
 
 def _gpu_settings(found: GpuSettings) -> Iterator[Finding]:
@@ -144,3 +159,10 @@ def _software() -> Iterator[Finding]:
     compiler = shutil.which("g++")
     yield Finding("good" if compiler else "note", "C++ compiler", "g++" if compiler else "none",
                   "" if compiler else "torch.compile needs one on a CPU")  # fmt: skip
+
+
+def _variables() -> Finding:
+    found = " ".join(f"{name}={value}" for name, value in read_variables(os.environ))
+    return Finding("note" if found else "good", "variables", found or "none by which libraries compute otherwise",
+                   "unset what is not meant to be measured: a run names them as part of its environment"
+                   if found else "")  # fmt: skip

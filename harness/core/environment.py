@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 
 STEP_BYTES = 1 << 26
 
@@ -29,6 +29,8 @@ class Environment:
     python: str
     compiler: str | None
     packages: tuple[tuple[str, str], ...]  # name, version
+    # Of the process, by which libraries compute otherwise: name, value.
+    variables: tuple[tuple[str, str], ...] = field(default=(), metadata={"since": "0.2.0"})
 
     @property
     def digest(self) -> str:
@@ -37,13 +39,16 @@ class Environment:
         Memory counts to whole 64 MiB: the same virtual machine is given some pages more or fewer every day.
         """
         facts = asdict(self) | {"memory_bytes": round_memory(self.memory_bytes)}
+        if not self.variables:  # as in the digests of runs that did not know them
+            del facts["variables"]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def facts(self) -> dict[str, str | int | None]:
-        """Every fact by its name in words, then the version of each package; memory as the digest counts it."""
-        plain = {one.name.replace("_", " "): getattr(self, one.name) for one in fields(self) if one.name != "packages"}
-        return plain | {"memory bytes": round_memory(self.memory_bytes)} | dict(self.packages)
+        """Every fact by its name in words, then each package and each variable; memory as the digest counts it."""
+        names = (one.name for one in fields(self) if one.name not in {"packages", "variables"})
+        plain = {name.replace("_", " "): getattr(self, name) for name in names}
+        return plain | {"memory bytes": round_memory(self.memory_bytes)} | dict(self.packages + self.variables)
 
     @property
     def machine(self) -> str:

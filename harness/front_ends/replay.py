@@ -139,4 +139,5 @@ def machine_facts(environment: Environment) -> dict[str, Any]:
         "environment": environment.digest,
         **known,
         "packages": dict(environment.packages),
+        "variables": dict(environment.variables),
     }

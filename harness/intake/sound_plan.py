@@ -67,12 +67,19 @@ def _check_environment(environment: Environment) -> None:
     if environment.device not in {"cpu", "cuda"}:
         raise Unfit(f"{RUN} was measured on '{shown(environment.device)}', and cpu and cuda are known")
     facts = [environment.accelerator, environment.capability, environment.driver, environment.compiler]
-    facts += [environment.cpu, environment.system, environment.python, *sum(environment.packages, ())]
+    facts += [
+        environment.cpu,
+        environment.system,
+        environment.python,
+        *sum(environment.packages + environment.variables, ()),
+    ]
     for fact in facts:
         if fact is not None and (len(fact) > LONGEST_FACT or not fact.isprintable()):
             raise Unfit(f"{RUN} describes its machine as '{shown(fact, 40)}', which is too long or does not print")
     if len(environment.packages) > MOST_PACKAGES:
         raise Unfit(f"{RUN} names {len(environment.packages):,} packages, and {MOST_PACKAGES} are the most")
+    if len(environment.variables) > MOST_PACKAGES:
+        raise Unfit(f"{RUN} names {len(environment.variables):,} variables, and {MOST_PACKAGES} are the most")
     for name in ("cores", "memory_bytes", "accelerator_memory_bytes"):
         within(getattr(environment, name), 1, MOST, f"{RUN}: {name}")
     if not _MACHINE.fullmatch(environment.machine) or environment.machine in _DEVICES:

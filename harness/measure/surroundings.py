@@ -12,6 +12,7 @@ import psutil
 from harness.core.environment import Environment, round_memory
 from harness.core.mistake import Mistake
 from harness.measure.driver import driver_of
+from harness.measure.variables import read_variables
 
 PACKAGES = (
     *("torch", "torchvision", "torchaudio", "triton", "numpy", "scipy"),
@@ -39,6 +40,7 @@ def read_environment(device: str = "auto") -> Environment:
         python=platform.python_version(),
         compiler="g++" if shutil.which("g++") else None,
         packages=tuple((name, version) for name in PACKAGES if (version := package_version(name))),
+        variables=read_variables(os.environ),
     )
 
 

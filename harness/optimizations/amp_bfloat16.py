@@ -3,6 +3,9 @@
 Halves the bytes moved and uses the fast matrix units of recent GPUs and CPUs; needs no loss scaling. Does nothing while
 the step waits for data. Losses change in the third digit.
 
+On CPUs with AMX, torch 2.11's oneDNN reads memory that nobody wrote in some convolutions with 512 channels, and the
+loss may be no number; `doctor` tries it, and `ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16` cures it.
+
     with torch.autocast("cuda", dtype=torch.bfloat16):
         loss = criterion(model(inputs), targets)
 """

@@ -12,7 +12,7 @@ from harness.analyze.quality import Agreement
 from harness.report.figures.style import MARK
 from harness.report.markdown import escaped, grid
 from harness.report.published import Setting, Sheet, Topic, file_name
-from harness.report.sentences import TIMED
+from harness.report.sentences import TIMED, settings
 from harness.report.words import NOTHING, ratio
 
 BEST_COLUMNS = (
@@ -99,7 +99,8 @@ def software(setting: Setting) -> str:
     one = setting.environment
     versions = [f"{name} {version}" for name, version in one.packages if name == "torch"]
     driver = [f"driver {one.driver}"] if one.driver else []
-    return escaped(", ".join([*versions, f"Python {one.python}", *driver, one.system]))
+    variables = [settings(one)] if one.variables else []
+    return escaped(", ".join([*versions, f"Python {one.python}", *driver, one.system, *variables]))
 
 
 def named(setting: Setting) -> str:

@@ -7,6 +7,7 @@ from harness.analyze.bottleneck import Bottleneck
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
+from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.recipe import Value
 from harness.report.words import NOTHING, duration, energy, factor, looks, one_line, rate, ratio, share, size
@@ -23,6 +24,11 @@ TIMED = {
 ENERGY = "energy a sample, times thriftier"  # a column that is there where the device counts what it takes
 
 
+def settings(environment: Environment) -> str:
+    """The variables by which libraries compute otherwise, as a shell sets them; empty where none is."""
+    return " ".join(f"{name}={value}" for name, value in environment.variables)
+
+
 def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     """The facts that every number of a matrix depends on, as name and value."""
     environment, protocol = matrix.environment, matrix.protocol
@@ -32,7 +38,7 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     bursts = f"{protocol.rounds} rounds, bursts of {duration(protocol.burst_s)}"
     found = {
         "machine": f"{chip}; {environment.system}",
-        "software": f"Python {environment.python}, {packages}",
+        "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
         "protocol": f"{protocol.restarts} restarts of {bursts}{looks(protocol)}",
         "plan": f"{matrix.design}, seed {matrix.seed}",

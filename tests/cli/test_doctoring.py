@@ -8,7 +8,9 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.cli import doctoring
 from harness.cli.doctoring import Finding, examine, show_health
+from harness.measure.variables import SETTINGS
 from tests.measure.planted import Nvml, Refused, Running
 
 CLOCKS = {1: 345, 2: 3201}
@@ -96,6 +98,29 @@ def test_a_service_between_programs_and_device_is_seen_by_its_process(
     monkeypatch.setattr(psutil, "process_iter", lambda _: running)
     seen = findings(monkeypatch, tmp_path)["Multi-Process Service"]
     assert (seen.grade, seen.found) == ("note", "nvidia-cuda-mps-server is running")
+
+
+def test_variables_that_a_shell_has_set_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    assert findings(monkeypatch, tmp_path)["variables"].grade == "good"
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    monkeypatch.setenv("OMP_PROC_BIND", "")  # as if it were not set
+    seen = findings(monkeypatch, tmp_path)["variables"]
+    assert (seen.grade, seen.found) == ("note", "CUDA_LAUNCH_BLOCKING=1")
+    assert "unset" in seen.advice
+
+
+@pytest.mark.parametrize(("answer", "grade"), [(True, "note"), (False, "good"), (None, None)])
+def test_convolutions_are_tried_where_the_cpu_is_measured(
+    answer: bool | None, grade: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctoring, "reads_unwritten", lambda: answer)
+    what = "convolutions in bfloat16"
+    assert what not in findings(monkeypatch, tmp_path)  # a GPU answers
+    monkeypatch.setattr(doctoring, "read_gpu", dict)
+    seen = {one.what: one for one in examine(tmp_path, tmp_path)}
+    assert (seen[what].grade if what in seen else None) == grade
 
 
 @pytest.mark.gpu

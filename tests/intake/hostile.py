@@ -320,6 +320,11 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a device nobody knows": (environment(device="tpu"), "was measured on 'tpu', and cpu and cuda are known"),
     "no cores": (environment(cores=0), f"cores is 0, {AT_LEAST} 1"),
     "negative memory": (environment(memory_bytes=-1), f"memory_bytes is -1, {AT_LEAST} 1"),
+    "a variable that moves the cursor": (environment(variables=[["A", "\x1b[2J"]]), "too long or does not print"),
+    "a thousand variables": (
+        environment(variables=[["A", "1"]] * 1000),
+        "names 1,000 variables, and 200 are the most",
+    ),
     "a thousand packages": (environment(packages=[["a", "1"]] * 1000), "names 1,000 packages, and 200 are the most"),
     # its plan
     "no restarts": (protocol(restarts=0), f"restarts is 0, {BETWEEN} 1"),

@@ -14,7 +14,7 @@ from harness.report.html.axis import Axis, axis
 from harness.report.html.exhibit import lines, stage
 from harness.report.html.gaps import gaps
 from harness.report.html.series import rounded, series
-from tests.analyze.synthetic import comparison, plan, records
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.report.exhibits import HOLES, KNOWN, exhibit, five, five_told, shown, two_machines
 
 
@@ -133,6 +133,14 @@ def test_facts_that_differ_between_runs_are_told_one_by_one() -> None:
     heading = dict(summary.heading(two_machines()))
     assert len(heading["machine"]) == 2
     assert len(heading["protocol"]) == 1
+
+
+def test_variables_by_which_libraries_compute_otherwise_stand_with_the_software() -> None:
+    one = exhibit()
+    slowed = replace(ENVIRONMENT, variables=(("CUDA_LAUNCH_BLOCKING", "1"), ("KMP_BLOCKTIME", "0")))
+    matrix = replace(one.kept.matrix, environment=slowed)
+    (software,) = dict(summary.heading(shown(replace(one, kept=replace(one.kept, matrix=matrix)))))["software"]
+    assert software == "Python 3.11.9, numpy 2.1.0, torch 2.11.0; CUDA_LAUNCH_BLOCKING=1 KMP_BLOCKTIME=0"
 
 
 def test_invented_times_are_called_so() -> None:

@@ -143,6 +143,7 @@ def test_runs_are_told_apart() -> None:
     run = both["runs"].to_pylist()[0]
     assert (run["machine"], run["environment"]) == (ENVIRONMENT.machine, ENVIRONMENT.digest)
     assert (run["contributed"], run["torch"], run["packages"]) == (True, "2.11.0", "numpy 2.1.0, torch 2.11.0")
+    assert run["variables"] == ""
     assert run["began"].isoformat() == "2026-01-02T03:04:05+00:00"
 
 

@@ -61,6 +61,9 @@ _RUNS = (
     *_always("integer", cores="usable", memory_bytes="bytes, or the control group's limit"),
     *_maybe("text", compiler="g++ where there is one", torch="version"),
     *_always("text", packages="names and versions, `numpy 2.1.0, torch 2.11.0`"),
+    *_always(
+        "text", variables="by which libraries compute otherwise, `CUDA_LAUNCH_BLOCKING=1`; empty where none is set"
+    ),
 )
 _ARMS = (
     *_RUN,

@@ -68,6 +68,7 @@ def _runs(run: Exported) -> Iterator[Fields]:
         "environment": environment.digest,
         "torch": packages.get("torch"),
         "packages": ", ".join(f"{name} {version}" for name, version in environment.packages),
+        "variables": ", ".join(f"{name}={value}" for name, value in environment.variables),
     }
 
 
