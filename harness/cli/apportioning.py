@@ -42,7 +42,8 @@ def legs_of(shared: Iterable[Shared]) -> tuple[Leg, ...]:
 def apportioned_anew(account: Account, first: Leg, spent_s: float, ground: Ground) -> tuple[Leg, ...]:
     """All legs of a campaign, from one of them on with other marks: what is left, by what arms take here."""
     begun = account.legs.index(first)
-    before, later = account.legs[:begun], account.legs[begun:]
+    later = account.legs[begun:]
+    before = (replace(one, until_s=min(one.until_s, spent_s)) for one in account.legs[:begun])  # had their turn
     wants = {(one.kind, one.workloads): one for one in wants_of(ground, 0.0, slowness(account.arm_s, ground))}
     over = [replace(one, share_s=0.0, until_s=spent_s) for one in later if one.name in account.over]
     still = [wants[one.kind, one.workloads] for one in later if one.name not in account.over]

@@ -94,15 +94,16 @@ class Slice:
                 self._leg(leg, leg.until_s)
 
     def _as_shared(self, name: str) -> Leg:
-        """A leg whose turn it is: with the marks that guesses gave, or, once arms were seen, with truer ones."""
+        """A leg whose turn it is, with its mark; before the first of a kind what is left is shared out anew, once."""
         account = self.meter.account
         leg = next(one for one in account.legs if one.name == name)
-        if account.is_anew or not account.arm_s or leg is account.legs[0]:
+        if leg is account.legs[0] or leg.kind in account.shared_at:
             return leg
         anew = apportioned_anew(account, leg, self.meter.spent_s, self.ground)
-        self.meter.note(legs=anew, is_anew=True)
-        times = slowness(account.arm_s, self.ground)
-        self.tell(f"Arms take {times:.1f} times as long as guessed: the rest of the time is shared out by that.")
+        self.meter.note(legs=anew, shared_at=(*account.shared_at, leg.kind))
+        if account.arm_s and not account.shared_at:
+            times = slowness(account.arm_s, self.ground)
+            self.tell(f"Arms take {times:.1f} times as long as guessed: the rest of the time is shared out by that.")
         return next(one for one in anew if one.name == name)
 
     def _widen(self) -> bool:

@@ -15,7 +15,7 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plain import Malformed, decode, encode
 from harness.intake.archive import ACCOUNT
-from harness.plan.campaign import Leg
+from harness.plan.campaign import Kind, Leg
 
 SCHEMA = 1
 TICK_S = 5.0  # so much is charged ahead: who dies within it has paid for it
@@ -50,7 +50,8 @@ class Account:
     done: bool = False
     # Size -> workload -> what an arm was last seen to take: legs and slices learn of each other.
     arm_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata={"since": "0.2.0"})
-    is_anew: bool = field(default=False, metadata={"since": "0.2.0"})  # its legs were shared out by those seconds
+    # Before the first leg of these kinds what was left has been shared out anew.
+    shared_at: tuple[Kind, ...] = field(default=(), metadata={"since": "0.2.0"})
 
     @property
     def measuring_s(self) -> float:

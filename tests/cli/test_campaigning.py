@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -326,7 +327,7 @@ def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_ev
         assert len(lives) == plan.protocol.restarts, workload
     assert machine.begun.index("combined leak+speaker") == 1
     account = kept(tmp_path, ground)
-    assert account.is_anew
+    assert account.shared_at[0] is Kind.FIRST_LOOK
     assert [one.name for one in account.legs] == [one.name for one in brief.legs]
     assert account.measuring_s == pytest.approx(brief.measuring_s)
     marks = [one.until_s for one in account.legs]
@@ -334,14 +335,29 @@ def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_ev
     assert account.legs[1].share_s > 1.5 * brief.legs[1].share_s
 
 
-def test_the_time_is_shared_out_anew_but_once(tmp_path: Path, machine: Machine, ground: Ground, brief: Account) -> None:
-    machine.imports_s = 30.0
-    one_slice(machine, tmp_path, ground, brief, slice_s=0.9 * brief.measuring_s)
-    before = kept(tmp_path, ground)
-    machine.imports_s = 60.0
-    one_slice(machine, tmp_path, ground, before, slice_s=float("inf"))
-    assert before.is_anew
-    assert kept(tmp_path, ground).legs == before.legs
+def test_before_each_kind_of_leg_the_time_is_shared_out_anew_but_once(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
+) -> None:
+    slices_s, account, seen = 0.0, fresh, list[tuple[tuple[Kind, ...], tuple[float, ...]]]()
+    while slices_s < fresh.measuring_s:
+        machine.imports_s += 1.0
+        one_slice(machine, tmp_path, ground, account, slice_s=100.0)
+        slices_s, account = slices_s + 100.0, kept(tmp_path, ground)
+        seen.append((account.shared_at, tuple(one.until_s for one in account.legs)))
+    for (kinds, marks), (later_kinds, later_marks) in pairwise(seen):
+        assert later_kinds[: len(kinds)] == kinds
+        assert (kinds == later_kinds) == (marks == later_marks)
+    assert len(set(account.shared_at)) == len(account.shared_at) >= 3
+
+
+def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
+) -> None:
+    begun = replace(fresh, over=("calibration", "first look"))
+    one_slice(machine, tmp_path, ground, begun, slice_s=float("inf"))
+    (leak, speaker) = (one.share_s for one in kept(tmp_path, ground).legs if one.kind is Kind.MATRIX)
+    assert leak == pytest.approx(speaker)
+    assert leak > 1.2 * next(one.share_s for one in fresh.legs if one.kind is Kind.MATRIX)
 
 
 def test_arms_of_no_known_workload_or_size_say_nothing_of_slowness(ground: Ground) -> None:
