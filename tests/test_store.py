@@ -303,3 +303,9 @@ def test_a_folder_that_may_not_be_written_is_a_mistake(tmp_path: Path) -> None:
     assert "Permission denied" in second
     assert "choose another folder with --results" in second
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_digest_is_what_it_was_before_variables_were_known() -> None:
+    assert RUN_FACTS.digest == "c402a49c"
+    slowed = replace(RUN_FACTS.environment, variables=(("CUDA_LAUNCH_BLOCKING", "1"),))
+    assert replace(RUN_FACTS, environment=slowed).digest != RUN_FACTS.digest

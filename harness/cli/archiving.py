@@ -23,12 +23,14 @@ from harness.store import (
     IN_PROGRESS,
     MEASUREMENTS,
     RUN,
+    Run,
     finish,
     folder_of,
     read_records,
     read_run,
     record_line,
     run_text,
+    stamp_of,
 )
 
 ANOTHER = "restore the file, or name another with --archive"
@@ -121,7 +123,7 @@ def _content(archive: Path) -> bytes:
 
 def _keep(results: Path, contribution: Contribution, packed: Packed) -> None:
     """Puts a run where it belongs; of two copies of one run the longer is kept, which must begin like the other."""
-    folder, records = folder_of(results, contribution.run), contribution.records
+    folder, records = _home(results, contribution.run), contribution.records
     if not folder.exists():
         marker = {IN_PROGRESS: b""} if packed.unfinished else {}
         lines = {RUN: run_text(contribution.run).encode(), MEASUREMENTS: _lines(records)}
@@ -137,6 +139,13 @@ def _keep(results: Path, contribution: Contribution, packed: Packed) -> None:
         replace_file(folder / MEASUREMENTS, _lines(records), "choose another folder with --results")
     if len(records) >= len(here) and not packed.unfinished:
         finish(folder)
+
+
+def _home(results: Path, run: Run) -> Path:
+    """Where a run belongs: where it lies already, even if its digest was another when a version knew fewer facts."""
+    usual = folder_of(results, run)
+    older = (path.parent for path in usual.parent.glob(f"{stamp_of(run)}-*/{RUN}"))
+    return usual if usual.exists() else next((one for one in older if read_run(one) == run), usual)
 
 
 def _keep_account(path: Path, account: Account, archive: Path) -> None:

@@ -88,10 +88,15 @@ class Slice:
         self.console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     def _in_turn(self) -> None:
+        began_with = self._written_bytes()
         for name in [one.name for one in self.open_legs()]:
             leg = self._as_shared(name)
-            if leg.until_s - self.meter.spent_s >= LEAST_S:
-                self._leg(leg, leg.until_s)
+            if leg.until_s - self.meter.spent_s < LEAST_S:
+                continue
+            is_cut = self._moment(leg.until_s) == self.ends_s
+            self._leg(leg, leg.until_s)
+            if is_cut and name in {one.name for one in self.open_legs()} and self._written_bytes() > began_with:
+                raise SliceOver  # before its mark: it is the next slice's turn to go on with it, and not another leg's
 
     def _as_shared(self, name: str) -> Leg:
         """A leg whose turn it is, with its mark; before the first of a kind what is left is shared out anew, once."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 STEP_BYTES = 1 << 26
 
@@ -38,10 +39,13 @@ class Environment:
 
         Memory counts to whole 64 MiB: the same virtual machine is given some pages more or fewer every day.
         """
-        facts = asdict(self) | {"memory_bytes": round_memory(self.memory_bytes)}
-        if not self.variables:  # as in the digests of runs that did not know them
-            del facts["variables"]
+        facts = self.plain | {"memory_bytes": round_memory(self.memory_bytes)}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What a digest is made of: no variables where none is set, as in runs that did not know them."""
+        return {name: value for name, value in asdict(self).items() if name != "variables" or value}
 
     @property
     def facts(self) -> dict[str, str | int | None]:

@@ -14,7 +14,7 @@ from harness.cli.shelf import ORIGIN
 from harness.cli.spending import account_text, read_account
 from harness.core.mistake import Mistake
 from harness.intake.archive import ACCOUNT, packed_archive
-from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, finish, folder_of, read_records, read_run
+from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, finish, folder_of, read_records, read_run, stamp_of
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.cli.test_bundling import measured
 from tests.cli.test_spending import ONE
@@ -54,6 +54,16 @@ def test_taking_it_in_twice_changes_nothing_and_packing_again_gives_the_same_byt
     assert contents(tmp_path / "theirs") == before
     again = packed(tmp_path / "theirs", tmp_path / "b.tar.gz")
     assert again.read_bytes() == archive.read_bytes()
+
+
+def test_a_run_that_lies_under_the_digest_of_an_older_version_is_not_kept_twice(tmp_path: Path) -> None:
+    finish(measured(tmp_path / "ours"))
+    archive = packed(tmp_path / "ours", tmp_path / "a.tar.gz")
+    here = measured(tmp_path / "here", records=GOOD_RECORDS[:HALF])
+    older = here.rename(here.with_name(f"{stamp_of(GOOD_RUN)}-01234567"))
+    take_in(archive, tmp_path / "here")
+    assert list(older.parent.iterdir()) == [older]
+    assert tuple(read_records(older)) == GOOD_RECORDS
 
 
 def test_there_is_nothing_in_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_slices_on_machines_that_keep_nothing_make_one_campaign(tmp_path: Path) 
         if running.returncode == 0:
             break
         assert "minutes spent; the same command continues." in out
-        assert len(slices) < 8
+        assert len(slices) < 12
     assert "Taken in from" in slices[0]
     assert f"of {MINUTES:g} minutes spent; the campaign is over." in slices[-1]
     assert_whole(there.results)

@@ -20,7 +20,7 @@ from harness.cli.naming import protocol_named
 from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
 from harness.cli.reopening import check_same, extended, new_account
-from harness.cli.slices import Slice
+from harness.cli.slices import LEAST_S, Slice
 from harness.cli.spending import Account, Asked, Meter, account_text, parsed_account, read_account
 from harness.cli.stocking import Data, SliceOver, Stock
 from harness.core.bracket import brackets
@@ -348,6 +348,23 @@ def test_before_each_kind_of_leg_the_time_is_shared_out_anew_but_once(
         assert later_kinds[: len(kinds)] == kinds
         assert (kinds == later_kinds) == (marks == later_marks)
     assert len(set(account.shared_at)) == len(account.shared_at) >= 3
+
+
+def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
+    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
+) -> None:
+    account, cut = replace(fresh, over=("calibration",)), 0
+    while account.spent_s < fresh.legs[2].until_s:
+        one_slice(machine, tmp_path, ground, account, slice_s=60.0)
+        account = kept(tmp_path, ground)
+        look = next(one for one in account.legs if one.kind is Kind.FIRST_LOOK)
+        if look.name in account.over or account.spent_s > look.until_s - LEAST_S:
+            break
+        assert not any(one.startswith("matrix") for one in machine.begun)
+        cut += 1
+    assert cut >= 2
+    designs = {read_run(one).plan.design for one in runs_in(tmp_path) if read_records(one)}
+    assert "combined" in designs
 
 
 def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
