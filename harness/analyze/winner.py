@@ -13,6 +13,7 @@ from harness.analyze.study import Stack
 from harness.core.cell import Cell, Switch
 from harness.core.optimization import Timing
 
+SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
 _BROKEN = {Agreement.DIFFERS, Agreement.NAN}
 _FINAL = {Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_ENGAGED, Outcome.NOT_COMPARABLE}
 

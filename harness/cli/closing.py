@@ -4,8 +4,8 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 from harness.analyze.calibration import DESIGN
+from harness.analyze.winner import SEARCH, WINNER
 from harness.cli.shelf import ORIGIN
-from harness.cli.staging import SEARCH, WINNER
 from harness.store import IN_PROGRESS, MEASUREMENTS, read_run
 
 

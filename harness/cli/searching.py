@@ -10,7 +10,7 @@ from rich.console import Console
 
 from harness.analyze.matrix import Matrix
 from harness.analyze.study import Stack
-from harness.analyze.winner import Certainty, Winner
+from harness.analyze.winner import SEARCH, WINNER, Certainty, Winner
 from harness.cli.asking_again import in_words
 from harness.cli.candidates import Asked, ground_in, put_off, wish_of
 from harness.cli.deciding import WANTED, Known, gain_left, known, proposed, taken_apart
@@ -25,7 +25,7 @@ from harness.cli.measuring import (
 )
 from harness.cli.planning import Prepared, Wish, plan_of, prepared
 from harness.cli.reporting import console, matrix_of
-from harness.cli.staging import SEARCH, WINNER, Bench, Quest, go_on, is_unfinished, rounds_before, staged
+from harness.cli.staging import Bench, Quest, go_on, is_unfinished, rounds_before, staged
 from harness.core.cell import Comparison
 from harness.core.optimization import Timing
 from harness.plan.entries import compare

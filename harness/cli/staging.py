@@ -4,13 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.analyze.winner import SEARCH
 from harness.cli.foretelling import Ground
 from harness.cli.measuring import run_of
 from harness.cli.planning import Prepared, Wish
 from harness.core.plan import Plan
 from harness.store import IN_PROGRESS, RUN, Run, create, read_run
-
-SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

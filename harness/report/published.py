@@ -10,6 +10,7 @@ from harness.analyze.collection import Entry, Kept
 from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
 from harness.analyze.verdict import Verdict
+from harness.analyze.winner import WINNER
 from harness.core.cell import Cell
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -102,6 +103,14 @@ def ratio_of(entry: Entry) -> float:
     return entry.row.estimate.ratio
 
 
+def _low(entry: Entry) -> float:
+    return entry.row.estimate.low if entry.row.estimate else 0.0
+
+
+def _high(entry: Entry) -> float:
+    return entry.row.estimate.high if entry.row.estimate else 0.0
+
+
 def keeps_learning(row: Row) -> bool:
     """Whether a row was judged to learn what its reference learns."""
     return row.quality is not None and row.quality.status in KEPT
@@ -125,11 +134,17 @@ class Topic:
 
     @property
     def best(self) -> Entry | None:
-        """The fastest of `main` that is faster and learns the same, by the low end of its interval."""
+        """The fastest of `main` that is faster and learns the same, by the low end of its interval.
+
+        A search's winner stands before those whose intervals do not tell them apart from it.
+        """
         rows = self.main.measured if self.main else ()
         sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict is Verdict.FASTER]
         kept = [one for one in sure if keeps_learning(one.row)]
-        return max(kept, key=lambda one: one.row.estimate.low if one.row.estimate else 0.0, default=None)
+        first = max(kept, key=_low, default=None)
+        # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
+        afresh = [one for one in kept if first and one.kept.matrix.design == WINNER and _high(one) >= _low(first)]
+        return max(afresh, key=_low, default=first)
 
     @property
     def faster_otherwise(self) -> Entry | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.analyze.winner import WINNER
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.report.figures.style import MARK
@@ -55,6 +56,16 @@ def test_the_best_is_best_at_the_low_end_of_its_interval() -> None:
     found = replace(other, sheets=(replace(other.sheets[0], entries=(*other.sheets[0].entries, wide)),))
     assert [one.row.subject for one in found.sheets[0].measured] == ["everything", "workers"]
     assert best(found) == "workers"
+
+
+@pytest.mark.parametrize(("ratio", "named"), [(3.0, "amp+workers"), (2.97, "amp+workers"), (2.0, "everything")])
+def test_a_searchs_winner_stands_before_what_cannot_be_told_apart_from_it(ratio: float, named: str) -> None:
+    first, afresh = kept(WORKERS, EVERYTHING), kept(replace(BOTH, ratio=ratio), day=3)
+    searched = replace(afresh, matrix=replace(afresh.matrix, design=WINNER))
+    ((found,),) = [setting.topics for setting in placed(first, searched).settings]
+    assert best(found) == named
+    ((usual,),) = [setting.topics for setting in placed(first, afresh).settings]
+    assert best(usual) == ("amp+workers" if ratio == 3.0 else "everything")
 
 
 def test_what_is_not_faster_for_sure_is_not_the_best() -> None:
