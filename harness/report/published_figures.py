@@ -24,6 +24,7 @@ from harness.report.published_cells import Picture
 from harness.report.words import one_line
 
 _UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_RESTART, Outcome.INTERRUPTED}
+LONGEST = 26  # letters of a name that fits beside a bar
 _TRAINING = (Timing.STEP, Timing.EPOCH, Timing.EVALUATION)
 
 
@@ -35,12 +36,18 @@ def parts_of(topic: Topic) -> Attribution | None:
     return parts if parts.shares and len(parts.shares) + len(parts.unmeasured) > 1 else None
 
 
+def in_short(subject: str) -> str:
+    """A subject for a figure, whose page names all of its switches: `all 12 together` where it is long."""
+    count = subject.count("+") + 1
+    return subject if len(subject) <= LONGEST else f"all {count} together" if count > 1 else subject
+
+
 def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
     """The waterfall of the best stack."""
     parts = parts_of(topic)
     if parts is None or topic.best is None or topic.main is None:
         return None
-    name = topic.best.row.subject
+    name = in_short(topic.best.row.subject)
     cell = topic.main.cell
     title = f"{topic.name}, size {cell.size}, batch {cell.batch}: the parts of {name}, against {topic.main.name}"
     svg = waterfall(one_line(title), one_line(name), parts)
@@ -62,7 +69,7 @@ def _group(topic: Topic) -> Group | None:
     best = topic.best
     if topic.main is None or best is None:
         return None
-    arms = ((topic.main.name, best.row.reference), (best.row.subject, best.row.treatment))
+    arms = ((topic.main.name, best.row.reference), (in_short(best.row.subject), best.row.treatment))
     known = tuple(
         Arm(name=one_line(name), found=profile.bottleneck) for name, profile in arms if profile and profile.bottleneck
     )

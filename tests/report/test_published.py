@@ -12,7 +12,7 @@ from harness.report.figures.style import MARK
 from harness.report.published import Place, Publication, Topic, file_name
 from harness.report.published_cells import Page
 from harness.report.published_facts import surprises
-from harness.report.published_figures import heat_map_picture
+from harness.report.published_figures import heat_map_picture, in_short
 from harness.report.published_index import index_page
 from harness.report.published_machine import machine_page
 from harness.report.published_workload import workload_page
@@ -98,6 +98,13 @@ def test_of_several_batches_the_one_with_most_ratios_stands_for_the_workload() -
     assert found.main is not None
     assert found.main.cell.batch == 64
     assert "batch 128" in leak(WORKERS, AMP, larger)  # it has a table of its own
+
+
+def test_a_long_stack_is_called_by_its_number_of_switches_in_figures() -> None:
+    assert in_short("everything") == "everything"
+    assert in_short("amp_bfloat16+workers=2") == "amp_bfloat16+workers=2"
+    assert in_short("amp_bfloat16+channels_last+workers=2") == "all 3 together"
+    assert in_short("somebody's_switch_of_thirty_letters") == "somebody's_switch_of_thirty_letters"
 
 
 def test_environments_are_never_mixed() -> None:
