@@ -1,10 +1,10 @@
 """The look for memory that nobody wrote: what this CPU's convolutions do with it, and with AMX switched off."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from harness.measure import unwritten
 from harness.measure.unwritten import reads_unwritten
 
 CPU_FACTS = Path("/proc/cpuinfo")
@@ -24,6 +24,8 @@ def test_without_amx_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_that_gives_no_answer_says_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(unwritten, "ROOT", tmp_path)  # no harness there
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+    silent = tmp_path / "python"
+    silent.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    silent.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(silent))
     assert reads_unwritten() is None
