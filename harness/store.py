@@ -41,7 +41,7 @@ class Run:
     @property
     def digest(self) -> str:
         """Eight hexadecimal digits for plan, environment and version: the same command on the same machine."""
-        facts = [encode(self.plan), self.environment.plain, self.version, self.rehearsed]
+        facts = [encode(self.plan), self.environment.identity, self.version, self.rehearsed]
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -40,14 +40,20 @@ def legs_of(shared: Iterable[Shared]) -> tuple[Leg, ...]:
 
 
 def apportioned_anew(account: Account, first: Leg, spent_s: float, ground: Ground) -> tuple[Leg, ...]:
-    """All legs of a campaign, from one of them on with other marks: what is left, by what arms take here."""
+    """All legs of a campaign, from one of them on with other marks: what is left, by what arms take here.
+
+    A leg that nobody would plan here keeps no share: an account may come from a stranger's archive.
+    """
     begun = account.legs.index(first)
     later = account.legs[begun:]
     before = (replace(one, until_s=min(one.until_s, spent_s)) for one in account.legs[:begun])  # had their turn
     wants = {(one.kind, one.workloads): one for one in wants_of(ground, 0.0, slowness(account.arm_s, ground))}
-    over = [replace(one, share_s=0.0, until_s=spent_s) for one in later if one.name in account.over]
-    still = [wants[one.kind, one.workloads] for one in later if one.name not in account.over]
-    return *before, *over, *shared_anew(still, spent_s, account.measuring_s)
+    open_here = [one for one in later if one.name not in account.over and (one.kind, one.workloads) in wants]
+    if not open_here:
+        return account.legs
+    without = [replace(one, share_s=0.0, until_s=spent_s) for one in later if one not in open_here]
+    still = [wants[one.kind, one.workloads] for one in open_here]
+    return *before, *without, *shared_anew(still, spent_s, account.measuring_s)
 
 
 def print_plan(minutes: float, shared: Sequence[Shared], ground: Ground, data: Path | None) -> None:

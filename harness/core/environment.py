@@ -39,11 +39,11 @@ class Environment:
 
         Memory counts to whole 64 MiB: the same virtual machine is given some pages more or fewer every day.
         """
-        facts = self.plain | {"memory_bytes": round_memory(self.memory_bytes)}
+        facts = self.identity | {"memory_bytes": round_memory(self.memory_bytes)}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
-    def plain(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """What a digest is made of: no variables where none is set, as in runs that did not know them."""
         return {name: value for name, value in asdict(self).items() if name != "variables" or value}
 

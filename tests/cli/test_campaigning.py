@@ -29,7 +29,7 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.intake.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
-from harness.plan.campaign import PAGES_S, Kind, arm_guess_s
+from harness.plan.campaign import PAGES_S, Kind, Leg, arm_guess_s
 from harness.run.campaign import Campaign
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
@@ -285,11 +285,16 @@ def test_a_slice_knows_what_arms_took_in_those_before_it(tmp_path: Path, machine
     assert machine.known[before] == left.arm_s["quick"]
 
 
+def matrices_of(account: Account) -> tuple[Leg, Leg, float]:
+    """The legs of both matrices, and the share of the second."""
+    leak, speaker = (one for one in account.legs if one.kind is Kind.MATRIX)
+    return leak, speaker, speaker.until_s - leak.until_s
+
+
 def test_a_share_that_is_known_to_be_too_thin_falls_to_the_next(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
-    leak, speaker = (one for one in brief.legs if one.kind is Kind.MATRIX)
-    share_s = speaker.until_s - leak.until_s
+    leak, speaker, share_s = matrices_of(brief)
     account = replace(
         brief, legs=(leak, speaker), spent_s=leak.until_s - share_s,
         arm_s={"quick": dict.fromkeys(ground.asked.workloads, share_s / 3)},  # the least of a comparison is four arms
@@ -302,8 +307,7 @@ def test_a_share_that_is_known_to_be_too_thin_falls_to_the_next(
 def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
-    leak, speaker = (one for one in brief.legs if one.kind is Kind.MATRIX)
-    left_s = speaker.until_s - leak.until_s
+    leak, speaker, left_s = matrices_of(brief)
     account = replace(
         brief, legs=(leak, speaker), spent_s=leak.until_s,
         arm_s={"quick": {"leak": left_s / 5, "speaker": left_s}},
@@ -365,6 +369,16 @@ def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
     assert cut >= 2
     designs = {read_run(one).plan.design for one in runs_in(tmp_path) if read_records(one)}
     assert "combined" in designs
+
+
+def test_a_leg_of_a_strangers_account_that_nobody_would_plan_is_left_out(
+    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
+) -> None:
+    strange = Leg(kind=Kind.MATRIX, workloads=("nobody's",), share_s=60.0, until_s=brief.measuring_s)
+    for legs in ((*brief.legs, strange), (brief.legs[0], strange)):
+        account = replace(brief, legs=legs, over=("calibration",))
+        assert one_slice(machine, tmp_path / str(len(legs)), ground, account, slice_s=float("inf"))
+        assert kept(tmp_path / str(len(legs)), ground).measuring_s == pytest.approx(brief.measuring_s)
 
 
 def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
