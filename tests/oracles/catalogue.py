@@ -1,0 +1,445 @@
+"""The oracles: what an opponent of the measurement would make it measure, with the true ratio of each.
+
+One experiment is one block: a reference and the options beside it. Experiments whose stages sleep are measured side by
+side, those that compute have the machine to themselves.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
+from tests.oracles.pipeline import Loader, seconds_per_sample
+from tests.oracles.runner import PROTOCOL, Experiment
+from tests.oracles.stages import PLAIN, Stages
+
+Truth = Literal["sum", "loop"]  # added up from the stages, or timed in a loop without the harness
+ALLOWANCES: Mapping[Truth, float] = {"sum": 0.005, "loop": 0.01}  # of the truth's own error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oracle:
+    """One option of an experiment, and what must come of it."""
+
+    option: str  # as a stack: `variant=fast+workers=2`
+    threat: str
+    truth: Truth = "sum"
+    ratio: float | None = None  # where neither a sum nor a loop is needed
+    refused: bool = False  # no ratio may be given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """An experiment with what its reference is and what must come of its options."""
+
+    experiment: Experiment
+    oracles: Sequence[Oracle]
+    alone: bool = False  # computes, so that nothing may run beside it
+    pool: str = "calm"  # experiments whose replicates scatter alike
+
+
+def trial(
+    name: str,
+    stages: Mapping[str, Stages],
+    oracles: Sequence[Oracle],
+    *,
+    protocol: Protocol = PROTOCOL,
+    reference: str = "",
+    timing: Timing = Timing.STEP,
+    alone: bool = False,
+    pool: str = "",
+) -> Trial:
+    """A trial of these options."""
+    experiment = Experiment(
+        name=name, stages=stages, options=[one.option for one in oracles], protocol=protocol, reference=reference,
+        timing=timing,
+    )  # fmt: skip
+    return Trial(experiment=experiment, oracles=oracles, alone=alone, pool=pool or ("computing" if alone else "calm"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What a stack of options means for the pipeline."""
+
+    variant: str = PLAIN
+    workers: int = 0
+    prefetch: int = 2
+    passes: int = 1
+    persistent: bool = False
+    pinned: bool = False
+    keep_last: bool = False
+
+
+def parsed(stack: str) -> Parsed:
+    """The meaning of `variant=x+workers=2`."""
+    found = dict(one.partition("=")[::2] for one in filter(None, stack.split("+")))
+    return Parsed(
+        variant=found.get("variant", PLAIN),
+        workers=int(found.get("workers", 0)),
+        prefetch=int(found.get("prefetch_factor", 2)),
+        passes=int(found.get("gradient_accumulation", 1)),
+        persistent="persistent_workers" in found,
+        pinned="cpu_pinning" in found,
+        keep_last="keep_last_batch" in found,
+    )
+
+
+def added_up(stages: Mapping[str, Stages], stack: str) -> float:
+    """Seconds for a sample, added up from the stages."""
+    one = parsed(stack)
+    told = stages[one.variant]
+    if held := told.ahead or told.server:  # a queue in front of a loader that works by itself
+        return seconds_per_sample(told, Loader(workers=1, prefetch=held + 1))
+    if one.keep_last:
+        full, half = told.epoch_steps, told.batch // 2
+        seconds = sum(told.batch_s(position) + told.pass_s(position) for position in range(full))
+        seconds -= sum(told.item_s(rank) for rank in range(told.samples - half, told.samples))
+        return seconds / (told.samples - half)
+    return seconds_per_sample(told, Loader(workers=one.workers, prefetch=one.prefetch, passes=one.passes))
+
+
+def combined(workers: int, prefetch: int, *, pinned: bool = False) -> str:
+    """The options of one point of the cross."""
+    words = [f"workers={workers}"] + ([f"prefetch_factor={prefetch}"] if prefetch != 2 else [])
+    return "+".join(words + (["cpu_pinning"] if pinned else []))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One point of the cross of the loader's and the step's facts."""
+
+    workers: int
+    prefetch: int
+    deficit: int  # percent by which the loader is slower than the step
+    computes: bool = False
+    pinned: bool = False
+
+
+def cross(step_ms: int, points: Sequence[Point], protocol: Protocol = PROTOCOL) -> list[Trial]:
+    """Trials of the points with that step, those that sleep and those that compute, against an instant loader."""
+    made = []
+    for computes in (False, True):
+        chosen = [one for one in points if one.computes == computes]
+        stages, oracles = {PLAIN: Stages(step_s=step_ms / 1e3, epoch_steps=8)}, []
+        for one in chosen:
+            cores = min(one.workers, 1 if one.pinned else 2) if computes else one.workers
+            load_s = step_ms / 1e3 * (1 + one.deficit / 100) * cores
+            variant = f"d{one.deficit}w{one.workers}p{one.prefetch}"
+            stages[variant] = Stages(
+                step_s=step_ms / 1e3, epoch_steps=8, load_s=load_s, load="compute" if computes else "sleep"
+            )
+            option = f"variant={variant}+{combined(one.workers, one.prefetch, pinned=one.pinned)}"
+            loop = computes or step_ms < 10
+            threat = "the queue refills while the clock stands"
+            oracles.append(Oracle(option=option, threat=threat, truth="loop" if loop else "sum"))
+        if oracles:
+            name = f"{'computing' if computes else 'sleeping'} loader, step {step_ms} ms"
+            if len(points) == 1:
+                name += f", workers {points[0].workers}"
+            made.append(trial(name, stages, oracles, protocol=protocol, alone=computes or step_ms < 10))
+    return made
+
+
+QUICK = replace(PROTOCOL, rounds=3)
+SLOW = replace(PROTOCOL, rounds=3, discarded_rounds=1, burst_steps=2, slow_s=1.0, lead_s=0.0)
+POINTS = {
+    3: [
+        Point(workers=1, prefetch=2, deficit=2),
+        Point(workers=1, prefetch=8, deficit=60),
+        Point(workers=2, prefetch=2, deficit=60),
+        Point(workers=2, prefetch=8, deficit=20, computes=True, pinned=True),
+        Point(workers=4, prefetch=2, deficit=60, computes=True),
+    ],
+    45: [
+        Point(workers=1, prefetch=8, deficit=20),
+        Point(workers=2, prefetch=2, deficit=60),
+        Point(workers=2, prefetch=8, deficit=2),
+        Point(workers=4, prefetch=2, deficit=20),
+        Point(workers=4, prefetch=8, deficit=60),
+        Point(workers=4, prefetch=8, deficit=2, computes=True, pinned=True),
+        Point(workers=1, prefetch=2, deficit=20, computes=True),
+        Point(workers=2, prefetch=2, deficit=60, computes=True),
+    ],
+    300: [
+        Point(workers=2, prefetch=2, deficit=2, pinned=True),
+        Point(workers=4, prefetch=2, deficit=20),
+        Point(workers=1, prefetch=8, deficit=60),
+        Point(workers=1, prefetch=2, deficit=60, computes=True, pinned=True),
+    ],
+}
+
+
+def refill() -> Trial:
+    """Loader-bound arms beside a reference that loads and computes in turn: 54 and 45 ms, divided by three."""
+    plain = Stages(load_s=0.018, step_s=0.015)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "crowd": replace(plain, helpers=8),
+        "thread": replace(plain, ahead=4),
+        "service": replace(plain, server=4),
+    }
+    queue = "the queue refills while the clock stands"
+    return trial("54 ms of loading, 45 ms of computing", stages, [
+        Oracle(option="workers=1", threat=queue),
+        Oracle(option="workers=2", threat="no queue to refill: the step is the slower stage"),
+        Oracle(option="workers=1+prefetch_factor=8", threat=queue),
+        Oracle(option="workers=1+cpu_pinning", threat=queue),
+        Oracle(option="variant=crowd+workers=1", threat="bookkeeping takes long: nine processes whose memory is read"),
+        Oracle(option="variant=thread", threat="a thread of the data set loads on during bookkeeping"),
+        Oracle(option="variant=service", threat="a service outside the arm's process group loads on in every pause"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ])  # fmt: skip
+
+
+def stalls() -> Trial:
+    """One item in sixteen batches takes as long as all the rest of them together, and more."""
+    plain = Stages(load_s=0.0032, step_s=0.009, stall_every=16, stall_s=0.6, epoch_steps=16)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
+    rare = "rare stalls are thrown away as noise"
+    return trial("one item in 512 takes 3 s", stages, [
+        Oracle(option="workers=1", threat=rare, truth="loop"),
+        Oracle(option="workers=2", threat=rare, truth="loop"),
+        Oracle(option="workers=1+prefetch_factor=8", threat=rare, truth="loop"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], protocol=QUICK)  # fmt: skip
+
+
+def both() -> Trial:
+    """Unequal costs of samples and steps, and a stall in every eighth batch."""
+    plain = Stages(
+        load_s=0.014, step_s=0.009, load_pattern="halves", step_pattern="halves", stall_every=8, stall_s=0.25,
+        epoch_steps=16,
+    )  # fmt: skip
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
+    threat = "stalls and a queue at once"
+    return trial("both faults", stages, [
+        Oracle(option="workers=1", threat=threat, truth="loop"),
+        Oracle(option="workers=2", threat=threat, truth="loop"),
+        Oracle(option="workers=2+prefetch_factor=8", threat=threat, truth="loop"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], protocol=QUICK)  # fmt: skip
+
+
+def innocent() -> Trial:
+    """Arms that only a careless clock tells from their reference."""
+    plain = Stages(step_s=0.020, epoch_steps=16)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "cold": replace(plain, idle_s=0.3, cold_steps=1, cold_s=0.06),
+        "cool": replace(plain, idle_s=0.3, cold_steps=12, cold_s=0.01),
+        "warming": replace(plain, warm_steps=20, warm_s=0.1),
+        "clock": replace(plain, false_clock=True),
+        "helped": replace(plain, load_s=0.010),
+        "quick": replace(plain, step_s=0.016, idle_s=0.3, cold_steps=4, cold_s=0.03),
+    }
+    none = "an option without use gains"
+    return trial("arms that are alike", stages, [
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+        Oracle(option="variant=cold", threat="a pause costs the next step its caches"),
+        Oracle(option="variant=cool", threat="a pause slows the next twelve steps"),
+        Oracle(option="variant=quick", threat="a pause costs one of two arms its caches"),
+        Oracle(option="variant=warming", threat="an arm gets faster over its first twenty steps"),
+        Oracle(option="variant=clock", threat="the time of day is set while an arm is timed"),
+        Oracle(option="workers=1", threat=none),
+        Oracle(option="variant=helped+workers=1", threat=none),
+        Oracle(option="variant=helped+workers=2+prefetch_factor=8", threat=none),
+    ])  # fmt: skip
+
+
+def halves() -> Trial:
+    """Half of the epoch's samples cost four times as much as the others."""
+    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=64)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "steps": replace(plain, load_s=0.0, step_pattern="halves"),
+    }
+    unequal = "samples of unequal cost fall into windows of different arms"
+    return trial("dear and cheap samples", stages, [
+        Oracle(option="workers=1", threat=unequal),
+        Oracle(option="workers=2", threat=unequal),
+        Oracle(option="variant=steps", threat="steps of unequal cost"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], protocol=QUICK)  # fmt: skip
+
+
+def long_epochs() -> Trial:
+    """The same, but a window holds a fifth of an epoch."""
+    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=128)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1), "less": replace(plain, load_s=0.012)}
+    unequal = "samples of unequal cost fall into windows of different arms"
+    return trial("windows that are parts of an epoch", stages, [
+        Oracle(option="workers=2", threat=unequal),
+        Oracle(option="variant=less", threat=unequal),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+        Oracle(option="variant=copy+cpu_pinning", threat="two equal arms differ"),
+    ], protocol=replace(PROTOCOL, rounds=6), pool="unequal")  # fmt: skip
+
+
+def collections() -> Trial:
+    """Python's collector goes through a large heap in every tenth step: it computes, whatever the step does."""
+    plain = Stages(step_s=0.020, epoch_steps=16)
+    stages = {
+        PLAIN: plain,
+        "tenth": replace(plain, collect_every=10),
+        "fifth": replace(plain, collect_every=5),
+        "quick": replace(plain, step_s=0.016, collect_every=10),
+        "copy": replace(plain, copy=1),
+    }
+    threat = "garbage is collected in some steps"
+    oracles = [Oracle(option=f"variant={one}", threat=threat, truth="loop") for one in ("tenth", "fifth", "quick")]
+    oracles.append(Oracle(option="variant=copy", threat="two equal arms differ"))
+    return trial("garbage is collected", stages, oracles, alone=True, protocol=QUICK)
+
+
+def in_step() -> Trial:
+    """A stall after just as many steps as a window and its lead-in take together."""
+    plain = Stages(step_s=0.020, epoch_steps=16)
+    stalled = replace(plain, step_stall_every=38, step_stall_s=0.2)  # 32 steps and a lead-in of six
+    stages = {PLAIN: plain} | {f"phase{one}": replace(stalled, step_stall_phase=one) for one in (0, 10, 20, 30)}
+    threat = "a stall comes in step with the windows"
+    oracles = [Oracle(option=f"variant={one}", threat=threat) for one in stages if one != PLAIN]
+    return trial("stalls in step with windows", stages, oracles, pool="in step")
+
+
+def counting() -> Trial:
+    """Arms that count their samples in another way."""
+    plain = Stages(load_s=0.016, step_s=0.015, epoch_steps=8)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
+    counted = "samples are counted wrongly"
+    return trial("other batches", stages, [
+        Oracle(option="gradient_accumulation=2", threat=counted),
+        Oracle(option="gradient_accumulation=4", threat=counted),
+        Oracle(option="gradient_accumulation=2+workers=1", threat=counted, truth="loop"),
+        Oracle(option="keep_last_batch", threat=counted),
+    ], protocol=QUICK)  # fmt: skip
+
+
+def hidden() -> Trial:
+    """A stall in every eighth batch that batches in flight hide in part or in all."""
+    plain = Stages(load_s=0.005, step_s=0.015, stall_every=8, stall_s=0.060, epoch_steps=16)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
+    threat = "prefetching hides a stall"
+    return trial("stalls that are hidden", stages, [
+        Oracle(option="workers=1+prefetch_factor=1", threat=threat, truth="loop"),
+        Oracle(option="workers=1", threat=threat, truth="loop"),
+        Oracle(option="workers=1+prefetch_factor=8", threat=threat, truth="loop"),
+        Oracle(option="workers=2", threat=threat, truth="loop"),
+    ])  # fmt: skip
+
+
+def periodic() -> Trial:
+    """Stalls of the step that come by its number: of a checkpoint, an evaluation, a collection."""
+    plain = Stages(step_s=0.020, epoch_steps=16, step_stall_every=10, step_stall_s=0.060)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "half": replace(plain, step_stall_every=20),
+        "none": replace(plain, step_stall_every=0),
+    }
+    threat = "a stall comes in step with the windows"
+    return trial("stalls by the step's number", stages, [
+        Oracle(option="variant=copy", threat=threat),
+        Oracle(option="variant=half", threat="a gain that no median step shows"),
+        Oracle(option="variant=none", threat="a gain that no median step shows"),
+    ], pool="periodic")  # fmt: skip
+
+
+def weather(name: str, swing: float, period_s: float) -> Trial:
+    """A machine whose pace changes for all arms alike."""
+    plain = Stages(load_s=0.018, step_s=0.015, swing=swing, swing_period_s=period_s)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1), "quick": replace(plain, step_s=0.012)}
+    threat = f"the machine's pace changes by {200 * swing:.0f} % within {period_s:.0f} s"
+    return trial(name, stages, [
+        Oracle(option="variant=copy", threat=threat),
+        Oracle(option="variant=quick", threat=threat),
+        Oracle(option="workers=1", threat=threat),
+        Oracle(option="workers=2", threat=threat),
+    ], pool=name, protocol=replace(PROTOCOL, restarts=3))  # fmt: skip
+
+
+def lucky() -> Trial:
+    """Processes of one configuration differ by 3 %, each for its whole life."""
+    plain = Stages(load_s=0.006, step_s=0.010, process_spread=0.03)
+    stages = {PLAIN: plain} | {f"copy{one}": replace(plain, copy=one) for one in range(1, 5)}
+    stages["quick"] = replace(plain, step_s=0.008)
+    threat = "processes differ by luck"
+    options = [*(f"variant=copy{one}" for one in range(1, 5)), "variant=quick"]
+    oracles = [Oracle(option=one, threat=threat) for one in options]
+    short = replace(PROTOCOL, restarts=4, rounds=3, burst_s=0.3)
+    return trial("processes that differ", stages, oracles, pool="lucky", protocol=short)
+
+
+def epochs() -> Trial:
+    """Every epoch begins with workers that take 0.1 s to open their files."""
+    plain = Stages(load_s=0.012, step_s=0.010, late_s=0.1, epoch_steps=16)
+    threat = "the boundary between epochs costs"
+    return trial("epochs with a costly boundary", {PLAIN: plain}, [
+        Oracle(option="workers=1+persistent_workers", threat=threat, truth="loop"),
+        Oracle(option="workers=2", threat=threat, truth="loop"),
+        Oracle(option="workers=2+persistent_workers", threat=threat, truth="loop"),
+        Oracle(option="workers=1+prefetch_factor=8+persistent_workers", threat=threat, truth="loop"),
+    ], reference="workers=1", timing=Timing.EPOCH)  # fmt: skip
+
+
+def probes() -> Trial:
+    """Bounds that a short probe gets wrong, one of them on purpose."""
+    plain = Stages(load_s=0.020, step_s=0.015)
+    stages = {
+        PLAIN: plain,
+        "cheat": replace(plain, first_loads=60, first_load_s=0.02),
+        "tail": replace(plain, load_s=0.010, stall_every=16, stall_s=0.3),
+        "copy": replace(plain, copy=1),
+    }
+    return trial("probes that are too short", stages, [
+        Oracle(option="variant=cheat+workers=1", threat="a rate above its own upper bound", refused=True),
+        Oracle(option="variant=tail+workers=1", threat="a probe that meets no stall", truth="loop"),
+        Oracle(option="workers=1", threat="a rate above its own upper bound"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ])  # fmt: skip
+
+
+LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference
+
+
+def lengths() -> list[Trial]:
+    """One block of loader-bound arms in windows of four lengths."""
+    plain = Stages(load_s=0.018, step_s=0.015, epoch_steps=8)
+    made = []
+    for seconds in LENGTHS:
+        protocol = replace(PROTOCOL, burst_s=seconds, rounds=3, whole_s=0.0)
+        threat = "the ratio depends on the window's length"
+        oracles = [Oracle(option=one, threat=threat) for one in ("workers=1", "workers=1+prefetch_factor=8")]
+        made.append(trial(f"windows of {seconds} s", {PLAIN: plain}, oracles, protocol=protocol))
+    return made
+
+
+def computing() -> Trial:
+    """Loading and computing for the same cores: 60 ms and 30 ms of CPU time, halved."""
+    plain = Stages(load_s=0.030, step_s=0.015, load="compute", step="compute", epoch_steps=8)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
+    threat = "a queue refills, on shared cores"
+    return trial("60 ms of CPU for loading, 30 for the step", stages, [
+        Oracle(option="workers=1", threat=threat, truth="loop"),
+        Oracle(option="workers=2", threat=threat, truth="loop"),
+        Oracle(option="workers=1+cpu_pinning", threat=threat, truth="loop"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ], alone=True, protocol=QUICK)  # fmt: skip
+
+
+def all_trials() -> list[Trial]:
+    """Every trial."""
+    crosses = [
+        one
+        for step_ms, points in POINTS.items()
+        for group in ([points] if step_ms < 300 else [[point] for point in points])
+        for one in cross(step_ms, group, QUICK if step_ms < 300 else SLOW)
+    ]
+    return [
+        refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
+        long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
+        weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
+    ]  # fmt: skip

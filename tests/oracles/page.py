@@ -1,0 +1,250 @@
+"""The page of threats to validity: python -m tests.oracles.page measures all oracles and writes it.
+
+python -m tests.oracles.page --part asleep    measures only those that sleep; then --part alone, --part sabotage
+python -m tests.oracles.page --render         writes it from what was measured last
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.oracles.catalogue import ALLOWANCES, all_trials
+from tests.oracles.judged import Judged, most_misses
+from tests.oracles.old_ways import OldWay
+from tests.oracles.runner import Measured
+from tests.oracles.threats import THREATS
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = """\
+No protocol of finite length excludes two things: a transient after a resumption that outlasts the settling turn, which
+the report then tells from the two halves of the windows, and a stall that comes once in exactly as many steps as a
+window and its lead-in have together."""
+MEASURED, PAGE = Path(__file__).with_name("measured.json"), ROOT / "docs/validity.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What was measured last."""
+
+    machine: str
+    seconds: Mapping[str, float]  # by part
+    judged: Sequence[Judged]
+    old_ways: Sequence[OldWay]
+    remark: str = ""  # what a reader must know of how they were measured
+
+
+def read() -> Results:
+    """The results that are kept beside this file."""
+    if not MEASURED.exists():
+        return Results(machine="", seconds={}, judged=[], old_ways=[])
+    data: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return Results(
+        machine=data["machine"],
+        seconds=data["seconds"],
+        judged=[Judged(**one) for one in data["judged"]],
+        old_ways=[OldWay(**one) for one in data["old_ways"]],
+        remark=data.get("remark", ""),
+    )
+
+
+def write(results: Results) -> None:
+    """Keeps the results."""
+    MEASURED.write_text(json.dumps(asdict(results), indent=1) + "\n", encoding="utf-8")
+
+
+def rendered(results: Results) -> str:
+    """The page."""
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: Results) -> Iterator[str]:
+    yield "<!-- Written by `python -m tests.oracles.page`; edits are lost. -->"
+    yield ""
+    yield "# Threats to validity"
+    yield ""
+    yield from _conclusion(results)
+    yield ""
+    yield from _threats()
+    yield ""
+    yield LIMITS
+    yield ""
+    yield from _oracles(results)
+    yield ""
+    yield from _lengths(results.judged)
+    yield ""
+    yield from _old_ways(results.old_ways)
+
+
+def _conclusion(results: Results) -> Iterator[str]:
+    """Three lines, as on every page."""
+    judged = results.judged
+    held = sum(one.holds for one in judged)
+    with_ratio = [one for one in judged if one.true is not None]
+    missed = sum(not one.within for one in with_ratio)
+    false = [one for one in results.old_ways if one.fails]
+    yield (
+        f"{held} of {len(judged)} options whose true ratio is known came out right; each was built so that a "
+        "careless measurement gets it wrong."
+    )
+    yield (
+        f"Before any allowance, {missed} of {len(with_ratio)} intervals at 95 % missed the truth at first; chance "
+        f"explains up to {most_misses(len(with_ratio))}. The median half-width is {100 * _median_width(judged):.1f} %."
+    )
+    yield (
+        f"Older ways of measuring fail {len(false)} of {len(results.old_ways)} of these when they are asked, by up to "
+        f"{100 * max((abs(one.said / one.true - 1) for one in false), default=0.0):.0f} %."
+    )
+
+
+def _median_width(judged: Iterable[Judged]) -> float:
+    return median(one.half_width for one in judged if one.half_width is not None)
+
+
+def _threats() -> Iterator[str]:
+    yield "## What could make a ratio false"
+    yield ""
+    yield from _table(
+        ("threat", "what protects from it", "the oracle that would see it"),
+        ((one.threat, one.protection, one.oracle) for one in THREATS),
+    )
+
+
+def _oracles(results: Results) -> Iterator[str]:
+    yield "## The oracles"
+    yield ""
+    yield (
+        "Real processes, data sets, `DataLoader` workers and training steps, of which only the durations are told. The "
+        "truth is *added up* from these durations, or timed in a *loop* of some seconds or whole epochs without the "
+        "harness, just before the measurement and, where cores are shared, after it too. "
+        f"A truth that is added up may be off by {100 * ALLOWANCES['sum']:.1f} %, one from a loop by "
+        f"{100 * ALLOWANCES['loop']:.0f} %: an oracle holds when its 95 % interval, widened by that, holds the truth. "
+        "One that does not is measured once more with other turns, and must hold then: an honest interval fails twice "
+        "once in 400 times, a false one as surely as once. How many bare intervals miss at first is held against the "
+        "99.9 % point of the binomial law, so that intervals that are a little too narrow everywhere show as well."
+    )
+    yield ""
+    whole = {"alone", "asleep"} <= set(results.seconds)
+    took = f" in {sum(results.seconds.values()) / 60:.0f} minutes" if whole else ""
+    yield f"Measured{took} on {results.machine}. Durations of examples are scaled down."
+    if results.remark:
+        yield ""
+        yield results.remark
+    yield ""
+    yield from _table(
+        ("workload", "option", "truth", "true", "measured", "95 % interval", "holds"), map(_row, results.judged)
+    )
+
+
+def _row(one: Judged) -> tuple[str, ...]:
+    how = {"sum": "added up", "loop": "loop", "refused": "no ratio"}[one.how]
+    true = "—" if one.true is None else f"{one.true:.3f}"
+    holds = ("yes" if one.holds else "**no**") + (", at the second attempt" if one.attempts > 1 else "")
+    if one.ratio is None:
+        return one.experiment, f"`{one.option}`", how, true, "—", one.words, holds
+    high = "∞" if one.high is None else f"{one.high:.3f}"
+    return (
+        one.experiment, f"`{one.option}`", how, true, f"{one.ratio:.3f}", f"\\[{one.low:.3f}, {high}\\]", holds,
+    )  # fmt: skip
+
+
+def _lengths(judged: Iterable[Judged]) -> Iterator[str]:
+    yield "## Windows of other lengths"
+    yield ""
+    yield "A loader-bound arm in windows over a factor of eight: the ratio does not depend on the length."
+    yield ""
+    chosen = [one for one in judged if one.experiment.startswith("windows of")]
+    yield from _table(
+        ("window", "option", "true", "measured", "95 % interval"),
+        ((row[0].removeprefix("windows of "), row[1], row[3], row[4], row[5]) for row in map(_row, chosen)),
+    )
+
+
+def _old_ways(found: Iterable[OldWay]) -> Iterator[str]:
+    yield "## What other ways of measuring say"
+    yield ""
+    yield (
+        "The same windows summed up in another way, or the same oracles measured with one protection taken away. A way "
+        "without an interval fails where it is off by more than 2 %."
+    )
+    yield ""
+    rows = (
+        (
+            one.way,
+            one.experiment,
+            f"`{one.option}`",
+            f"{one.true:.3f}",
+            f"{one.said:.3f}" + ("" if one.half_width is None else f" ± {100 * one.half_width:.1f} %"),
+            "fails" if one.fails else "holds",
+        )
+        for one in found
+    )
+    yield from _table(("way", "workload", "option", "true", "says", "this time it"), rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def machine() -> str:
+    """What was measured on, in words."""
+    import os
+    import platform
+    from importlib.metadata import version
+
+    lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine()
+    )
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, with torch {version('torch').partition('+')[0]}"
+
+
+PARTS = ("alone", "asleep", "sabotage")
+
+
+def measured(part: str, before: Results) -> Results:
+    """What was measured before with one part of it measured anew."""
+    from tests.oracles.judged import timed
+    from tests.oracles.old_ways import SABOTAGED, from_records, without_protections
+    from tests.oracles.zygote import Zygote
+
+    zygote, trials = Zygote(), all_trials()
+    judged, old_ways, seconds = list(before.judged), list(before.old_ways), dict(before.seconds)
+    try:
+        if part == "sabotage":
+            taken = {way for way, _, _ in SABOTAGED}
+            new = without_protections(trials, judged, zygote)
+            old_ways = [one for one in old_ways if one.way not in taken] + new
+        else:
+            chosen, kept = [one for one in trials if one.alone == (part == "alone")], dict[str, Measured]()
+            found, seconds[part] = timed(chosen, zygote, kept)
+            names = {one.experiment.name for one in trials} - {one.experiment.name for one in chosen}
+            judged = [one for one in judged if one.experiment in names] + found
+            if part == "asleep":
+                taken = {way for way, _, _ in SABOTAGED}
+                new = from_records(chosen, kept, judged)
+                old_ways = new + [one for one in old_ways if one.way in taken]
+    finally:
+        zygote.close()
+    order = {(one.experiment.name, oracle.option): None for one in trials for oracle in one.oracles}
+    by_name = {(one.experiment, one.option): one for one in judged}
+    judged = [by_name[key] for key in order if key in by_name]
+    return Results(machine=machine(), seconds=seconds, judged=judged, old_ways=old_ways)
+
+
+def main(words: Sequence[str]) -> None:
+    """Measures what is asked for and writes the page."""
+    parts = [words[words.index("--part") + 1]] if "--part" in words else list(PARTS)
+    for part in [] if "--render" in words else parts:
+        write(measured(part, read()))
+    PAGE.write_text(rendered(read()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,198 @@
+"""Measuring with the real campaign, arms and analysis: a set of options beside its reference, as in any run."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, cast
+
+from harness.analyze.matrix import Row, build_matrix
+from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.measuring import job_of
+from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.environment import Environment
+from harness.core.measurement import Record
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.plan import Block, Plan
+from harness.core.promise import promises
+from harness.core.protocol import Protocol
+from harness.core.workload import Size, Workload
+from harness.run.arm import ProcessArm
+from harness.run.campaign import Campaign
+from harness.run.sentinel import Sentinel
+from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told
+from tests.oracles.zygote import Zygote, forked_arms
+
+WORKLOAD_FILE = Path(__file__).with_name("known_times.py")
+PROTOCOL = Protocol(
+    restarts=2,
+    rounds=4,
+    burst_s=0.6,
+    burst_steps=4,
+    floor_steps=2,
+    floor_s=0.3,
+    settle_s=0.0,
+    ceiling_s=0.2,
+    loss_steps=2,
+    treatments=16,
+    start_limit_s=120.0,
+    burst_limit_s=60.0,
+    slow_s=0.4,
+    lead_s=0.1,
+    whole_s=2.0,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A reference and the options that are measured beside it in one block."""
+
+    name: str
+    stages: Mapping[str, Stages]  # by variant; `plain` is the reference's
+    options: Sequence[str]  # `variant=x+workers=2`
+    reference: str = ""
+    timing: Timing = Timing.STEP
+    protocol: Protocol = PROTOCOL
+    seed: int = 0
+    sabotage: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Unwatched:
+    """Nobody is shown how it goes."""
+
+    def life_begins(self, *_: object) -> None: ...
+
+    def arm_begins(self, *_: object) -> None: ...
+
+    def recorded(self, *_: object) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What came of an experiment."""
+
+    plan: Plan
+    records: list[Record]
+    seconds: float
+
+
+def measure(experiment: Experiment, zygote: Zygote) -> Measured:
+    """Runs the experiment's campaign to its end."""
+    began_s = monotonic()
+    catalogue = _catalogue(experiment)
+    plan = _plan(experiment, catalogue)
+    ready: Any = SimpleNamespace(catalogue=catalogue, environment=SimpleNamespace(device="cpu"), plan=plan)
+    sentinel, records = Sentinel(), list[Record]()
+    told = {VARIABLE: Told(variants=experiment.stages).to_json(), "SPEEDMATRIX_SABOTAGE": experiment.sabotage}
+
+    with TemporaryDirectory() as folder:
+        data = {("oracle", "quick"): Path(folder)}
+
+        def start(block: Block, restart: int, position: int) -> ProcessArm:
+            job = job_of(ready, data, block, restart, position)
+            return OracleArm(job, sentinel, told | dict(experiment.environment), zygote)
+
+        campaign = Campaign(
+            plan=plan, records=[], start=start, append=records.append, watcher=cast("Any", Unwatched()), clock=monotonic
+        )
+        try:
+            assert campaign.run()
+        finally:
+            sentinel.close()
+    return Measured(plan=plan, records=records, seconds=monotonic() - began_s)
+
+
+def rows_of(found: Sequence[Measured]) -> list[Row]:
+    """The rows of one matrix over all experiments, in their order, as if one run had measured them."""
+    first = found[0].plan
+    plan = replace(
+        first,
+        blocks=tuple(block for one in found for block in one.plan.blocks),
+        promises={name: promise for one in found for name, promise in one.plan.promises.items()},
+    )
+    matrix = build_matrix(plan, [record for one in found for record in one.records], _environment())
+    by_comparison = {row.comparison: row for row in matrix.rows}
+    return [by_comparison[one] for one in plan.comparisons]
+
+
+class OracleArm(ProcessArm):
+    """An arm that is forked, told its stages."""
+
+    def __init__(self, job: Any, sentinel: Sentinel, told: Mapping[str, str], zygote: Zygote) -> None:
+        with forked_arms(zygote, told):
+            super().__init__(job, sentinel)
+
+
+def _environment() -> Environment:
+    from tests.analyze.synthetic import ENVIRONMENT
+
+    return ENVIRONMENT
+
+
+def _catalogue(experiment: Experiment) -> Catalogue:
+    """The suite's own optimizations, and one that chooses the stages."""
+    plain = experiment.stages[PLAIN]
+    size = Size(
+        batch=plain.batch,
+        epoch_steps=plain.epoch_steps,
+        evaluation_items=1,
+        data_bytes=0,
+        shape={},
+        original_epoch_steps=plain.epoch_steps,
+        step_s=plain.step_s + plain.load_s,
+    )
+    workload = Workload(
+        name="oracle",
+        title="Known times",
+        origin="invented",
+        parameters=2,
+        traits=frozenset(),
+        own={"variant": PLAIN},
+        sizes={"quick": size},
+        parts=cast("Callable[[], Any]", lambda: None),  # arms read the file
+        path=str(WORKLOAD_FILE),
+    )
+    variant = Optimization(
+        name="variant",
+        title="Other stage times",
+        stage=Stage.INPUT,
+        numerics=Numerics.EXACT,
+        sets={"variant": LEVEL},
+        proof={"variant": LEVEL},
+        levels=tuple(experiment.stages),
+    )
+    known = read_catalogue(ledger=False).optimizations
+    return Catalogue(workloads={"oracle": workload}, optimizations={**known, "variant": variant})
+
+
+def _plan(experiment: Experiment, catalogue: Catalogue) -> Plan:
+    reference = _cell(experiment.reference, experiment)
+    comparisons = tuple(
+        Comparison(
+            subject=f"{experiment.name}: {one}",
+            treatment=_cell(one, experiment),
+            reference=reference,
+            timing=experiment.timing,
+            copy=experiment.options[:index].count(one),
+        )
+        for index, one in enumerate(experiment.options)
+    )
+    block = Block(identity=experiment.name, reference=reference, timing=experiment.timing, comparisons=comparisons)
+    switched = sorted({switch.name for one in comparisons for switch in one.treatment.switches + reference.switches})
+    return Plan(
+        design="singles",
+        seed=experiment.seed,
+        protocol=experiment.protocol,
+        blocks=(block,),
+        holes=(),
+        names={str(reference): experiment.reference or "plain"},
+        promises=promises(catalogue.known[name] for name in switched),
+    )
+
+
+def _cell(stack: str, experiment: Experiment) -> Cell:
+    switches = tuple(sorted(map(parse_switch, filter(None, stack.split("+")))))
+    return Cell(workload="oracle", size="quick", batch=experiment.stages[PLAIN].batch, switches=switches)

@@ -1,0 +1,52 @@
+"""Protections taken away, one at a time: what an oracle is worth shows where the old way of measuring fails it."""
+
+import time
+from typing import Any
+
+
+def sabotaged(name: str) -> None:
+    """Takes one protection from the process that is about to become an arm; an empty name takes none."""
+    if name:
+        KNOWN[name]()
+
+
+def _without_freezing() -> None:
+    """Loader workers go on while the arm keeps its books, which took 35 ms in version 0.2."""
+    from harness.measure.feed import Feed
+    from harness.measure.trial import Trial
+
+    taken = Trial._burst
+
+    def slow(self: Any, *given: Any) -> Any:
+        fields = taken(self, *given)
+        time.sleep(BOOKS_S)
+        return fields
+
+    Feed.freeze = _nothing  # type: ignore[method-assign,assignment]
+    Trial._burst = slow  # type: ignore[method-assign,assignment]
+
+
+def _without_lead_in() -> None:
+    """Windows begin with the first step after a resumption."""
+    from harness.measure.trial import Trial
+
+    Trial._lead_in = _nothing  # type: ignore[method-assign,assignment]
+
+
+def _without_own_samples() -> None:
+    """Windows begin wherever the arm happens to be in its epoch."""
+    from harness.measure.order import Order
+
+    Order.go_to = _nothing  # type: ignore[method-assign,assignment]
+
+
+def _nothing(*_: object) -> float:
+    return 0.0
+
+
+BOOKS_S = 0.035
+KNOWN = {
+    "no freezing": _without_freezing,
+    "no lead-in": _without_lead_in,
+    "no common samples": _without_own_samples,
+}

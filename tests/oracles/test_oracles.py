@@ -1,0 +1,66 @@
+"""All oracles, measured: every truth lies within its interval, and careless ways of measuring fail."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+import pytest
+
+from tests.oracles.catalogue import all_trials
+from tests.oracles.judged import Judged, judge, most_misses
+from tests.oracles.old_ways import OldWay, from_records, without_protections
+from tests.oracles.runner import Measured
+from tests.oracles.zygote import Zygote
+
+pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.oracles, pytest.mark.timeout(1200)]
+TRIALS = all_trials()
+WIDEST = 0.04  # median half-width of the log ratios
+NAMES = [(one.experiment.name, oracle.option) for one in TRIALS for oracle in one.oracles]
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """What was measured, once for all tests."""
+
+    zygote: Zygote
+    judged: dict[tuple[str, str], Judged]
+    kept: dict[str, Measured]
+
+
+@pytest.fixture(scope="module")
+def everything() -> Iterator[Everything]:
+    zygote, kept = Zygote(), dict[str, Measured]()
+    try:
+        judged = judge(TRIALS, zygote, kept)
+        yield Everything(zygote, {(one.experiment, one.option): one for one in judged}, kept)
+    finally:
+        zygote.close()
+
+
+@pytest.mark.parametrize(("experiment", "option"), NAMES)
+def test_the_truth_lies_within_the_interval(everything: Everything, experiment: str, option: str) -> None:
+    found = everything.judged[experiment, option]
+    assert found.holds, found
+
+
+def test_no_more_intervals_miss_at_first_than_chance_explains(everything: Everything) -> None:
+    with_ratio = [one for one in everything.judged.values() if one.true is not None]
+    missed = [one for one in with_ratio if not one.within]
+    assert len(missed) <= most_misses(len(with_ratio)), missed
+
+
+def test_intervals_are_narrow_enough_to_prove_something(everything: Everything) -> None:
+    """Beside other work they are wide, and hold whatever is measured: then this has to run again, alone."""
+    widths = [one.half_width for one in everything.judged.values() if one.half_width is not None]
+    assert median(widths) < WIDEST
+
+
+def test_careless_ways_fail(everything: Everything) -> None:
+    judged = list(everything.judged.values())
+    found = [
+        *from_records(TRIALS, everything.kept, judged),
+        *without_protections(TRIALS, judged, everything.zygote),
+    ]
+    ways = {one.way for one in found}
+    failing: dict[str, list[OldWay]] = {way: [one for one in found if one.way == way and one.fails] for way in ways}
+    assert sum(bool(rows) for rows in failing.values()) >= 6, found

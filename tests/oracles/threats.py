@@ -1,0 +1,129 @@
+"""The threats, each with what protects from it and the oracle that would see it fail."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Threat:
+    """One way in which a ratio could be false."""
+
+    threat: str
+    protection: str
+    oracle: str  # the name of an experiment, and options where not all of them are meant
+
+
+THREATS = (
+    Threat(
+        "Loader workers fill their queue while the clock stands",
+        "the trainer freezes its workers at the end of the timed steps, before it does anything else, and thaws them "
+        "when the lead-in begins; batches finished and taken in a window are counted and must balance",
+        "54 ms of loading, 45 ms of computing; sleeping loader; computing loader",
+    ),
+    Threat(
+        "Something goes on loading that cannot be frozen: a thread of the data set, a service on another host",
+        "untimed steps lead in until steps take as long as later ones, which takes up what a thread loads within a "
+        "millisecond; not what a service prepares in a pause of seconds: an arm whose windows begin a tenth faster "
+        "than they end, and surely so, has no ratio",
+        "54 ms of loading, 45 ms of computing: `variant=thread`, `variant=service`",
+    ),
+    Threat(
+        "A sleep or a request ends during a pause",
+        "as many untimed steps lead in as there are workers, at least",
+        "54 ms of loading, 45 ms of computing; sleeping loader",
+    ),
+    Threat(
+        "Bookkeeping between windows takes long",
+        "memory is read by the launcher after the arm stands still",
+        "54 ms of loading, 45 ms of computing: `variant=crowd+workers=1`",
+    ),
+    Threat(
+        "Workers and the trainer share cores, or are kept to some",
+        "arms have all cores in their turns; nothing of the others runs",
+        "60 ms of CPU for loading, 30 for the step; computing loader",
+    ),
+    Threat(
+        "Rare stalls are thrown away as noise",
+        "the ratio is one of total time; a window is left out for what others did to it, never for being slow",
+        "one item in 512 takes 3 s; both faults",
+    ),
+    Threat(
+        "Batches in flight hide a stall, in part or in all",
+        "windows are long against the queue, or whole epochs",
+        "stalls that are hidden; both faults",
+    ),
+    Threat(
+        "Samples differ in cost, and windows of two arms hold different ones",
+        "windows of one number begin at the same sample in every arm; whole epochs where they are short",
+        "dear and cheap samples; windows that are parts of an epoch",
+    ),
+    Threat(
+        "Steps differ in cost",
+        "totals, over the same samples",
+        "dear and cheap samples: `variant=steps`; stalls by the step's number: `variant=half`, `variant=none`",
+    ),
+    Threat(
+        "Stalls come in step with windows, so that one arm meets all of them and the other none",
+        "many windows, and replicates that begin elsewhere",
+        "stalls in step with windows; stalls by the step's number: `variant=copy`",
+    ),
+    Threat(
+        "A pause costs the next steps their caches, free memory or clock",
+        "the lead-in lasts as long as every arm needs, measured in a turn of its own",
+        "arms that are alike: `variant=cold`, `variant=cool`, `variant=quick`",
+    ),
+    Threat(
+        "An arm warms up for long",
+        "warm-up and a settling turn before the first window",
+        "arms that are alike: `variant=warming`",
+    ),
+    Threat(
+        "The machine's pace changes: neighbours, heat, frequency",
+        "arms take turns within seconds; the reference's pace at a treatment's moment lies between its neighbours'",
+        "a machine that swings; a machine that drifts",
+    ),
+    Threat(
+        "Windows of one process resemble each other, so that they say less than their number",
+        "the unit of the interval is the replicate, with fresh processes of both arms",
+        "processes that differ; a machine that swings",
+    ),
+    Threat(
+        "Two arms differ by luck of their start",
+        "replicates, and an order of starts that changes",
+        "processes that differ; every `variant=copy`",
+    ),
+    Threat(
+        "The garbage collector runs in some windows only",
+        "it is part of an arm's total time",
+        "garbage is collected",
+    ),
+    Threat(
+        "The time of day is set",
+        "all clocks are monotonic",
+        "arms that are alike: `variant=clock`",
+    ),
+    Threat(
+        "Samples are counted wrongly: short last batches, accumulation, batches in flight",
+        "samples are counted by the order that gave them out",
+        "other batches",
+    ),
+    Threat(
+        "The boundary between epochs is left out, or counted too often",
+        "windows of whole epochs where an option is about boundaries",
+        "epochs with a costly boundary",
+    ),
+    Threat(
+        "A probe of an upper bound is shorter than what it probes",
+        "bounds come from the windows themselves, or from whole epochs; a rate beyond its bound gives no ratio",
+        "probes that are too short",
+    ),
+    Threat(
+        "An option without use seems to gain",
+        "lead-in, freezing, and a width below which no interval is believed",
+        "arms that are alike: `workers=1`, `variant=helped+workers=1`; every `variant=copy`",
+    ),
+    Threat(
+        "The ratio depends on how long windows are",
+        "windows begin in the steady state",
+        "windows of 0.3 s to 2.4 s",
+    ),
+)
