@@ -18,7 +18,7 @@ from harness.core.mistake import Mistake
 from harness.core.plain import Malformed, decode, encode
 from harness.core.plan import Plan
 
-SCHEMA = 2  # 1 had no `data` in a plan and no `rounds` in a block
+SCHEMA = 3  # 1 had no `data` in a plan and no `rounds` in a block, 2 nothing of what leads into a window
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
 # Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.
 IN_PROGRESS = "in_progress"

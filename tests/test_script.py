@@ -272,7 +272,7 @@ def test_every_test_is_run_once_in_one_of_three_ways(script: ModuleType, monkeyp
     monkeypatch.setattr(script.subprocess, "run", run)
     assert script.run_checks("python", []) == 0
     counted, others, alone = [command[command.index("pytest") + 1 :] for command in ran if "pytest" in command]
-    assert alone == ["-m", "alone"]
+    assert alone == ["-m", "alone and not oracles"]
     beside = counted[: counted.index("not alone") + 1]
     assert beside[-2:] == ["-m", "not alone"]
     layers = counted[len(beside) :]

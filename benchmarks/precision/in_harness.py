@@ -101,7 +101,7 @@ def prepared() -> Prepared:
     plan = Plan(
         design="precision",
         seed=int(chosen["seed"]),
-        protocol=replace(BRIEF.on("cpu").fixed(), restarts=int(chosen["restarts"]), rounds=int(chosen["rounds"])),
+        protocol=replace(BRIEF.fixed(), restarts=int(chosen["restarts"]), rounds=int(chosen["rounds"])),
         blocks=blocks([comparison], BRIEF.treatments),
         holes=(),
         names={str(cell): "plain"},

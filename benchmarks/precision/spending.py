@@ -10,7 +10,7 @@ Settings = Mapping[str, float]
 
 LEAST_S = 0.2  # of timing, however short the time is
 # What speedmatrix is told to expect when it divides time between fresh processes and rounds: standard deviations in
-# log points of a process, and of a bracket (docs/decisions/trimmed-brackets.md). Only the division depends on them.
+# log points of a process, and of a bracket (docs/decisions/total-time.md). Only the division depends on them.
 OF_PROCESS, OF_BRACKET = 0.005, 0.015
 ROUND_S = 0.25  # two bursts of 0.1 s, and what it takes to resume an arm
 MOST_RESTARTS = 12

@@ -8,6 +8,7 @@ from harness.analyze.estimate import FEWEST_RESTARTS
 from harness.analyze.evidence import Evidence
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
+from harness.analyze.soundness import unsettled, unsound
 
 
 class Outcome(StrEnum):
@@ -15,6 +16,7 @@ class Outcome(StrEnum):
 
     NOT_COMPARABLE = "not comparable"
     NOT_ENGAGED = "not engaged"
+    UNSOUND = "unsound"
     FAILED = "failed"
     SKIPPED = "skipped"
     INTERRUPTED = "interrupted"
@@ -42,6 +44,10 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
         yield _absence(Outcome.NOT_COMPARABLE, counts)
     if unengaged := _unengaged(evidence):
         yield _absence(Outcome.NOT_ENGAGED, "; ".join(unengaged))
+    for side, who in ((evidence.treatment, ""), (evidence.reference, "the reference: ")):
+        yield from (_absence(Outcome.UNSOUND, who + words) for words in unsound(side))
+    if words := unsettled(evidence):
+        yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:
         yield _absence(Outcome.FAILED, quality.sentence)
     lost = evidence.treatment.lost + evidence.reference.lost

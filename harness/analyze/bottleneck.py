@@ -1,4 +1,4 @@
-"""Bottlenecks: where an arm's time goes, and which of its two ceilings holds it back."""
+"""Bottlenecks: where an arm's time goes, and which of its two upper bounds holds it back."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ class Bottleneck:
     compute_rate: float
     rate: float
     bound: float  # the step rate could rise by this factor if the stage cost nothing
+    short_probe: bool = False  # the share of waiting says otherwise than the bounds, which were then probed too shortly
 
 
 def phases(bursts: Collection[Burst]) -> Phases:
@@ -35,14 +36,29 @@ def phases(bursts: Collection[Burst]) -> Phases:
     return Phases(input_wait=input_wait, copy=copy, compute=1 - input_wait - copy)
 
 
-def bottleneck(rate: float, loader_rate: float, compute_rate: float) -> Bottleneck:
+WAITS, WORKS = 0.6, 0.02  # shares of waiting that leave no doubt of which stage is behind them
+CLEARLY = 1.1  # times the other bound
+
+
+def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait: float | None = None) -> Bottleneck:
     """The stage that holds a rate back.
 
-    Without that stage the rate is the other ceiling, whether the stages overlap (the rate is the lower ceiling) or
-    take turns (their times add), so one formula serves loader workers and none. A bound below 1 is noise and reads 1.
+    Without that stage the rate is the other bound, whether the stages overlap (the rate is the lower bound) or take
+    turns (their times add), so one formula serves loader workers and none. A bound below 1 is noise and reads 1. Where
+    steps are seen to wait most of their time, or none of it, that decides: a probe may be too short for what comes now
+    and then.
     """
     stage: Literal["input", "compute"] = "input" if loader_rate < compute_rate else "compute"
-    other = max(loader_rate, compute_rate)
+    waits = input_wait is not None and input_wait > WAITS and loader_rate > CLEARLY * compute_rate
+    works = input_wait is not None and input_wait < WORKS and compute_rate > CLEARLY * loader_rate
+    if waits or works:
+        stage = "input" if waits else "compute"
+    other = compute_rate if stage == "input" else loader_rate
     return Bottleneck(
-        stage=stage, loader_rate=loader_rate, compute_rate=compute_rate, rate=rate, bound=max(1.0, other / rate)
+        stage=stage,
+        loader_rate=loader_rate,
+        compute_rate=compute_rate,
+        rate=rate,
+        bound=max(1.0, other / rate),
+        short_probe=waits or works,
     )

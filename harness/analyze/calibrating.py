@@ -7,17 +7,17 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 
 import numpy as np
 
 from harness.analyze.calibration import Calibration, Known, Level, least_of
-from harness.analyze.estimate import Estimate, restart_means
+from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.moderation import prior_of
 from harness.analyze.noise import cost_of_a_burst, lag_one
 from harness.analyze.order import in_the_order_of_start, in_their_round
-from harness.analyze.pairing import Pairs, pair
+from harness.analyze.pairing import Pairs, log_totals, pair
 from harness.analyze.pool import results
 from harness.analyze.terms import Terms
 from harness.analyze.verdict import MARGIN
@@ -89,7 +89,7 @@ def _terms(copies: Sequence[_Copy], margin: float) -> Terms:
     """
     if not copies:
         return Terms(margin=margin)
-    means = [restart_means(one.pairs) for one in copies]
+    means = [log_totals(one.pairs) for one in copies]
     lives = {
         one.block: max(len(other.pairs.log_ratios) for other in copies if other.block == one.block) for one in copies
     }
@@ -130,11 +130,11 @@ def _truth(one: Evidence) -> float | None:
 
 
 def _step_s(bursts: Iterable[Burst]) -> dict[tuple[int, int], float]:
-    """Seconds of a step in each life: of the middle one of its bursts, so that a spoilt one does not decide it."""
-    found: dict[tuple[int, int], list[float]] = defaultdict(list)
+    """Seconds of a step in each life, over its total time, as ratios are."""
+    found: dict[tuple[int, int], list[Burst]] = defaultdict(list)
     for burst in bursts:
-        found[burst.arm.restart, burst.arm.life].append(burst.wall_s / burst.steps)
-    return {life: median(seconds) for life, seconds in found.items()}
+        found[burst.arm.restart, burst.arm.life].append(burst)
+    return {life: sum(one.wall_s for one in own) / sum(one.steps for one in own) for life, own in found.items()}
 
 
 def _arms(records: Iterable[Record]) -> Iterable[list[tuple[int, float]]]:

@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
+from harness.analyze.estimate import Estimate, estimates, trimmed_means
 from harness.analyze.moderation import Array
 from harness.analyze.pairing import Pairs
 from harness.analyze.verdict import Verdict, verdict
 
 PROMISED = (0.93, 0.98)  # of nominal 95 % intervals, the share that must hold the truth
 WRONG_AT_MOST = 0.02  # of verdicts on cells that change nothing
-CHEAPER = 2.0  # times less machine time than the conventional plan for the same width, at least
+CHEAPER = 2.0  # times less machine time than the conventional plan for the same width, where a machine is restless
 _NULL_VERDICTS = frozenset({Verdict.FASTER, Verdict.SLOWER})  # wrong where the true ratio is 1
 
 
@@ -45,10 +46,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One cell, judged three ways."""
+    """One cell, judged four ways."""
 
     ours: Held
-    brackets_alone: Held  # the same bursts, as if every bracket were independent of the others
+    trimmed: Held  # the same windows, summarised by trimmed means of brackets
+    brackets_alone: Held  # the same windows, as if every bracket were independent of the others
     conventional: Held
     restarts: int
 
@@ -79,23 +81,25 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """All trials in one environment: ours, the same bursts taken as independent, and the conventional plan."""
+    """All trials in one environment: ours, the same windows summarised in two other ways, and the conventional plan."""
 
     name: str
     restarts: float  # mean
     ours: Tally
+    trimmed: Tally
     brackets_alone: Tally
     conventional: Tally
+    stalls: bool = False  # of the workload's own decide the width: against them no arrangement helps, only time
 
     @property
     def covers(self) -> bool:
-        """Whether intervals hold the truth as often as they promise."""
-        return PROMISED[0] <= self.ours.coverage.value <= PROMISED[1]
+        """Whether intervals hold the truth as often as they promise, and more often by no more than chance allows."""
+        return PROMISED[0] <= self.ours.coverage.value and self.ours.coverage.low <= PROMISED[1]
 
     @property
     def sparing(self) -> bool:
-        """Whether the conventional plan needs so many times the machine time for the same width."""
-        return self.conventional_s >= CHEAPER * self.ours.machine_s
+        """Whether the conventional plan takes so many times as long for the same width, where that is promised."""
+        return self.stalls or self.conventional_s >= CHEAPER * self.ours.machine_s
 
     @property
     def truthful(self) -> bool:
@@ -112,18 +116,26 @@ class Check:
         """Machine seconds for a cell that the conventional plan needs for intervals as wide as ours."""
         return self.conventional.machine_s_at(self.ours.half_width)
 
+    @property
+    def price(self) -> float:
+        """How many times the machine time total time needs for intervals as wide as those of trimmed means."""
+        return (self.ours.half_width / self.trimmed.half_width) ** 2
 
-def checked(name: str, pools: Sequence[Sequence[Trial]]) -> Check:
+
+def checked(name: str, pools: Sequence[Sequence[Trial]], *, stalls: bool = False) -> Check:
     """The trials of one environment, pool by pool: cells of a pool share machine and references."""
-    ours, alone, conventional = (
-        tally([[pick(trial) for trial in pool] for pool in pools]) for pick in (_ours, _brackets_alone, _conventional)
+    ours, by_trimming, alone, conventional = (
+        tally([[pick(trial) for trial in pool] for pool in pools])
+        for pick in (_ours, _trimmed, _brackets_alone, _conventional)
     )
     return Check(
         name=name,
         restarts=float(np.mean([trial.restarts for pool in pools for trial in pool])),
         ours=ours,
+        trimmed=by_trimming,
         brackets_alone=alone,
         conventional=conventional,
+        stalls=stalls,
     )
 
 
@@ -166,6 +178,19 @@ def _variance_between(excess: Array, cells: float) -> float:
     return float(pools / (pools - 1) * (excess**2).sum() / cells**2) if pools > 1 else 0.0
 
 
+def trimmed(pool: Sequence[Pairs], point: float) -> tuple[Estimate, ...]:
+    """Estimates from trimmed means of brackets, as they were until 0.2.0: windows say nothing of the width."""
+    return estimates([_trimmed_pairs(pairs) for pairs in pool], point)
+
+
+def _trimmed_pairs(pairs: Pairs) -> Pairs:
+    means = map(float, trimmed_means(pairs))
+    replicates = (
+        replace(one, log_ratio=mean, error=0.0, freedom=0) for one, mean in zip(pairs.replicates, means, strict=True)
+    )
+    return replace(pairs, replicates=tuple(replicates))
+
+
 def as_if_independent(pairs: Pairs) -> tuple[float, float]:
     """A 95 % interval by Student's t over all brackets: too narrow, because brackets of a process share its luck."""
     logs = np.array([one for restart in pairs.log_ratios for one in restart])
@@ -187,6 +212,10 @@ def held(truth: float, interval: tuple[float, float], machine_s: float) -> Held:
 
 def _ours(trial: Trial) -> Held:
     return trial.ours
+
+
+def _trimmed(trial: Trial) -> Held:
+    return trial.trimmed
 
 
 def _brackets_alone(trial: Trial) -> Held:

@@ -9,7 +9,8 @@ from scipy import stats
 
 from harness.analyze.device import Device
 from harness.analyze.moderation import Array, Moderated, lent, moderate
-from harness.analyze.pairing import Pairs
+from harness.analyze.pairing import Pairs, errors, log_totals
+from harness.analyze.tails import Tail
 from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.protocol import Protocol
@@ -20,7 +21,8 @@ FEWEST_RESTARTS = 2
 # Points of Student's t for an interval that holds in 95 % of cases: where the number of restarts was fixed beforehand,
 # and where it depended on the interval's width (docs/decisions/width-stopping.md).
 FIXED, BY_WIDTH = 0.975, 0.985
-TRIMMED = 0.3  # of the brackets of a restart, at either end (docs/decisions/trimmed-brackets.md)
+TRIMMED = 0.3  # of the brackets of a replicate, at either end, for the check of what single windows weigh
+BY_WINDOWS = "scatter of windows"  # the method, where replicates agree better than their windows allow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +35,19 @@ class Estimate:
     pairs: int
     processes: int  # restarts, each with fresh processes of both arms
     df: float
-    method: str  # "moderated t" in a pool, "calibrated t" without one on a machine that was calibrated, or "t"
+    method: str  # "moderated t" in a pool, "calibrated t" on a machine that was calibrated, "t", or BY_WINDOWS
     outlying: bool  # its restarts disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
     interference: float
-    plain_ratio: float  # from all brackets, the extreme ones too
+    trimmed_ratio: float  # mean of log ratios of brackets without the extreme ones: what stalls do not reach
     terms: Terms = UNCALIBRATED  # its machine's
     crowding: float = 0.0  # mean share of the cores that others took while none was idle
     in_turn: int = 0  # restarts whose arms were alive one after the other
     device: Device | None = None  # how it was meanwhile, where a driver told
-    point: float = FIXED  # of Student's t, behind the interval unless that is the narrowest that is believed
+    point: float = FIXED  # of Student's t behind the interval, unless that is the narrowest that is believed
+    windows: int = 0  # of both arms, with those that were left out
+    left_out: tuple[tuple[str, int], ...] = ()  # reason -> windows; evidence from outside of the arms alone
+    tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
 
     @property
     def half_width(self) -> float:
@@ -79,8 +84,8 @@ class Estimate:
 
     @property
     def sensitive(self) -> bool:
-        """Whether leaving out extreme brackets matters: with them the ratio moves by more than half the interval."""
-        return abs(math.log(self.plain_ratio / self.ratio)) > self.half_width + 1e-9  # beyond rounding
+        """Whether a few windows weigh much: without them the ratio moves by more than half the interval."""
+        return abs(math.log(self.trimmed_ratio / self.ratio)) > self.half_width + 1e-9  # beyond rounding
 
 
 def point_of(protocol: Protocol) -> float:
@@ -91,19 +96,24 @@ def point_of(protocol: Protocol) -> float:
 def estimates(pool: Sequence[Pairs], point: float = FIXED, terms: Terms = UNCALIBRATED) -> tuple[Estimate, ...]:
     """One estimate for each, in order; raises ValueError where one has fewer than two restarts.
 
-    A restart gives one trimmed mean of bracket log-ratios, so that one burst that a neighbour spoils does not decide
-    it. The interval is Student's t over restarts, because processes differ and brackets of one process are not
-    independent; `point` is that of its distribution.
+    A restart gives one log ratio of totals. The interval is Student's t over restarts, because processes differ and
+    windows of one process are not independent, but never narrower than the scatter of windows within restarts allows:
+    two restarts may agree by luck. `point` is that of the distribution (docs/decisions/total-time.md).
     """
-    if any(len(pairs.log_ratios) < FEWEST_RESTARTS for pairs in pool):
+    if any(len(pairs.replicates) < FEWEST_RESTARTS for pairs in pool):
         raise ValueError("an estimate needs two restarts at least")
-    widths = _widths([restart_means(pairs) for pairs in pool], point, terms)
+    widths = _widths(pool, point, terms)
     return tuple(_estimate(pairs, width, terms) for pairs, width in zip(pool, widths, strict=True))
 
 
-def restart_means(pairs: Pairs) -> Array:
-    """The trimmed mean of every restart's bracket log-ratios."""
-    return np.array([stats.trim_mean(restart, TRIMMED) for restart in pairs.log_ratios])
+def trimmed_means(pairs: Pairs) -> Array:
+    """The trimmed mean of every restart's log ratios of brackets: the summary that looks past whatever is rare."""
+    return np.array([_trimmed_mean(restart) for restart in pairs.log_ratios])
+
+
+def _trimmed_mean(logs: Sequence[float]) -> float:
+    cut = int(TRIMMED * len(logs))
+    return float(np.mean(sorted(logs)[cut : len(logs) - cut]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,20 +127,40 @@ class _Width:
     point: float
 
 
-def _widths(means: Sequence[Array], point: float, terms: Terms) -> Iterator[_Width]:
+def _widths(pool: Sequence[Pairs], point: float, terms: Terms) -> Iterator[_Width]:
+    means = [log_totals(pairs) for pairs in pool]
     spread, method = _spread(means, terms)
     own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
     # A constant, or the calibration's: no look of this run depends on it.
     least = stats.t.ppf(FIXED, terms.least_freedom) * terms.least_spread
-    for index, one in enumerate(means):
+    for index, (one, (within, freedom)) in enumerate(zip(means, _within(pool), strict=True)):
         outlying = bool(spread.outlying[index])
+        between = float(max(own[index], least) / np.sqrt(len(one)))
+        by_windows = within > between
+        usual = "t" if outlying else method
         yield _Width(
-            half_width=float(max(own[index], least) / np.sqrt(len(one))),
-            df=float(spread.freedom[index]),
+            half_width=max(between, within),
+            df=freedom if by_windows else float(spread.freedom[index]),
             outlying=outlying,
-            method="t" if outlying else method,
-            point=point,
+            method=BY_WINDOWS if by_windows else usual,
+            point=FIXED if by_windows else point,
         )
+
+
+def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
+    """Every cell's half width by the scatter of its windows, with its degrees of freedom; 0 where none is known.
+
+    Variances are pooled over a cell's restarts, then moderated over the pool as those between restarts are. Like the
+    least spread it is a lower bound, at the point of a fixed number: what looks cost is paid between restarts.
+    """
+    known = [errors(pairs) for pairs in pool]
+    variances, freedom = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
+    if freedom.all() and (moderated := moderate(variances, freedom)):
+        variances, freedom = moderated.variances, moderated.freedom
+    for pairs, variance, degrees in zip(pool, variances, freedom, strict=True):
+        restarts = pairs.replicates
+        error = math.sqrt(variance * sum(1 / len(one.brackets) for one in restarts)) / len(restarts)
+        yield (float(stats.t.ppf(FIXED, degrees)) * error if degrees else 0.0), float(degrees)
 
 
 def _spread(means: Sequence[Array], terms: Terms) -> tuple[Moderated, str]:
@@ -146,7 +176,7 @@ def _spread(means: Sequence[Array], terms: Terms) -> tuple[Moderated, str]:
 
 
 def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
-    centre, half_width = float(restart_means(pairs).mean()), width.half_width
+    centre, half_width = float(log_totals(pairs).mean()), width.half_width
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(value)) for value in (centre, centre - half_width, centre + half_width))
     return Estimate(
@@ -154,24 +184,27 @@ def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
         low=low,
         high=high,
         pairs=pairs.count,
-        processes=len(pairs.log_ratios),
+        processes=len(pairs.replicates),
         df=width.df,
         method=width.method,
         outlying=width.outlying,
         verdict=verdict(low, high, terms.margin) if _unrest(pairs) is None else Verdict.UNDECIDED,
         interference=pairs.interference,
-        plain_ratio=float(np.exp(np.mean([np.mean(restart) for restart in pairs.log_ratios]))),
+        trimmed_ratio=float(np.exp(trimmed_means(pairs).mean())),
         terms=terms,
         crowding=pairs.crowding,
         in_turn=pairs.in_turn,
         device=pairs.device,
         point=width.point,
+        windows=pairs.windows,
+        left_out=pairs.left_out,
+        tails=pairs.tails,
     )
 
 
 def _unrest(found: Pairs | Estimate) -> str | None:
     if found.interference > DISTURBED:
-        return f"the reference's own rate changed by {100 * found.interference:.0f} % from burst to burst"
+        return f"the reference's own rate changed by {100 * found.interference:.0f} % from window to window"
     if found.crowding > CROWDED:
         return f"other processes took {100 * found.crowding:.0f} % of its cores"
     return found.device.unrest if found.device else None

@@ -13,6 +13,7 @@ from harness.analyze.notes import notes
 from harness.analyze.pool import energies, results
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import Quality
+from harness.analyze.soundness import remarks
 from harness.analyze.terms import UNCALIBRATED as ON_NO_TERMS
 from harness.core.cell import Cell, Comparison
 from harness.core.environment import Environment
@@ -157,7 +158,11 @@ def _row(evidence: Evidence, result: Estimate | Absence, reference_name: str, pr
         quality=quality,
         treatment=treatment,
         reference=reference,
-        notes=(*evidence.treatment.pointless, *notes(result, quality, (treatment, reference), protocol))
+        notes=(
+            *evidence.treatment.pointless,
+            *notes(result, quality, (treatment, reference), protocol),
+            *remarks(evidence),
+        )
         if isinstance(result, Estimate)
         else (),
     )

@@ -1,31 +1,29 @@
 """Notes: what a reader must know beside an estimate before trusting it."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.profile import Profile
 from harness.analyze.quality import Agreement, Quality
 from harness.core.protocol import Protocol
 
+Arms = tuple[Profile | None, Profile | None]  # the treatment, the reference
 
-def notes(
-    estimate: Estimate, quality: Quality | None, arms: Iterable[Profile | None], protocol: Protocol
-) -> tuple[str, ...]:
+
+def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> tuple[str, ...]:
     """The sentences that belong to one estimate; none is good news."""
     return tuple(_notes(estimate, quality, arms, protocol))
 
 
-def _notes(
-    estimate: Estimate, quality: Quality | None, arms: Iterable[Profile | None], protocol: Protocol
-) -> Iterator[str]:
+def _notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     yield from _of_the_machine(estimate)
     if estimate.withheld:
         yield unproven(estimate)
     if estimate.outlying:
         yield "its restarts disagree more than those of its neighbours: add restarts"
-    if estimate.sensitive:
-        yield f"a few brackets stand far out and are left out: with them it is {estimate.plain_ratio:.2f}x"
+    yield from _of_the_windows(estimate)
+    yield from _of_the_tails(estimate, arms)
     if estimate.in_turn:
         yield (
             f"restarts in turn: memory did not hold both arms at once, so in {estimate.in_turn} of its restarts one "
@@ -46,6 +44,32 @@ def _of_the_machine(estimate: Estimate) -> Iterator[str]:
         yield f"the machine was too disturbed: {estimate.unrest}"
     if estimate.device is not None:
         yield from (one for one in estimate.device.remarks() if one != estimate.unrest)
+
+
+def _of_the_windows(estimate: Estimate) -> Iterator[str]:
+    if estimate.left_out:
+        reasons = ", ".join(f"{reason} ({count})" for reason, count in estimate.left_out)
+        count = sum(count for _, count in estimate.left_out)
+        yield f"{count} of {estimate.windows} windows were left out: {reasons}"
+    if estimate.sensitive:
+        yield (
+            f"a few windows carry much of the total time: a mean that leaves out the extreme ones would say "
+            f"{estimate.trimmed_ratio:.2f}x"
+        )
+
+
+def _of_the_tails(estimate: Estimate, arms: Arms) -> Iterator[str]:
+    """What the slowest steps of the reference take, then those of the treatment."""
+    treatment, reference = arms
+    for found, arm, whose in zip(estimate.tails, (reference, treatment), ("the reference's", "its"), strict=True):
+        if found is not None and found.matters(_workers(arm)):
+            yield found.sentence(whose)
+
+
+def _workers(arm: Profile | None) -> int:
+    """Loader workers that its switches ask for."""
+    levels = [one.level for one in arm.cell.switches if one.name == "workers"] if arm else []
+    return max((one for one in levels if isinstance(one, int)), default=0)
 
 
 def unproven(estimate: Estimate) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from harness.analyze.estimate import restart_means
 from harness.analyze.evidence import Evidence
 from harness.analyze.noise import Span, mean_of, trend
-from harness.analyze.pairing import log_ratio, pair
+from harness.analyze.pairing import log_ratio, log_totals, pair
 from harness.core.bracket import Bracket, brackets
 from harness.core.measurement import Arm, Burst, Ready, Record
 
@@ -23,7 +22,7 @@ def in_the_order_of_start(copies: Iterable[Evidence], records: Iterable[Record])
     places, found = _places(records), []
     for one in copies:
         for ours, both in _lives(one):
-            means = restart_means(pair(both, one.position))
+            means = log_totals(pair(both, one.position))
             if len(means) and ours[0].arm in places:
                 found.append((float(means[0]), places[ours[0].arm], _life(ours[0].arm)))
     return trend(*(list(column) for column in zip(*found, strict=True))) if found else None

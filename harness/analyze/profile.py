@@ -7,6 +7,7 @@ from statistics import fmean, harmonic_mean
 
 from harness.analyze.bottleneck import Bottleneck, Phases, bottleneck, phases
 from harness.analyze.evidence import Side
+from harness.analyze.soundness import workers_of
 from harness.core.cell import Cell
 from harness.core.measurement import Burst
 from harness.core.optimization import Timing
@@ -41,19 +42,21 @@ def profile(side: Side) -> Profile | None:
     if not bursts or not readies:
         return None
     rate = sum(burst.samples for burst in bursts) / sum(burst.wall_s for burst in bursts)
-    loader_rate = _mean_rate(ready.loader_rate for ready in readies)
-    compute_rate = _mean_rate(ready.compute_rate for ready in readies)
     trains = bursts[0].timing in {Timing.STEP, Timing.EPOCH}
+    shares = phases(bursts)
+    loader_rate, compute_rate = _bounds(side, rate, shares) if trains else (None, None)
     clocks = [burst.clock_mhz for burst in bursts if burst.clock_mhz is not None]
     return Profile(
         cell=side.cell,
         rate=rate,
         restart_rates=_restart_rates(bursts),
-        phases=phases(bursts),
+        phases=shares,
         device_busy=_device_busy(bursts),
         loader_rate=loader_rate,
         compute_rate=compute_rate,
-        bottleneck=bottleneck(rate, loader_rate, compute_rate) if trains and loader_rate and compute_rate else None,
+        bottleneck=bottleneck(rate, loader_rate, compute_rate, shares.input_wait)
+        if loader_rate and compute_rate
+        else None,
         host_bytes=max(burst.host_bytes for burst in bursts),
         device_bytes=max((burst.device_bytes for burst in bursts if burst.device_bytes is not None), default=None),
         first_step_s=max(ready.first_step_s for ready in readies),
@@ -63,6 +66,20 @@ def profile(side: Side) -> Profile | None:
         clock_mhz=fmean(clocks) if clocks else None,
         process_bytes=max((burst.process_bytes for burst in bursts if burst.process_bytes is not None), default=None),
     )
+
+
+def _bounds(side: Side, rate: float, shares: Phases) -> tuple[float | None, float | None]:
+    """Samples a second of the loader alone and of the step alone.
+
+    Where no worker loads ahead, the host loads, then computes: its windows tell both, over the very same samples. A
+    device that works on its own hides loading, so that its step alone was probed.
+    """
+    probed = tuple(_mean_rate(getattr(one, name) for one in side.readies) for name in ("loader_rate", "compute_rate"))
+    if workers_of(side):
+        return probed[0], probed[1]
+    loader = rate / shares.input_wait if shares.input_wait > 0 else probed[0]
+    on_host = side.bursts[0].device_s is None
+    return loader, rate / (1 - shares.input_wait) if on_host and shares.input_wait < 1 else probed[1]
 
 
 def _restart_rates(bursts: Iterable[Burst]) -> tuple[float, ...]:

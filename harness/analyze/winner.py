@@ -15,7 +15,7 @@ from harness.core.optimization import Timing
 
 SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
 _BROKEN = {Agreement.DIFFERS, Agreement.NAN}
-_FINAL = {Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_ENGAGED, Outcome.NOT_COMPARABLE}
+_FINAL = {Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_ENGAGED, Outcome.NOT_COMPARABLE, Outcome.UNSOUND}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Asking again: the command that measures one comparison of a run and nothing else.
 
 Nothing is guessed: a command is shown only if planning it for the run's own environment gives that very comparison
-under the same protocol and seed. Runs of a CPU from before its bursts were short are asked again in today's bursts.
+under the same protocol and seed. Runs from before steps led into windows are asked again in today's windows.
 """
 
 import shlex
@@ -48,12 +48,7 @@ def _without_services(catalogue: Catalogue) -> Catalogue:
 def _protocol_of(run: Run) -> str | None:
     """The name from which restarts and rounds lead to a run's protocol; None for one of another version."""
     protocol = run.plan.protocol
-    for name, one in PROTOCOLS.items():
-        here = one.on(run.environment.device)
-        paced = replace(here, rounds=protocol.rounds, timed_s=protocol.timed_s)
-        if protocol in {_aimed(here, protocol), _aimed(paced, protocol), _aimed(one, protocol)}:
-            return name
-    return None
+    return next((name for name, one in PROTOCOLS.items() if _aimed(_paced(one, protocol), protocol) == protocol), None)
 
 
 def _aimed(one: Protocol, like: Protocol) -> Protocol:
@@ -63,12 +58,13 @@ def _aimed(one: Protocol, like: Protocol) -> Protocol:
 
 def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
     """What might ask for a comparison, the shortest first."""
-    usual_rounds = {PROTOCOLS[protocol].rounds, PROTOCOLS[protocol].on(run.environment.device).rounds}
+    theirs = run.plan.protocol
+    chosen = theirs.lead_s > 0 and theirs.rounds != PROTOCOLS[protocol].rounds
     usual = Wish(
         workloads=(one.treatment.workload,), size=one.treatment.size, batch=None, design="alone", only=(), stack=None,
-        reference="plain", probe=_probe(one), protocol=protocol, restarts=run.plan.protocol.restarts,
-        rounds=None if run.plan.protocol.rounds in usual_rounds else run.plan.protocol.rounds,
-        seed=run.plan.seed, device=run.environment.device, own=None, target=_target(run.plan.protocol),
+        reference="plain", probe=_probe(one), protocol=protocol, restarts=theirs.restarts,
+        rounds=theirs.rounds if chosen else None,
+        seed=run.plan.seed, device=run.environment.device, own=None, target=_target(theirs),
     )  # fmt: skip
     selections = ({"only": (str(parse_switch(one.subject)),)}, {"stack": _stack(one.treatment)})
     references = dict.fromkeys(("plain", _stack(one.reference) or "plain"))
@@ -95,18 +91,24 @@ def _asks_for(wish: Wish, one: Comparison, run: Run, catalogue: Catalogue) -> bo
     except Mistake:
         return False
     asked = [(other.treatment, other.reference, other.timing) for other in plan.comparisons]
-    alike = _in_bursts_of(plan.protocol, run.plan.protocol) == run.plan.protocol and plan.seed == run.plan.seed
+    alike = _paced(plan.protocol, run.plan.protocol) == run.plan.protocol and plan.seed == run.plan.seed
     return alike and asked == [(one.treatment, one.reference, one.timing)]
 
 
-def _in_bursts_of(one: Protocol, like: Protocol) -> Protocol:
+def _paced(one: Protocol, like: Protocol) -> Protocol:
+    """The same with another's rounds; with its windows too where those are from before steps led into them."""
+    paced = replace(one, rounds=like.rounds, timed_s=like.timed_s)
+    if like.lead_s > 0:
+        return paced
     return replace(
-        one,
-        rounds=like.rounds,
+        paced,
         burst_s=like.burst_s,
         burst_steps=like.burst_steps,
+        ceiling_s=like.ceiling_s,
+        discarded_rounds=like.discarded_rounds,
         slow_s=like.slow_s,
-        timed_s=like.timed_s,
+        lead_s=like.lead_s,
+        whole_s=like.whole_s,
     )
 
 

@@ -28,7 +28,7 @@ def measure_and_show(wish: Wish, place: Place) -> int:
 
 
 def _quick_ones(wish: Wish) -> tuple[str, ...]:
-    """Workloads whose steps are short beside a burst: in the same time they show more brackets."""
+    """Workloads whose steps are short beside a window: in the same time they show more pairs."""
     catalogue, protocol = read_catalogue(wish.own), protocol_named(wish.protocol)
     if catalogue.own:
         return (catalogue.own,)

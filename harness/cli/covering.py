@@ -11,7 +11,8 @@ from random import Random
 
 from rich.console import Console
 
-from harness.analyze.coverage import Check, Held, Trial, as_if_independent, checked, held, unpaired
+from harness.analyze.coverage import Check, Held, Trial, as_if_independent, checked, held, trimmed, unpaired
+from harness.analyze.estimate import Estimate, point_of
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.analyze.pairing import pair
@@ -90,13 +91,14 @@ def premises_of(asked: Asked) -> report.Premises:
     looks = ", ".join(map(str, sorted({protocol.restarts, *protocol.looks})))
     facts = {
         "Start": f"{DELAYS.imports_s + DELAYS.warm_up_s:g} s for each process, one after another; "
-        f"{DELAYS.resume_s:g} s are lost whenever an arm is resumed",
+        f"{DELAYS.resume_s:g} s are lost whenever an arm is resumed, its lead-in not counted",
         "Processes": f"each has luck of {100 * asked.luck:g} % (standard deviation) for its life",
         "Ratios": f"exactly 1 in {100 * UNCHANGED:.0f} % of cells, else drawn from {SLOWEST:g} to {FASTEST:g}, "
         "even in the log",
         "Runs": f"of {', '.join(map(str, POOLS))} cells in turn, each on a machine that begins cold",
-        "speedmatrix": f"the {asked.protocol} protocol: {protocol.rounds} brackets a restart, bursts of "
-        f"{protocol.burst_s:g} s, {protocol.treatments} treatments beside a reference, looks after {looks} restarts"
+        "speedmatrix": f"the {asked.protocol} protocol: {protocol.rounds} brackets a restart, windows of "
+        f"{protocol.burst_s:g} s in the reference, each led in by {protocol.lead_s:g} s or more, "
+        f"{protocol.treatments} treatments beside a reference, looks after {looks} restarts"
         + (f", until ±{100 * protocol.target:g} %" if protocol.target else ""),
         "Conventional": f"{PROCESSES} fresh processes for each arm, about {PROCESS_S:g} s each, the reference's first, "
         "each cell on a machine that begins cold",
@@ -121,7 +123,7 @@ def rehearsed(asked: Asked, tell: Callable[[float], None]) -> tuple[Check, ...]:
         found[pool.world].append(trials)
         done += pool.cells
         tell(done / wanted)
-    return tuple(checked(world.name, trials) for world, trials in found.items())
+    return tuple(checked(world.name, trials, stalls=world.workload is not None) for world, trials in found.items())
 
 
 def _pools(world: World, asked: Asked) -> Iterator[Pool]:
@@ -143,7 +145,7 @@ def _in_order(pools: list[Pool]) -> Iterator[tuple[Trial, ...]]:
 
 
 def trials_of(pool: Pool) -> tuple[Trial, ...]:
-    """Draws ratios, has them measured, and judges every cell in all three ways."""
+    """Draws ratios, has them measured, and judges every cell in all four ways."""
     random = Random(f"{pool.asked.seed} {pool.world.name} {pool.number}")
     ratios = [draw_ratio(random) for _ in range(pool.cells)]
     hidden = hide(ratios, protocol_named(pool.asked.protocol), seed=random.getrandbits(32))
@@ -153,20 +155,22 @@ def trials_of(pool: Pool) -> tuple[Trial, ...]:
 def _judged(hidden: Hidden, seen: Seen, world: World, random: Random) -> Iterator[Trial]:
     estimates = {row.comparison: row.estimate for row in build_matrix(hidden.plan, seen.records, NOWHERE).rows}
     machine_s = seen.machine_s / len(estimates)
-    for evidence in gather(hidden.plan, seen.records):
+    gathered = list(gather(hidden.plan, seen.records))
+    paired = [pair(evidence.bursts, evidence.position) for evidence in gathered]
+    means = trimmed(paired, point_of(hidden.plan.protocol))
+    for evidence, pairs, mean in zip(gathered, paired, means, strict=True):
         truth, estimate = hidden.truth(evidence.comparison), estimates[evidence.comparison]
         if estimate is None:
             raise RuntimeError(f"{evidence.comparison.subject} has no estimate")
         separate = conventional(hidden, evidence.comparison, world, random)
         yield Trial(
-            ours=Held(
-                truth=truth,
-                low=estimate.low,
-                high=estimate.high,
-                verdict=estimate.verdict,
-                machine_s=machine_s,
-            ),
-            brackets_alone=held(truth, as_if_independent(pair(evidence.bursts, evidence.position)), machine_s),
+            ours=_held(truth, estimate, machine_s),
+            trimmed=_held(truth, mean, machine_s),
+            brackets_alone=held(truth, as_if_independent(pairs), machine_s),
             conventional=held(truth, unpaired(separate.reference, separate.treatment), separate.machine_s),
             restarts=estimate.processes,
         )
+
+
+def _held(truth: float, estimate: Estimate, machine_s: float) -> Held:
+    return Held(truth=truth, low=estimate.low, high=estimate.high, verdict=estimate.verdict, machine_s=machine_s)

@@ -175,7 +175,7 @@ def _calibration(ground: Ground, bound_s: float) -> Want:
 
 
 def _short_steps(ground: Ground) -> tuple[str, ...]:
-    """Workloads that show many brackets in little time, the shortest steps first; others than asked if need be."""
+    """Workloads that show many pairs in little time, the shortest steps first; others than asked if need be."""
     protocol, size = protocol_named(ground.asked.protocol), _calibration_size(ground)
     known = step_s(
         (name for name, one in ground.catalogue.workloads.items() if size in one.sizes), size, ground.catalogue

@@ -42,7 +42,7 @@ from harness.run.services import START_LIMIT_S, serving
 from harness.store import Journal, Run, create, finish, read_records, read_run
 
 REPORT_S = 5.0  # kept back from the budget for the report
-IN_FLIGHT_S = 3.0  # beyond its end, for a burst that has begun; whatever takes longer is cut off
+IN_FLIGHT_S = 3.0  # beyond its end, for a window that has begun; whatever takes longer is cut off
 STARTED = 19  # place of the start among the fields of /proc/self/stat that stand behind the name
 NOTHING_TIMED = (
     "Nothing was timed: what is left takes longer to start and to warm up than there was time. Give it more (--budget, "

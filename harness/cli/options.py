@@ -28,7 +28,7 @@ Target = Annotated[
         "none where --restarts or --rounds is given."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Decides the order of bursts and the models' first weights.")]
+Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
 Output = Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")]

@@ -81,7 +81,7 @@ def prepared(wish: Wish) -> Prepared:
 
 def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
     """The plan of a wish on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
-    protocol = _protocol(wish, environment)
+    protocol = _protocol(wish)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(wish, context))
     entries = [entry for scope in scopes for entry in _entries(wish, scope)]
@@ -126,8 +126,10 @@ def _size(wish: Wish, environment: Environment) -> str:
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     """The block with as many rounds as its workload's steps allow."""
     cell = block.reference
-    step_s = catalogue.workload(cell.workload).sizes[cell.size].step_s
-    rounds = protocol.rounds_of(step_s) if block.timing in {Timing.STEP, Timing.COMPUTE} else protocol.rounds
+    size = catalogue.workload(cell.workload).sizes[cell.size]
+    rounds = protocol.rounds
+    if size.step_s and block.timing in {Timing.STEP, Timing.COMPUTE}:
+        rounds = protocol.rounds_of(size.step_s, size.epoch_steps)
     return replace(block, rounds=rounds) if rounds < protocol.rounds else block
 
 
@@ -155,8 +157,8 @@ def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
     return {switch.name for cell in cells for switch in cell.switches}
 
 
-def _protocol(wish: Wish, environment: Environment) -> Protocol:
-    known = protocol_named(wish.protocol).on(environment.device)
+def _protocol(wish: Wish) -> Protocol:
+    known = protocol_named(wish.protocol)
     return paced(known, wish.restarts, wish.rounds, wish.target)
 
 

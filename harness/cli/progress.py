@@ -72,7 +72,7 @@ class Progress:
         self._line = Text(f"warming up {subject}")
 
     def recorded(self, block: Block, record: Record) -> None:
-        """Takes a burst into the ratios, or shows what was lost."""
+        """Takes a window into the ratios, or shows what was lost."""
         if isinstance(record, Lost):
             position = record.arm.position
             subject = "the reference" if position == 0 else block.comparisons[position - 1].subject

@@ -11,7 +11,7 @@ from harness.store import RUN, Run, in_progress, read_run, stamp_of, unfinished
 def resumable(results: Path, run: Run) -> Path | None:
     """The folder of the run that the same command has begun, or None.
 
-    Raises Mistake where it was begun under other conditions: bursts of two of them are never one measurement.
+    Raises Mistake where it was begun under other conditions: windows of two of them are never one measurement.
     """
     found = in_progress(results, run.digest)
     if found is not None:

@@ -52,7 +52,9 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
         if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
             continue
         found = read_run(other)
-        alike = (found.environment, found.rehearsed) == (run.environment, run.rehearsed)
+        # Windows of before 0.3.0 say nothing of those that steps lead into.
+        facts = ((one.environment, one.rehearsed, one.plan.protocol.lead_s > 0) for one in (found, run))
+        alike = len(set(facts)) == 1
         away = abs(datetime.fromisoformat(found.began) - began)
         if alike and decides(found) and (nearest is None or away < nearest[0]):
             nearest = away, other

@@ -36,9 +36,12 @@ class Ready:
     unengaged: tuple[str, ...]
     losses: tuple[float, ...]  # first steps from the seeded start
     seed_spread: float | None  # mean spread of those losses over other seeds; the reference's alone
-    loader_rate: float | None  # samples a second with the step left out
-    compute_rate: float | None  # samples a second on batches that already lie on the device
+    # Upper bounds, samples a second: with the step left out, and on batches that already lie on the device. None where
+    # the windows tell them, since nothing works ahead, and where something else than training is timed.
+    loader_rate: float | None
+    compute_rate: float | None
     score: float | None  # of the model after its first steps, where evaluation is what is timed
+    cycle_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # until the same work comes round again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,17 @@ class Burst:
     temperature_c: float | None = field(default=None, metadata={"since": "0.2.0"})
     strangers: int | None = field(default=None, metadata={"since": "0.2.0"})  # processes on it that are none of ours
     process_bytes: int | None = field(default=None, metadata={"since": "0.2.0"})  # of it, by the arm's process in all
+
+    # What led into the window and what its edges and its steps were like; None where nobody took note of it yet.
+    lead_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # after a resumption, not timed
+    lead_s: float | None = field(default=None, metadata={"since": "0.3.0"})
+    first_half_s: float | None = field(default=None, metadata={"since": "0.3.0"})  # of `wall_s`: of steps // 2 steps
+    slowest_s: tuple[float, ...] | None = field(default=None, metadata={"since": "0.3.0"})  # 1 + steps // 50 of them
+    batches: int | None = field(default=None, metadata={"since": "0.3.0"})  # taken from the loader in the window
+    produced: int | None = field(default=None, metadata={"since": "0.3.0"})  # that loader workers finished in it
+    slipped: int | None = field(
+        default=None, metadata={"since": "0.3.0"}
+    )  # that they finished while the arm stood still
 
     @property
     def rate(self) -> float:

@@ -1,5 +1,6 @@
 """The protocol: how long and how often things are timed."""
 
+import math
 from dataclasses import dataclass, field, replace
 
 
@@ -8,15 +9,15 @@ class Protocol:
     """The numbers of a measurement, stated with every result. Durations in seconds."""
 
     restarts: int = 2  # fresh processes of both arms: the unit of every interval
-    rounds: int = 12  # brackets of each treatment in one restart
-    burst_s: float = 0.7
+    rounds: int = 12  # windows of each treatment in one restart
+    burst_s: float = 1.0  # a window's length in the reference; every arm beside it takes as many steps
     burst_steps: int = 8  # at least
     floor_steps: int = 20  # warm-up, at least
     floor_s: float = 3.0  # warm-up, at least
     settle_s: float = 3.0  # watched for a steady state after the floor
     ceiling_s: float = 1.0
     loss_steps: int = 8  # first steps whose losses are compared
-    discarded_rounds: int = 1  # rounds after which all arms have been seen in turn
+    discarded_rounds: int = 1  # turns of every arm that no clock counts: they show how long a resumption tells
     lives: int = 3  # an arm that is ended from outside so often is given up
     treatments: int = 4  # alive beside the reference in one block
     start_allowance_s: float = 600.0  # optimizations that start more slowly are left out, with words
@@ -26,9 +27,11 @@ class Protocol:
     target: float | None = field(default=None, metadata={"since": "0.2.0"})
     looks: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})  # restarts at which widths are looked at
     slow_s: float | None = field(default=None, metadata={"since": "0.2.0"})  # a step is slow beyond; None: `burst_s`
-    # About the seconds of bursts that an arm gets in a restart; where bursts are long, they become fewer. None: eight
-    # times what is slow, and only where steps are.
+    # About the seconds of windows that an arm gets in a restart; where windows are long, they become fewer. None: as
+    # many rounds as there are, however long.
     timed_s: float | None = field(default=None, metadata={"since": "0.2.0"})
+    lead_s: float = field(default=0.0, metadata={"since": "0.3.0"})  # steps that lead into a window, at least one
+    whole_s: float = field(default=0.0, metadata={"since": "0.3.0"})  # epochs up to this long are timed as a whole
 
     @property
     def most_restarts(self) -> int:
@@ -48,23 +51,6 @@ class Protocol:
         """The same for as many restarts of every comparison, however widely it is known."""
         return replace(self, target=None, looks=())
 
-    def on(self, device: str) -> "Protocol":
-        """The same for a device: on a CPU four times as many bursts, each a quarter as long.
-
-        No queue is drained there at the end of a burst, and the sooner the reference has its turn again, the less a
-        neighbour can do in between (docs/decisions/short-bursts-on-a-cpu.md).
-        """
-        if device != "cpu":
-            return self
-        return replace(
-            self,
-            rounds=SHORTER * self.rounds,
-            burst_s=self.burst_s / SHORTER,
-            burst_steps=max(1, self.burst_steps // SHORTER),
-            slow_s=self._slow_s,
-            timed_s=max(TIMED * self._slow_s, self.rounds * self.burst_s),
-        )
-
     @property
     def _slow_s(self) -> float:
         return self.burst_s if self.slow_s is None else self.slow_s
@@ -73,39 +59,63 @@ class Protocol:
         """Whether a step is so long that an arm takes fewer of every kind."""
         return step_s > self._slow_s
 
-    def rounds_of(self, step_s: float) -> int:
-        """Rounds for steps that take about so long: fewer where that makes bursts long, but no fewer than four."""
-        burst_s = step_s if self.is_slow(step_s) else max(self.burst_s, self.burst_steps * step_s)
-        if self.timed_s is not None:
-            return min(self.rounds, max(4, round(self.timed_s / burst_s)))
-        return min(self.rounds, max(4, round(TIMED * self._slow_s / step_s))) if self.is_slow(step_s) else self.rounds
+    def steps_of(self, step_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
+        """Steps of a window: about `burst_s` of them, and whole epochs where those are short.
 
-    def turns_s(self, step_s: float) -> float:
-        """About the seconds of an arm's bursts in a restart, and of what it has of the reference's."""
-        return TURNS * self.rounds_of(step_s) * max(self.burst_s, step_s)
+        Loader workers finish side by side, so steps come in groups of as many; a window holds whole groups, two at
+        least. `workers` is a common multiple of those of all arms that are compared. Samples differ in cost: whole
+        epochs hold the same ones wherever they begin.
+        """
+        least = 2 if self.is_slow(step_s) else self.burst_steps
+        wanted = max(math.ceil(self.burst_s / step_s), least, 2 * workers if workers > 1 else 1)
+        wanted = math.ceil(wanted / workers) * workers
+        if epoch_steps * step_s > self.whole_s and epoch_steps > 2 * wanted:
+            return wanted
+        return int(max(1, round(wanted / epoch_steps)) * epoch_steps)
+
+    def rounds_of(self, step_s: float, epoch_steps: float = math.inf) -> int:
+        """Rounds for steps that take about so long: fewer where that makes windows long, but no fewer than three."""
+        window_s = self.steps_of(step_s, epoch_steps) * step_s
+        return min(self.rounds, max(FEWEST_ROUNDS, round(self._timed_s / window_s)))
+
+    def turn_s(self, step_s: float, epoch_steps: float = math.inf) -> float:
+        """About the seconds of a window and of what leads into it, of steps that take about so long."""
+        return max(self.burst_s, self.steps_of(step_s, epoch_steps) * step_s) + max(self.lead_s, step_s)
+
+    def turns_s(self, step_s: float, rounds: int | None = None) -> float:
+        """About the seconds of an arm's turns in a restart, and of its share of the reference's."""
+        rounds = rounds or self.rounds_of(step_s)
+        return TURNS * rounds * self.turn_s(step_s) + max(SETTLING_STEPS * step_s, 4 * self.lead_s)
+
+    @property
+    def _timed_s(self) -> float:
+        return self.rounds * self.burst_s if self.timed_s is None else self.timed_s
 
 
-SHORTER = 4  # times, on a CPU
-TIMED = 8.0  # of the longest step that is not slow: seconds of bursts that an arm gets in a restart
-TURNS = 1.5  # bursts for each of an arm's own: a reference's visit serves two
+FEWEST_ROUNDS = 3  # whose scatter tells how sure a restart's own ratio is
+TURNS = 1.5  # windows for each of an arm's own: a reference's visit serves two
+SETTLING_STEPS = 4  # at least, of the turn in which an arm shows how long a resumption tells
 LOOKS = (2, 3, 4, 6, 8)
-STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12))
+STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0)
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
     rounds=5,
-    burst_s=0.4,
+    burst_s=0.8,
     burst_steps=2,
     floor_steps=2,
     floor_s=0.3,
     settle_s=0.0,
-    ceiling_s=0.2,
+    ceiling_s=0.4,
     loss_steps=3,
-    discarded_rounds=0,
     treatments=6,
     start_allowance_s=10.0,
     start_limit_s=180.0,
     burst_limit_s=60.0,
     target=0.05,
     looks=LOOKS,
+    slow_s=0.4,
+    timed_s=4.0,
+    lead_s=0.1,
+    whole_s=2.0,
 )
 PROTOCOLS = {"standard": STANDARD, "brief": BRIEF}

@@ -31,7 +31,7 @@ TOGETHER = "everything"
 class Shown:
     """The values of one comparison; the last two of the optimized side, one for each restart."""
 
-    relative: tuple[float, ...]  # its time over the reference's, bracket by bracket
+    relative: tuple[float, ...]  # its time over the reference's, pair by pair
     peak_bytes: tuple[int, ...]  # of the device where that is a GPU, else of the host
     start_s: tuple[float, ...]  # from the start of building to the end of the first step
 
@@ -123,7 +123,7 @@ def expected_s(workload: Workload) -> float:
     environment = read_environment("auto")
     size = workload.sizes.get(os.environ.get(SIZE) or usual_size(environment))
     step_s = (size.step_s if size else 0.0) or USUAL_STEP_S
-    arm_s = UNSEEN * guess_s(BRIEF.on(environment.device), step_s)
+    arm_s = UNSEEN * guess_s(BRIEF, step_s)
     return 2 * BRIEF.restarts * arm_s + START_S
 
 

@@ -51,9 +51,9 @@ class Samples:
     """One comparison as other tools want it. Seconds for each optimizer step; relative times below 1 are gains."""
 
     row: Row
-    reference_s: tuple[float, ...]  # of each burst
+    reference_s: tuple[float, ...]  # of each window
     treatment_s: tuple[float, ...]
-    relative: tuple[float, ...]  # of each bracket: the treatment's time over the reference's at the same moment
+    relative: tuple[float, ...]  # of each pair: the treatment's time over the reference's at the same moment
 
     @property
     def estimate(self) -> Estimate | None:

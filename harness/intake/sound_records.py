@@ -73,6 +73,7 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
         within(getattr(ready, name), SLOWEST, FASTEST, f"{where} {name}")
     if ready.seed_spread is not None and ready.seed_spread < 0:
         raise Unfit(f"{where} seed_spread is negative")
+    within(ready.cycle_steps, 1, MOST, f"{where} cycle_steps")
     for name, count, most in (
         ("settings", len(ready.effective), MOST_SETTINGS),
         ("losses", len(ready.losses), MOST_LOSSES),
@@ -92,6 +93,7 @@ def _check_burst(burst: Burst, course: _Course, block: Block, where: str) -> Non
         within(getattr(burst, name), least, MOST, f"{where} {name}")
     within(burst.others, 0.0, 1.0, f"{where} others")
     _check_device(burst, where)
+    _check_edges(burst, where)
     within(burst.rate, SLOWEST, FASTEST, f"{where} the rate in samples a second")
     life = (burst.arm.block, burst.arm.restart, burst.arm.life)
     before = course.last.get(life)
@@ -100,6 +102,16 @@ def _check_burst(burst: Burst, course: _Course, block: Block, where: str) -> Non
     if before is not None and burst.began_s < before.began_s + before.wall_s:
         raise Unfit(f"{where} this burst began before the one before it had ended")
     course.last[life] = burst
+
+
+def _check_edges(burst: Burst, where: str) -> None:
+    for name in ("lead_steps", "batches", "produced", "slipped"):
+        within(getattr(burst, name), 0, MOST, f"{where} {name}")
+    within(burst.lead_s, 0.0, LONGEST_S, f"{where} lead_s")
+    for seconds in (burst.first_half_s, *(burst.slowest_s or ())):
+        within(seconds, 0.0, LONGEST_PHASE * burst.wall_s, f"{where} the time of some steps")
+    if burst.slowest_s is not None and len(burst.slowest_s) > burst.steps:
+        raise Unfit(f"{where} it tells of {len(burst.slowest_s):,} steps and has {burst.steps:,}")
 
 
 def _check_device(burst: Burst, where: str) -> None:

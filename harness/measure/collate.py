@@ -86,6 +86,21 @@ def _array(one: Tensor) -> "np.ndarray[Any, Any]":
     return one.numpy()
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Collates as `inner` does and counts the batch for the worker that made it."""
+
+    inner: Collate
+    counts: Any  # shared integers, one for each worker
+
+    def __call__(self, samples: Any) -> Any:
+        """One batch."""
+        batch, worker = self.inner(samples), get_worker_info()
+        if worker is not None:
+            self.counts[worker.id] += 1
+        return batch
+
+
 @dataclass(slots=True)
 class Arrivals:
     """What is noted of every batch that arrives, for choices that nothing else can prove."""

@@ -1,7 +1,6 @@
 """The order in which samples are taken: the same batches in every epoch."""
 
 from collections.abc import Iterator
-from itertools import count
 
 import torch
 from torch.utils.data import Sampler
@@ -12,7 +11,8 @@ from harness.core.mistake import Mistake
 class Order(Sampler[list[int]]):
     """Batches of indices in one seeded order, repeated: every window of an epoch's length holds the same samples.
 
-    With equal samples in every burst, two arms are compared on the same work whatever step each of them has reached.
+    Where epochs have no boundary, the order can be told where to go on, so that windows of several arms hold the same
+    samples whatever steps each of them took before.
     """
 
     def __init__(self, samples: int, batch: int, seed: int, *, endless: bool, short_last: bool = False) -> None:
@@ -24,6 +24,7 @@ class Order(Sampler[list[int]]):
         shuffle = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
         self._batches = [shuffle[first : first + batch] for first in range(0, samples - batch + 1, batch)]
         self._endless = endless
+        self._next = 0
         if short_last:
             if batch < 2 or len(self._batches) < 2:
                 raise Mistake(
@@ -33,8 +34,17 @@ class Order(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of one epoch, or of epochs without end."""
-        for _ in count() if self._endless else range(1):
+        if not self._endless:
             yield from self._batches
+            return
+        while True:
+            batch = self._batches[self._next % len(self._batches)]
+            self._next += 1
+            yield batch
+
+    def go_to(self, number: int) -> None:
+        """The next batch that is asked for is this one, counted from the very first; of epochs without end alone."""
+        self._next = number
 
     def __len__(self) -> int:
         """Batches in one epoch."""

@@ -1,6 +1,6 @@
-"""Settling: what must not happen in a burst that counts, read from counters and never from its times."""
+"""Settling: what must not happen in a window, read from counters, and how long a resumption tells on steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -8,7 +8,8 @@ import torch
 from harness.core.recipe import Recipe
 from harness.measure.evidence.compiling import captured
 
-VOID = 3  # bursts in a row that may be thrown away
+VOID = 3  # windows in a row that may be thrown away
+AS_USUAL = 0.05  # beyond the range of later steps, by which an early one is told from them
 
 Taken = TypeVar("Taken")
 
@@ -44,5 +45,20 @@ def undisturbed(take: Callable[[], Taken], events: Callable[[], tuple[int, ...]]
         if events() == before:
             return taken
     raise Unsettled(
-        f"it compiled, or took memory from the device, in {VOID + 1} bursts in a row: it has no steady state"
+        f"it compiled, or took memory from the device, in {VOID + 1} windows in a row: it has no steady state"
     )
+
+
+def transient(times: Sequence[float]) -> int | None:
+    """How many steps after a resumption differ from those of the second half; None if that still lasts.
+
+    A step is as usual that takes no longer than the slowest of the second half and no less than the fastest, but for
+    a twentieth. Samples may differ in cost, so that a mean would not do.
+    """
+    half = len(times) // 2
+    if not half:
+        return None
+    low, high = (1 - AS_USUAL) * min(times[half:]), (1 + AS_USUAL) * max(times[half:])
+    unusual = [number for number, seconds in enumerate(times[:half], 1) if not low <= seconds <= high]
+    needed = max(unusual, default=0)
+    return None if needed == half else needed

@@ -1,10 +1,10 @@
-"""The trial of one arm: first losses, ceilings, warm-up, then bursts whenever the launcher asks."""
+"""The trial of one arm: first losses, upper bounds, warm-up, then windows whenever the launcher asks."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import cycle
-from math import ceil, isfinite
+from itertools import cycle, pairwise
+from math import isfinite
 from time import perf_counter
 from typing import Any
 
@@ -16,98 +16,163 @@ from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
 from harness.measure.board import Board, board_of
 from harness.measure.ceilings import ceilings_of
-from harness.measure.clock import device_bytes, host_bytes, synchronize, timed
+from harness.measure.clock import device_bytes, stamped, timed
 from harness.measure.delay import begun
 from harness.measure.habits import Diverged
 from harness.measure.interlude import Interlude
 from harness.measure.opening import Opening, observe, seed_spread, take_first_steps
 from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
-from harness.measure.settling import events_of, undisturbed
+from harness.measure.settling import events_of, transient, undisturbed
 from harness.measure.warm_up import WarmUp, warm_up
 
-# What a resumed process may take to find its caches again; steps that begin earlier are not timed.
-RESUME_S = {"cpu": 0.03, "cuda": 0.1}
+LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
+BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
 
 @dataclass(slots=True, kw_only=True)
 class Trial:
-    """One arm at work."""
+    """One arm at work. Its loader workers run while it takes steps, and never else."""
 
     session: Session
     timing: Timing
     protocol: Protocol
     step: Callable[[], object]
     step_s: float = 1.0
+    fills_queue: bool = False  # its loader alone is surely faster than its step
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
-    cold: ColdFiles | None = None  # what each burst must read from storage, if the recipe says so
+    cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
+    _left_at: int | None = None  # batches that workers had finished when the last window ended
 
-    def burst(self, target_s: float) -> dict[str, Any]:
-        """Times steps for about that long without interruption; gives the fields of a Burst; raises Unsettled."""
+    def settle(self, steps: int, offset: int) -> int:
+        """Takes steps after a resumption until they are as fast as later ones; gives how many that needs.
+
+        Afterwards the next step is number `offset` of an epoch. A queue that filled while nobody trained is emptied
+        first where the loader is too slow to fill it in a training.
+        """
+        feed = self.session.feed
+        feed.thaw()
+        if self._draws_on_a_queue and not self.fills_queue:
+            feed.drain()
+        times: list[float] = []
+        while len(times) < LONGEST_SETTLING * steps and (lead := transient(times)) is None:
+            times += self._settling_steps(steps, offset)
+        feed.freeze()
+        self.session.phases.split()
+        return len(times) // 2 if lead is None else lead
+
+    def _settling_steps(self, steps: int, offset: int) -> list[float]:
+        """Seconds of so many steps, or as many as batches are in flight, that lead up to step `offset`."""
+        session, ahead = self.session, self.session.feed.taken - self.session.consumed
+        feed, each = session.feed, session.task.recipe.micro_batches
+        count = max(steps, -(-(feed.in_flight + ahead) // each))
+        if self._endless:
+            feed.order.go_to((offset - count) * each + feed.in_flight + ahead)
+        stamps = stamped(self.step, count, session.task.device)
+        if self._endless:
+            feed.taken = offset * each + feed.taken - session.consumed
+        return [later - sooner for sooner, later in pairwise(stamps)]
+
+    def burst(self, lead: int, steps: int, start: int = 0) -> dict[str, Any]:
+        """Times so many steps after a lead-in; gives the fields of a Burst; raises Unsettled.
+
+        Without batches in flight the window begins with step `start`; else with whatever comes after the lead-in.
+        """
 
         def taken() -> dict[str, Any]:
+            strangers, slipped = self.board.strangers(), self._slipped()
+            self.session.feed.thaw()
+            lead_s = self._lead_in(lead, start)
             with self.cold.dropped() if self.cold else nullcontext():
-                return self._burst(target_s)
+                led_in = {"lead_s": lead_s, "lead_steps": lead, "slipped": slipped}
+                return self._burst(steps, strangers) | led_in
 
         return undisturbed(taken, events_of(self.session.task.recipe, self.session.task.device))
 
-    def _burst(self, target_s: float) -> dict[str, Any]:
-        device, strangers = self.session.task.device, self.board.strangers()
-        self._lead_in()
-        steps, consumed = self.steps_for(target_s), self.session.consumed
-        self.session.phases.split()
-        energy_j = self.board.energy_j()
-        wall_s = timed(self.step, steps, device)
+    def _burst(self, steps: int, strangers: int | None) -> dict[str, Any]:
+        session, feed, device = self.session, self.session.feed, self.session.task.device
+        steps = self.session.task.size.epoch_steps * self._epochs_at_once() if self.cold else self._whole(steps)
+        session.phases.split()
+        feed.freeze()  # reading a counter may take milliseconds
+        energy_j, consumed, made = self.board.energy_j(), session.consumed, self._produced
+        feed.thaw()
+        stamps = stamped(self.step, steps, device)
+        feed.freeze()  # before anything else is done
+        produced = self._produced
+        self._left_at = produced
         told = self.board.after(strangers, energy_j)
-        split = self.session.phases.split()
+        split = session.phases.split()
         self._refuse_divergence()
+        times = [later - sooner for sooner, later in pairwise(stamps)]
         return {
             "timing": self.timing,
             "steps": steps,
             "samples": self._samples(steps, consumed),
-            "wall_s": wall_s,
+            "wall_s": stamps[-1] - stamps[0],
             "wait_s": split.wait_s,
             "copy_s": split.copy_s,
             "device_s": split.device_s,
-            "host_bytes": host_bytes(),
             "device_bytes": device_bytes(device),
+            "first_half_s": stamps[steps // 2] - stamps[0],
+            "slowest_s": tuple(sorted(times, reverse=True)[: 1 + steps // 50]),
+            "batches": None if made is None else session.consumed - consumed,
+            "produced": None if made is None or produced is None else produced - made,
         } | told
 
+    def _slipped(self) -> int | None:
+        """Batches that were finished since the last window, while the arm stood still."""
+        produced = self._produced
+        return None if produced is None or self._left_at is None else produced - self._left_at
+
     def _samples(self, steps: int, consumed: int) -> int:
-        """Samples of a burst that began when so many batches had been consumed."""
+        """Samples of a window that began when so many batches had been consumed."""
         size, session = self.session.task.size, self.session
         if self.timing in {Timing.EVALUATION, Timing.COMPUTE}:
             return steps * (size.evaluation_items if self.timing is Timing.EVALUATION else size.batch)
         return session.feed.order.samples(consumed, session.consumed)
 
-    def steps_for(self, target_s: float) -> int:
-        """Steps of a burst: whole epochs unless an epoch is much longer than the target."""
-        wanted = ceil(target_s / self.step_s)
-        if self.timing is Timing.EVALUATION:
-            return max(1, wanted)
-        # Workers finish in clumps of one batch each. A loader that nothing slows shows its mean rate over many.
-        clumps = 12 if self.timing is Timing.LOADER else 2
-        least = 1 if self.protocol.is_slow(self.step_s) else self.protocol.burst_steps
-        wanted = max(wanted, least, clumps * self.session.task.recipe.workers)
+    @property
+    def _produced(self) -> int | None:
+        """Batches that loader workers have finished so far; None where windows draw on none."""
+        return self.session.feed.produced if self._draws_on_a_queue else None
+
+    @property
+    def _draws_on_a_queue(self) -> bool:
+        """Whether loader workers fill a queue that the windows take from."""
+        return self.session.task.recipe.workers > 0 and self.timing not in {Timing.EVALUATION, Timing.COMPUTE}
+
+    @property
+    def _endless(self) -> bool:
+        """Whether the order of samples can be told where to go on."""
+        return self.timing in {Timing.STEP, Timing.LOADER} and self.session.task.endless
+
+    def _whole(self, steps: int) -> int:
+        """As many steps, but whole epochs where a boundary is timed: wherever they begin, they hold each once."""
+        if self.timing is not Timing.EPOCH:
+            return steps
         epoch = self.session.task.size.epoch_steps * self._epochs_at_once()
-        # A second epoch would find in memory what the first has read.
-        whole = epoch if self.cold else max(1, round(wanted / epoch)) * epoch
-        return whole if self.timing is Timing.EPOCH or whole <= 2 * wanted else wanted
+        return -(-steps // epoch) * epoch
 
     def _epochs_at_once(self) -> int:
-        """Epochs of which a burst takes all or none: those from one evaluation to the next."""
+        """Epochs of which a window takes all or none: those from one evaluation to the next."""
         return (self.session.task.recipe.evaluation_epochs or 1) if self.timing is Timing.EPOCH else 1
 
-    def _lead_in(self) -> None:
-        """Steps that are not timed, where a step is short enough to suffer from the resumption."""
-        resume_s = RESUME_S[self.session.task.device.type]
-        if self.timing is Timing.EPOCH or self.step_s >= resume_s:
-            return
-        began = perf_counter()
-        while perf_counter() - began < resume_s:
-            self.step()
-        synchronize(self.session.task.device)
+    @property
+    def cycle_steps(self) -> int:
+        """Steps after which the same work comes round again."""
+        if self.timing in {Timing.EVALUATION, Timing.COMPUTE}:
+            return 1
+        return self.session.task.size.epoch_steps * self._epochs_at_once()
+
+    def _lead_in(self, lead: int, start: int) -> float:
+        """Steps that are not timed, up to step `start` where nothing is in flight; gives their seconds."""
+        session, each = self.session, self.session.task.recipe.micro_batches
+        if self._endless and not session.feed.in_flight and session.feed.taken == session.consumed:
+            first = (start - lead) * each
+            session.feed.order.go_to(first)
+            session.feed.taken = first
+        return timed(self.step, lead, session.task.device)
 
     def _refuse_divergence(self) -> None:
         if not isfinite(float(self.session.trainee.metrics.total)):
@@ -127,6 +192,8 @@ def begin(
     ceilings = ceilings_of(session, opening, protocol) if timing in {Timing.STEP, Timing.EPOCH} else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
+    loader_rate, compute_rate = ceilings
+    trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
@@ -145,9 +212,10 @@ def begin(
         "unengaged": unengaged(proof, effective),
         "losses": opening.losses,
         "seed_spread": seed_spread(session, opening, protocol) if is_reference else None,
-        "loader_rate": ceilings[0],
-        "compute_rate": ceilings[1],
+        "loader_rate": loader_rate,
+        "compute_rate": compute_rate,
         "score": score,
+        "cycle_steps": trial.cycle_steps,
     }
 
 
@@ -174,7 +242,7 @@ def _delayed(trial: Trial) -> dict[str, Value]:
     delay = trial.session.trainee.delay
     if delay is None:
         return {}
-    shown = begun(delay, trial.step, trial.steps_for(trial.protocol.burst_s))
+    shown = begun(delay, trial.step, trial.protocol.steps_of(trial.step_s, trial.cycle_steps))
     trial.step_s += delay.seconds
     return shown
 

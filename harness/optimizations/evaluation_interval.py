@@ -5,7 +5,7 @@ it may take longer than the epoch that it follows; each doubling of the interval
 sight: the best weights are known only to the interval, and early stopping comes later.
 
 The clock runs through training and evaluation, and samples are those that were trained on, which is what a user waits
-for. A burst covers whole intervals and so is long, with few rounds, where an evaluation is slow.
+for. A window covers whole intervals and so is long, with few rounds, where an evaluation is slow.
 
     if (epoch + 1) % 3 == 0:
         evaluate(model, validation_loader)

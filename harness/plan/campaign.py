@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan
-from harness.core.protocol import TURNS, Protocol
+from harness.core.protocol import Protocol
 
 PAGES_S = 25.0  # kept back for the claims, the pages and their figures
 LEAST_SLICE_S = 45.0  # below which starting, saving and the pages leave nothing to measure in
@@ -65,9 +65,9 @@ class Leg:
 
 
 def arm_guess_s(protocol: Protocol, step_s: float | None, rounds: int | None = None) -> float:
-    """About how long an arm takes from its start to its last burst, by about a step's seconds."""
+    """About how long an arm takes from its start to its last window, by about a step's seconds."""
     step = step_s or USUAL_STEP_S
-    return START_S + STEPS * step + TURNS * (rounds or protocol.rounds) * max(protocol.burst_s, step)
+    return START_S + STEPS * step + protocol.turns_s(step, rounds)
 
 
 def seconds_for(plan: Plan, step_s: Mapping[str, float]) -> float:

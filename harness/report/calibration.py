@@ -31,7 +31,7 @@ def facts(calibration: Calibration) -> Iterator[str]:
     """What is said of the machine beside the header's sentence, each with what follows from it."""
     yield _order("The order of start", calibration.order_of_start, "an arm that is started last", "the first")
     yield _order(
-        "The order of turns", calibration.order_in_round, "a burst right after the reference's", "one that comes later"
+        "The order of turns", calibration.order_in_round, "a window right after the reference's", "one that comes later"
     )
     yield _correlation(calibration.correlation)
     yield _transient(calibration.burst_s)
@@ -48,18 +48,20 @@ def _order(what: str, span: Span | None, one: str, other: str) -> str:
 
 def _correlation(found: float | None) -> str:
     if found is None:
-        return "Neighbouring brackets: too few to tell whether they are alike."
-    advice = ": bursts are too short, so take twice as long ones" if found > CORRELATED else ""
-    return f"Neighbouring brackets correlate by {found:.2f}{advice}."
+        return "Neighbouring pairs: too few to tell whether they are alike."
+    advice = ": windows are too short, so take twice as long ones" if found > CORRELATED else ""
+    return f"Neighbouring pairs correlate by {found:.2f}{advice}."
 
 
 def _transient(span: Span | None) -> str:
-    """Single steps are not recorded, but bursts have several lengths: what is lost once a burst shows in those."""
+    """Windows of several lengths show what is lost once in each of them."""
     if span is None:
-        return "Resumption: bursts have one length, so that what one loses at its beginning cannot be told."
+        return (
+            "Resumption: windows have one length, so that only their two halves tell what one loses at its beginning."
+        )
     low, high = (f"{1000 * one:.0f}" for one in (span.low, span.high))
     lost = "nothing that can be told" if not span.excludes_zero else duration(abs(span.value))
-    return f"Resumption: beside its steps a burst takes {lost} ([{low}, {high}] ms)."
+    return f"Resumption: beside its steps a window takes {lost} ([{low}, {high}] ms)."
 
 
 def _percent(span: Span) -> str:

@@ -55,7 +55,7 @@ def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
 
 
 def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
-    """Rates beside ceilings for some workloads: plain, and the best stack of each."""
+    """Rates beside upper bounds for some workloads: plain, and the best stack of each."""
     groups = [group for group in map(_group, topics) if group is not None]
     if not groups:
         return None

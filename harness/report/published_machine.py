@@ -92,8 +92,8 @@ def _setting(setting: Setting) -> Iterator[Part]:
     if stages is not None:
         yield from ("", "### Stages", "", stages, "")
         yield (
-            "The loader alone and the step alone are ceilings: where they take turns a rate stays below both, where "
-            "they overlap it reaches the lower one. A bar with a gap goes on beyond the picture."
+            "The loader alone and the step alone are upper bounds: where they take turns a rate stays below both, "
+            "where they overlap it reaches the lower one. A bar with a gap goes on beyond the picture."
         )
     yield from repeats(repeated(setting.runs))
 

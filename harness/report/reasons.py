@@ -66,7 +66,7 @@ def _shown(value: object) -> str:
 
 
 def stage(found: Bottleneck) -> str:
-    """The stage with the lower ceiling."""
+    """The stage that holds an arm back."""
     return "input" if found.stage == "input" else "training step"
 
 

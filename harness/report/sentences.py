@@ -9,6 +9,7 @@ from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.report.words import NOTHING, duration, energy, factor, looks, one_line, rate, ratio, share, size
 
@@ -35,18 +36,23 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     chip = environment.accelerator or f"{environment.cpu}, {environment.cores} cores"
     packages = ", ".join(f"{name} {version}" for name, version in environment.packages)
     total = len(matrix.rows) + len(matrix.holes)
-    bursts = f"{protocol.rounds} rounds, bursts of {duration(protocol.burst_s)}"
     found = {
         "machine": f"{chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
-        "protocol": f"{protocol.restarts} restarts of {bursts}{looks(protocol)}",
+        "protocol": f"{protocol.restarts} restarts of {protocol.rounds} rounds, {windows(protocol)}{looks(protocol)}",
         "plan": f"{matrix.design}, seed {matrix.seed}",
         "cells": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own cell alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
         "noise": matrix.noise,
     }
     return tuple((name, one_line(text)) for name, text in found.items())
+
+
+def windows(protocol: Protocol) -> str:
+    """How long is timed at a stretch, and what leads into it: `windows of about 1 s after 100 ms or more untimed`."""
+    led_in = f" after {duration(protocol.lead_s)} or more untimed" if protocol.lead_s else ""
+    return f"windows of about {duration(protocol.burst_s)}{led_in}"
 
 
 def workloads(matrix: Matrix) -> tuple[str, ...]:
@@ -114,7 +120,7 @@ def holes(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
 
 
 def causes(table: Table) -> Iterator[str]:
-    """What holds the reference back, with both ceilings, and the settings that were seen in it."""
+    """What holds the reference back, with both upper bounds, and the settings that were seen in it."""
     name = one_line(table.name)
     found = table.profile.bottleneck if table.profile else None
     if found is not None:
@@ -124,13 +130,15 @@ def causes(table: Table) -> Iterator[str]:
 
 
 def cause(name: str, found: Bottleneck) -> str:
-    """What holds an arm back, with both ceilings and what each would allow."""
+    """What holds an arm back, with both upper bounds and what each would allow."""
     stage = "input" if found.stage == "input" else "training step"
     free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
+    doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
     return (
         f"The {stage} holds {name} back. It trains {rate(found.rate)}; its step alone takes "
         f"{rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
         f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
+        + (doubt if found.short_probe else "")
     )
 
 
@@ -170,7 +178,7 @@ def thrift(row: Row) -> str | None:
 
 
 def details(row: Row) -> Iterator[str]:
-    """What stands behind one estimate: its pairs, ceilings, start-up, facts and notes."""
+    """What stands behind one estimate: its pairs, upper bounds, start-up, facts and notes."""
     estimate, arm = row.estimate, row.treatment
     if estimate is None or arm is None:
         return

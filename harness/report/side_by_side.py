@@ -147,7 +147,7 @@ def _quotient(speed: Speed) -> str:
 
 
 def _held_back(group: Group) -> Iterator[str]:
-    """The stage and both ceilings of the reference in each place that has them."""
+    """The stage and both upper bounds of the reference in each place that has them."""
     seen: dict[str, Bottleneck] = {}
     for cell in group.cells:
         for one in cell.found:
@@ -155,5 +155,5 @@ def _held_back(group: Group) -> Iterator[str]:
             if profile and profile.bottleneck:
                 seen.setdefault(one.letter, profile.bottleneck)
     for letter, found in sorted(seen.items(), key=lambda one: (len(one[0]), one[0])):
-        ceilings = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
-        yield f"{letter}: the {reasons.stage(found)} holds {group.name} back; {ceilings}"
+        bounds = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
+        yield f"{letter}: the {reasons.stage(found)} holds {group.name} back; {bounds}"

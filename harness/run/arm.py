@@ -14,6 +14,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Protocol
 
+import psutil
+
 from harness.core.allocator import STEMS, library_of
 from harness.core.fault import Fault
 from harness.core.recipe import Recipe
@@ -67,8 +69,11 @@ class LiveArm(Protocol):
     def begin(self) -> dict[str, Any]:
         """Builds and warms up; gives the fields of Ready; raises ArmLost."""
 
-    def burst(self, seconds: float) -> dict[str, Any]:
-        """Runs alone for about that long; gives the fields of a Burst; raises ArmLost."""
+    def settle(self, steps: int, offset: int) -> int:
+        """Steps without a clock, up to step `offset` of an epoch; gives the lead-in that it needs; raises ArmLost."""
+
+    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        """Leads in, then times steps from number `start` on, alone; gives the fields of a Burst; raises ArmLost."""
 
     def close(self) -> None:
         """Ends the arm and its workers."""
@@ -141,11 +146,18 @@ class ProcessArm:
         """Builds and warms up, then stands still."""
         return self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
 
-    def burst(self, seconds: float) -> dict[str, Any]:
-        """Wakes the whole group, lets it run one burst and suspends it at a step boundary."""
-        before = read_accounts()
-        fields = self._ask({"seconds": seconds}, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)
-        return fields | {"others": share_of_others(before, read_accounts())}
+    def settle(self, steps: int, offset: int) -> int:
+        """Resumes the arm for some steps that no clock counts and pauses it again."""
+        message = {"settle": {"steps": steps, "offset": offset}}
+        lead: int = self._ask(message, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)["lead"]
+        return lead
+
+    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        """Resumes the arm for one window and pauses it again; its memory is read when it stands still."""
+        before, message = read_accounts(), {"burst": {"lead": lead, "steps": steps, "start": start}}
+        fields = self._ask(message, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)
+        others = share_of_others(before, read_accounts())
+        return fields | {"others": others, "host_bytes": proportional_bytes(self._process.pid)}
 
     def close(self) -> None:
         """Kills the group, suspended or not, and waits for it."""
@@ -156,10 +168,11 @@ class ProcessArm:
         self._log.close()
 
     def _ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
-        self._signal(signal.SIGCONT)
         try:
+            # The process alone: it lets its loader workers go on when it takes steps, and not before.
+            os.kill(self._process.pid, signal.SIGCONT)
             send(self._channel, message)
-        except (BrokenPipeError, ConnectionResetError):
+        except (BrokenPipeError, ConnectionResetError, ProcessLookupError):
             raise self._lost() from None
         return self._answer(limit_s, late)
 
@@ -167,7 +180,7 @@ class ProcessArm:
         answer = json.loads(self._receive(limit_s, late))
         if answer["say"] == "lost":
             raise self._told(Fault(answer["kind"]), answer["reason"], answer["trace"])
-        self._signal(signal.SIGSTOP)
+        self._pause()
         fields: dict[str, Any] = answer["fields"]
         return fields
 
@@ -241,8 +254,24 @@ class ProcessArm:
     def _log_from(self, place: int) -> str:
         return os.pread(self._log.fileno(), self._log_bytes() - place, place).decode(errors="replace")
 
-    def _signal(self, which: signal.Signals) -> None:
+    def _pause(self) -> None:
         try:
-            os.killpg(self._process.pid, which)
+            os.killpg(self._process.pid, signal.SIGSTOP)
         except ProcessLookupError:
             raise self._lost() from None
+
+
+def proportional_bytes(group: int) -> int:
+    """Memory of a process group, shared pages counted once (proportional set size)."""
+    return sum(_proportional_bytes(one) for one in members_of(frozenset({group})))
+
+
+def _proportional_bytes(process: int) -> int:
+    """Of one process; its resident set where the kernel does not tell, nothing where it is gone."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        with suppress(psutil.Error):
+            return psutil.Process(process).memory_info().rss
+        return 0

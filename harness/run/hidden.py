@@ -17,7 +17,7 @@ from harness.core.protocol import Protocol
 from harness.plan.schedule import blocks
 from harness.run.campaign import Campaign
 from harness.run.invented import DELAYS, Machine, World
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 
 REFERENCE = Cell(workload="invented", size="standard", batch=32)
 UNCHANGED = 0.5  # share of cells whose ratio is exactly 1
@@ -125,11 +125,12 @@ def conventional(hidden: Hidden, comparison: Comparison, world: World, random: R
     clock, machine = VirtualClock(), _machine(world, random)
     rates: dict[Cell, list[float]] = {comparison.reference: [], comparison.treatment: []}
     for cell, found in rates.items():
+        steps = max(1, round(PROCESS_S / STEP_S * hidden.effects.speedup(cell, REFERENCE)))
         for _ in range(PROCESSES):
             arm = _arm(cell, hidden.effects, clock, machine, random)
             arm.arrive()
             arm.begin()
-            burst = arm.burst(PROCESS_S)
+            burst = arm.burst(0, steps, 0)
             found.append(math.log(burst["samples"] / burst["wall_s"]))
     reference, treatment = (tuple(found) for found in rates.values())
     return Separate(reference=reference, treatment=treatment, machine_s=clock())
@@ -140,7 +141,7 @@ def _machine(world: World, random: Random) -> Machine:
 
 
 def _arm(cell: Cell, effects: Effects, clock: VirtualClock, machine: Machine, random: Random) -> RehearsedArm:
-    return RehearsedArm(
+    arm = RehearsedArm(
         cell=cell,
         timing=Timing.STEP,
         effects=effects,
@@ -150,3 +151,7 @@ def _arm(cell: Cell, effects: Effects, clock: VirtualClock, machine: Machine, ra
         delays=DELAYS,
         differ=machine.world.luck,
     )
+    if workload := machine.world.workload:
+        arm.waits = workload.waits(np.random.default_rng(random.getrandbits(64)))
+        arm.mean_wait = workload.mean
+    return arm

@@ -1,17 +1,20 @@
-"""Invented machines: four kinds of disturbance under which every arm runs, whatever it is.
+"""Invented machines and workloads: what disturbs every arm, whatever it is, and steps that cost unlike.
 
-Each disturbs all arms alike, so a ratio that was put in is the true one at every moment.
+A machine disturbs all arms alike, so a ratio that was put in is the true one at every moment. What the steps of a
+workload wait for takes the same seconds in every arm, and the ratio that was put in is that of expected totals.
 """
 
 import math
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import signal
 
-from harness.run.rehearsal import RESTART_NOISE, Delays
+from harness.run.rehearsal import RESTART_NOISE, Delays, Waits
 
 Array = NDArray[np.float64]
 
@@ -46,11 +49,111 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rare:
+    """A step that waits now and then, whichever it is: an object that comes late, a collection of garbage."""
+
+    every: int  # steps in the mean
+    wait: float  # in usual steps
+
+    def __str__(self) -> str:
+        return f"one step in {self.every}, at random, waits for as long as {self.wait:g} usual steps take"
+
+    @property
+    def mean(self) -> float:
+        """Of all steps."""
+        return self.wait / self.every
+
+    def waits(self, generator: Generator) -> Waits:
+        """Of one arm."""
+        return lambda _first, steps: _listed(self.wait * (generator.random(steps) < 1 / self.every))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periodic:
+    """A step at a fixed place that waits, such as one with a checkpoint; in all arms it is the same one."""
+
+    every: int
+    wait: float
+
+    def __str__(self) -> str:
+        place = f"every {self.every}th step, at a fixed place in the epoch,"
+        return f"{place} waits for as long as {self.wait:g} usual steps take"
+
+    @property
+    def mean(self) -> float:
+        """Of all steps."""
+        return self.wait / self.every
+
+    def waits(self, _: Generator) -> Waits:
+        """Of one arm."""
+        return lambda first, steps: _listed(self.wait * (np.arange(first, first + steps) % self.every == 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoSpeeds:
+    """Steps that wait and steps that do not, in runs, such as samples from two kinds of files."""
+
+    share: float  # of the steps that wait
+    wait: float
+    run: float  # of them, in a row, in the mean
+
+    def __str__(self) -> str:
+        return (
+            f"{100 * self.share:g} % of all steps, {self.run:g} in a row in the mean, wait for as long as "
+            f"{self.wait:g} usual steps take"
+        )
+
+    @property
+    def mean(self) -> float:
+        """Of all steps."""
+        return self.share * self.wait
+
+    def waits(self, generator: Generator) -> Waits:
+        """Of one arm: runs have no memory, so that between windows only who is in one needs to be known."""
+        ends = (1 / (self.run * (1 - self.share) / self.share), 1 / self.run)  # of a run of usual steps, of slow ones
+        slow = bool(generator.random() < self.share)
+
+        def drawn(_first: int, steps: int) -> list[float]:
+            nonlocal slow
+            found: list[float] = []
+            while len(found) < steps:
+                length = min(int(generator.geometric(ends[slow])), steps - len(found) + 1)
+                found += [self.wait * slow] * length
+                slow ^= len(found) <= steps
+            return found[:steps]
+
+        return drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeavyTail:
+    """Waits without a usual size: a few take much of the time, and none stays the longest for long."""
+
+    mean: float
+    power: float  # with which the tail falls; above 2 the variance is finite
+
+    def __str__(self) -> str:
+        return (
+            f"every step waits, in the mean for as long as {self.mean:g} usual steps take, by a Pareto law whose tail "
+            f"falls with the power {self.power:g}"
+        )
+
+    def waits(self, generator: Generator) -> Waits:
+        """Of one arm."""
+        return lambda _first, steps: _listed(self.mean * (self.power - 1) * generator.pareto(self.power, steps))
+
+
+def _listed(array: NDArray[Any]) -> list[float]:
+    return [float(one) for one in array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What disturbs a machine."""
+    """What disturbs a machine, and what steps cost there."""
 
     name: str
     drifts: tuple[Drift, ...]
+    workload: Rare | Periodic | TwoSpeeds | HeavyTail | None = None
     neighbour: Neighbour | None = None
     spikes: float = 0.0  # share of moments that are spoilt
     heat: float = 0.0  # log time that a hot machine loses
@@ -68,6 +171,8 @@ class World:
             told.append(str(self.neighbour))
         if self.spikes:
             told.append(f"{100 * self.spikes:g} % of all tenths of a second take {math.exp(SPIKE):.1f} times as long")
+        if self.workload:
+            told.append(str(self.workload))
         return "; ".join(told)
 
 
@@ -86,6 +191,10 @@ WORLDS = (
         neighbour=Neighbour(on_s=5.0, off_s=10.0, slower=0.22),
         spikes=0.01,
     ),
+    World(name="rare long stalls", drifts=(RESTLESS,), workload=Rare(every=500, wait=60.0)),
+    World(name="periodic stalls", drifts=(RESTLESS,), workload=Periodic(every=40, wait=20.0)),
+    World(name="steps of two speeds", drifts=(RESTLESS,), workload=TwoSpeeds(share=0.3, wait=1.0, run=8.0)),
+    World(name="heavy tail", drifts=(RESTLESS,), workload=HeavyTail(mean=0.4, power=2.5)),
 )
 
 

@@ -1,16 +1,24 @@
-"""A life: the processes of one block alive together, one of them running at a time."""
+"""A life: the processes of one block alive together, one of them running at a time.
 
-from collections.abc import Callable, Mapping
+All arms take the same number of steps in every window and begin with the same samples, so that what the samples cost is
+no difference between them. Loader workers cannot be told where to go on: where an arm has them, the others leave out
+the samples that it takes in its lead-in.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from harness.core.fault import Fault
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
 from harness.core.mistake import Mistake
 from harness.core.plain import decode, encode
 from harness.core.plan import Block
+from harness.core.protocol import SETTLING_STEPS
 from harness.core.protocol import Protocol as Timetable
 from harness.plan.schedule import order_of_bursts
 from harness.run.arm import ArmLost, LiveArm
@@ -30,6 +38,32 @@ class Watcher(Protocol):
         """A record is safe on the disk."""
 
 
+Kept = TypeVar("Kept", bound=Record)
+
+SHORTEST = 8  # times shorter than the reference's a window may be; beyond, all take more steps
+MOST_LONGER = 2  # times the steps that the reference's speed asks for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How windows lie over the samples, the same for every arm of a life. In steps."""
+
+    steps: int  # of a window
+    leads: Mapping[int, int]  # position -> steps before each of its windows that are not timed, at least
+    extra: Sequence[int]  # number of a window -> further such steps: what comes every so many steps is met by chance
+    offset: int  # of the first window in an epoch; another one in every replicate
+    skipped: int  # steps between two windows, beside extra ones: arms with loader workers take them in their lead-in
+
+    def lead(self, position: int, number: int) -> int:
+        """Steps that lead an arm into window `number`."""
+        return self.leads[position] + self.extra[number]
+
+    def start(self, number: int) -> int:
+        """The step with which window `number` begins."""
+        between = (number + 1) * self.skipped + sum(self.extra[: number + 1]) if self.skipped else 0
+        return self.offset + number * self.steps + between
+
+
 @dataclass(slots=True, kw_only=True)
 class Life:
     """One life and what it needs from outside."""
@@ -47,6 +81,7 @@ class Life:
     room: Room | None = None  # where memory may not hold all arms
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
+    _ready: dict[int, Ready] = field(default_factory=dict)
 
     def run(self, rounds: Mapping[int, int]) -> None:
         """Measures what is left for each treatment for which there is room; returns early when the reference is lost.
@@ -72,12 +107,13 @@ class Life:
             self._start_all([position], closing)
             if position in self.arms:
                 self._begin(position)
+            turns = self._settled({position: count}, random)
             began_s = self.clock()
-            for order in range(self.timetable.discarded_rounds + count):
-                if position not in self.arms:
+            for order in range(count):
+                if turns is None or position not in self.arms:
                     return
                 self.check_time()
-                self._burst(position, order, began_s, random, keep=order >= self.timetable.discarded_rounds)
+                self._burst(position, order, began_s, turns, order)
 
     def _begin_all(self, waiting: list[int]) -> None:
         """Begins one arm after another while there is room; the rest is left for another life."""
@@ -114,32 +150,72 @@ class Life:
             return
         if self.room is not None:
             self.room.begun()
-        self._keep(Ready(arm=self._name(position), **ready))
+        self._ready[position] = self._keep(Ready(arm=self._name(position), **ready))
 
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
+        turns = self._settled(rounds, random)
         began_s = self.clock()
-        discarded = order_of_bursts(dict.fromkeys(rounds, self.timetable.discarded_rounds), random)[1:]
-        kept = order_of_bursts(rounds, random)
-        for order, position in enumerate((*discarded, *kept)):
-            if 0 not in self.arms or len(self.arms) == 1:
+        for order, (position, number) in enumerate(numbered(order_of_bursts(rounds, random))):
+            if turns is None or 0 not in self.arms or len(self.arms) == 1:
                 return
             if position == 0:
                 self.check_time()
             if position in self.arms:
-                self._burst(position, order, began_s, random, keep=order >= len(discarded))
+                self._burst(position, order, began_s, turns, number)
 
-    def _burst(self, position: int, order: int, began_s: float, random: Random, *, keep: bool) -> None:
-        # A jittered length keeps bursts from falling into step with whatever else disturbs the machine regularly.
-        target_s = self.timetable.burst_s * random.uniform(0.8, 1.2)
+    def _settled(self, rounds: Mapping[int, int], random: Random) -> Turns | None:
+        """Resumes every arm once, without a clock, to learn how windows must be led in; None where none is left."""
+        if not self.arms:
+            return None
+        steps = self._window_steps()
+        cycle = self._ready[min(self.arms)].cycle_steps or 1
+        offset = self.restart * max(rounds.values(), default=1) * steps % cycle
+        leads: dict[int, int] = {}
+        for position in random.sample(sorted(self.arms), len(self.arms)):
+            least = math.ceil(self.timetable.lead_s / self._step_s(position))
+            leads[position] = max(1, least)
+            if self.timetable.discarded_rounds:
+                self.check_time()
+                leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
+        ahead = [position for position in leads if self._workers(position)]
+        skipped = max((max(leads[one], self._workers(one)) for one in ahead), default=0)
+        extra = [random.randrange(2) for _ in range(max(rounds.values(), default=1))]
+        leads |= dict.fromkeys(ahead, skipped)
+        return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
+
+    def _settle(self, position: int, steps: int, offset: int) -> int:
         try:
-            burst = self.arms[position].burst(target_s)
+            return self.arms[position].settle(steps, offset)
+        except ArmLost as lost:
+            self._lose(position, lost)
+            return 0
+
+    def _window_steps(self) -> int:
+        """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
+        first = min(self.arms)
+        workers = math.lcm(*(max(1, self._workers(one)) for one in self.arms))
+        step_s, cycle = self._step_s(first), self._ready[first].cycle_steps or 1
+        usual = self.timetable.steps_of(step_s, cycle, workers)
+        fastest_s = min(map(self._step_s, self.arms))
+        longer = min(MOST_LONGER, step_s / fastest_s / SHORTEST)
+        return self.timetable.steps_of(step_s / longer, cycle, workers) if longer > 1 else usual
+
+    def _step_s(self, position: int) -> float:
+        return max(self._ready[position].step_s, 1e-6)
+
+    def _workers(self, position: int) -> int:
+        workers = self._ready[position].effective.get("workers")
+        return workers if isinstance(workers, int) else 0
+
+    def _burst(self, position: int, order: int, began_s: float, turns: Turns, number: int) -> None:
+        try:
+            burst = self.arms[position].burst(turns.lead(position, number), turns.steps, turns.start(number))
         except ArmLost as lost:
             self._lose(position, lost)
             return
-        if keep:
-            # Steps that lead in, and bursts that the arm threw away, come before what was timed.
-            at_s = max(0.0, self.clock() - began_s - burst["wall_s"])
-            self._keep(Burst(arm=self._name(position), order=order, began_s=at_s, **burst))
+        # Steps that lead in, and windows that the arm threw away, come before what was timed.
+        at_s = max(0.0, self.clock() - began_s - burst["wall_s"])
+        self._keep(Burst(arm=self._name(position), order=order, began_s=at_s, **burst))
 
     def _lose(self, position: int, lost: ArmLost) -> None:
         name = self._name(position)
@@ -148,11 +224,28 @@ class Life:
         if lost.kind is Fault.DEVICE_LOST:  # every other arm would be lost to it too, and none by its own fault
             raise Mistake(f"{lost.reason}; what was measured is kept, and the same command continues.")
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: Kept) -> Kept:
         # An arm answers in plain data. What goes on from here must be what will be read again from the disk.
         record = decode(type(record), encode(record))
         self.record(record)
         self.watcher.recorded(self.block, record)
+        return record
 
     def _name(self, position: int) -> Arm:
         return Arm(block=self.block.identity, restart=self.restart, life=self.number, position=position)
+
+
+def numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Positions with the number of the window that each is to take: the same number means the same samples.
+
+    A treatment counts its own windows. The reference takes the number of the treatment that comes next, and ends with
+    the one that it began with: over all brackets it then went through the samples that treatments went through.
+    """
+    counts: dict[int, int] = defaultdict(int)
+    for index, position in enumerate(order):
+        if position == 0:
+            following = next((one for one in order[index + 1 :] if one), None)
+            yield 0, 0 if following is None else counts[following]
+        else:
+            yield position, counts[position]
+            counts[position] += 1

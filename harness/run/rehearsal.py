@@ -6,7 +6,7 @@ whether the intervals cover them.
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -16,8 +16,11 @@ from harness.core.control import CONTROLS, DELAY_S, is_control
 from harness.core.optimization import Timing
 
 BURST_NOISE, RESTART_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms
+STEP_S = 0.05  # of the plain cell
+EPOCH_STEPS = 400  # 20 s of the plain cell, so that windows are no whole epochs
 
 Slowed = Callable[[float, float, Random], float]  # undisturbed seconds, the moment, chance -> seconds that they take
+Waits = Callable[[int, int], Sequence[float]]  # first step in an epoch, steps -> for how many usual steps each waits
 
 
 @dataclass(slots=True)
@@ -61,7 +64,12 @@ class Delays:
 
     imports_s: float = 3.0
     warm_up_s: float = 4.0
-    resume_s: float = 0.02  # of every burst
+    resume_s: float = 0.02  # of every turn: to resume the arm, and to read its memory when it stands still
+
+
+def no_waits(_first: int, steps: int) -> Sequence[float]:
+    """Of steps that are all alike."""
+    return [0.0] * steps
 
 
 def drifting(work_s: float, now_s: float, random: Random) -> float:
@@ -83,6 +91,11 @@ class RehearsedArm:
     slowed: Slowed = drifting
     delays: Delays = Delays()
     differ: float = RESTART_NOISE  # standard deviation of the log time of its like
+    # What steps wait for is the workload's own and takes the same seconds in every cell, as a slow object of a storage
+    # service does. The known effects are those on the whole: on usual steps alone they are larger.
+    waits: Waits = no_waits
+    mean_wait: float = 0.0  # of a step, in usual steps of the plain cell
+    transient_steps: int = 1  # after a resumption, which a settling turn finds
 
     def arrive(self) -> None:
         """Takes the time of the imports and draws the luck of this process."""
@@ -106,14 +119,21 @@ class RehearsedArm:
             "loader_rate": 2.0 * self.cell.batch / self._step_s(),
             "compute_rate": 1.25 * self.cell.batch / self._step_s(),
             "score": None,
+            "cycle_steps": EPOCH_STEPS,
         }
 
-    def burst(self, seconds: float) -> dict[str, Any]:
-        """Takes the time that the known effects, this process's luck and the machine make."""
-        steps = max(1, round(seconds / self._step_s()))
+    def settle(self, steps: int, offset: int) -> int:
+        """Takes the time of a turn without a clock; gives the steps that a resumption tells on."""
         self.clock.now_s += self.delays.resume_s
-        wall_s = self.slowed(steps * self._step_s() * math.exp(self.luck), self.clock.now_s, self.random)
-        self.clock.now_s += wall_s
+        self._take(offset - steps, steps)
+        return self.transient_steps
+
+    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        """Takes the time that the known effects, this process's luck, its workload and the machine make."""
+        self.clock.now_s += self.delays.resume_s
+        lead_s = sum(self._take(start - lead, lead))
+        each_s = self._take(start, steps)
+        wall_s = sum(each_s)
         return {
             "timing": self.timing.value,
             "steps": steps,
@@ -124,7 +144,20 @@ class RehearsedArm:
             "device_s": None,
             "host_bytes": 1 << 30,
             "device_bytes": None,
+            "lead_steps": lead,
+            "lead_s": lead_s,
+            "first_half_s": sum(each_s[: steps // 2]),
+            "slowest_s": sorted(each_s, reverse=True)[: 1 + steps // 50],
         }
+
+    def _take(self, first: int, steps: int) -> list[float]:
+        """Takes steps from number `first` on; gives their seconds. Within a turn the machine slows all alike."""
+        usual_s = self._step_s() - self.mean_wait * STEP_S
+        each_s = [usual_s + STEP_S * one for one in self.waits(first % EPOCH_STEPS, steps)]
+        work_s = sum(each_s)
+        wall_s = self.slowed(work_s * math.exp(self.luck), self.clock.now_s, self.random)
+        self.clock.now_s += wall_s
+        return [one * wall_s / work_s for one in each_s]
 
     def close(self) -> None:
         """Nothing to end."""
@@ -138,4 +171,4 @@ class RehearsedArm:
         return self._step_s() - self._seconds_of(replace(self.cell, switches=others))
 
     def _seconds_of(self, cell: Cell) -> float:
-        return 0.05 / self.effects.speedup(cell, Cell(workload="", size="", batch=1))
+        return (1 + self.mean_wait) * STEP_S / self.effects.speedup(cell, Cell(workload="", size="", batch=1))

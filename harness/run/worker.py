@@ -1,4 +1,4 @@
-"""The worker: the process that is one arm. It imports, builds, warms up, and times bursts when it is asked to.
+"""The worker: the process that is one arm. It imports, builds, warms up, and times windows when it is asked to.
 
 python -m harness.run.worker CHANNEL      CHANNEL is the number of an inherited socket
 """
@@ -41,7 +41,10 @@ def _serve(channel: socket.socket) -> None:
     trial, ready = begin(task, job.timing, job.protocol, job.proof, is_reference=job.is_reference)
     send(channel, {"say": "ready", "fields": ready})
     for message in messages:
-        send(channel, {"say": "burst", "fields": trial.burst(message["seconds"])})
+        if settling := message.get("settle"):
+            send(channel, {"say": "settled", "fields": {"lead": trial.settle(**settling)}})
+        else:
+            send(channel, {"say": "burst", "fields": trial.burst(**message["burst"])})
 
 
 def task_of(job: Job) -> "Task":

@@ -38,6 +38,7 @@ class Made:
     start: dict[str, Any] = field(default_factory=dict)
     slow_s: float = 0.0  # what it adds to building
     host: float = 1.0  # times the memory
+    wait: float | None = None  # share of the time in which its steps wait for batches
 
     @property
     def comparison(self) -> Comparison:
@@ -55,7 +56,10 @@ def _changed(record: Record, made: Made) -> Record:
         return record
     if isinstance(record, Ready):
         return replace(record, build_s=record.build_s + made.slow_s)
-    return replace(record, host_bytes=int(record.host_bytes * made.host)) if isinstance(record, Burst) else record
+    if not isinstance(record, Burst):
+        return record
+    wait_s = record.wait_s if made.wait is None else made.wait * record.wall_s
+    return replace(record, host_bytes=int(record.host_bytes * made.host), wait_s=wait_s)
 
 
 def advised(*made: Made, holes: Sequence[Hole] = (), shelf: Shelf = SHELF, extra: Sequence[Record] = ()) -> Advice:

@@ -1,12 +1,13 @@
 """Synthetic runs: records of trainers that never ran, with known ratios, for tests of analysis and reports."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from harness.analyze.matrix import Matrix, build_matrix
+from harness.analyze.pairing import Pairs, Replicate
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.environment import Environment
 from harness.core.measurement import Arm, Burst, Lost, Ready, Record
@@ -50,6 +51,12 @@ def comparison(*names: str, timing: Timing = Timing.STEP, workload: str = "leak"
     return Comparison(
         subject="+".join(names) or "plain", treatment=treatment, reference=cell(workload=workload), timing=timing
     )
+
+
+def pairs_of(*restarts: Sequence[float], interference: float = 0.0, **fields: Any) -> Pairs:
+    """What restarts with these log ratios of brackets give; the totals' is their mean, and windows do not scatter."""
+    replicates = (Replicate(log_ratio=float(np.mean(one)), brackets=tuple(map(float, one))) for one in restarts)
+    return Pairs(replicates=tuple(replicates), interference=interference, **fields)
 
 
 def plan(*comparisons: Comparison, restarts: int = 2, holes: tuple[Hole, ...] = ()) -> Plan:
@@ -117,6 +124,8 @@ def burst(owner: Arm, order: int, rate: float, *, timing: Timing = Timing.STEP, 
         device_s=None,
         host_bytes=432_013_312 + order,
         device_bytes=None,
+        lead_steps=1,
+        lead_s=64 / rate,
     )
 
 

@@ -94,7 +94,7 @@ def estimate(ratio: float, half_width: float, restarts: int = 2, margin: float =
     low, high = ratio * math.exp(-half_width), ratio * math.exp(half_width)
     return Estimate(
         ratio=ratio, low=low, high=high, pairs=8, processes=restarts, df=4.0, method="t", outlying=False,
-        verdict=verdict(low, high), interference=0.0, plain_ratio=ratio, terms=Terms(margin=margin),
+        verdict=verdict(low, high), interference=0.0, trimmed_ratio=ratio, terms=Terms(margin=margin),
     )  # fmt: skip
 
 

@@ -30,7 +30,11 @@ def test_a_free_stage_slows_nothing_down() -> None:
 
 
 def side(timing: Timing = Timing.STEP, loader_rate: float | None = 100.0) -> Side:
-    readies = (ready(arm(), loader_rate=loader_rate), ready(arm(restart=1), loader_rate=300.0, steady=False))
+    working = {"layout": "contiguous", "workers": 2}  # ahead of the step, so that bounds are probed
+    readies = (
+        ready(arm(), loader_rate=loader_rate, effective=working),
+        ready(arm(restart=1), loader_rate=300.0, effective=working, steady=False),
+    )
     bursts = (burst(arm(), 0, 100.0, timing=timing), burst(arm(restart=1), 0, 50.0, timing=timing))
     return Side(cell=cell(), proved=frozenset({"workers"}), pointless=(), bursts=bursts, readies=readies, lost=())
 
@@ -41,7 +45,7 @@ def test_a_profile_gathers_all_restarts() -> None:
     assert found.rate == pytest.approx(2 / (1 / 100 + 1 / 50))
     assert found.loader_rate == pytest.approx(150)
     assert (found.first_step_s, found.steady, found.device_bytes, found.device_busy) == (1.35, False, None, None)
-    assert found.facts == {"layout": "contiguous", "workers": 0}
+    assert found.facts == {"layout": "contiguous", "workers": 2}
     assert found.bottleneck is not None
 
 
@@ -55,7 +59,7 @@ def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_mis
         proved=frozenset(),
         pointless=(),
         bursts=missing.bursts,
-        readies=tuple(ready(arm(), compute_rate=None) for _ in range(2)),
+        readies=tuple(ready(arm(), compute_rate=None, effective={"workers": 2}) for _ in range(2)),
         lost=(),
     )
     found = profile(blind)

@@ -13,11 +13,12 @@ from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates
 from harness.analyze.pairing import Pairs
 from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD
 from harness.analyze.verdict import Verdict
+from tests.analyze.synthetic import pairs_of
 
 
 def pairs(means: Iterable[float]) -> Pairs:
     """One bracket in each restart, so that a restart's mean is its bracket."""
-    return Pairs(log_ratios=tuple((float(mean),) for mean in means), interference=0.0)
+    return pairs_of(*((mean,) for mean in means))
 
 
 def estimate(means: Iterable[float]) -> Estimate:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.coverage import Held, Trial, as_if_independent, checked, held, share, tally, unpaired
-from harness.analyze.pairing import Pairs
+from harness.analyze.coverage import Held, Trial, as_if_independent, checked, held, share, tally, trimmed, unpaired
+from harness.analyze.estimate import FIXED
 from harness.analyze.verdict import Verdict
+from tests.analyze.synthetic import pairs_of
 
 
 def interval(error: float = 0.0, half_width: float = 0.02, machine_s: float = 100.0, truth: float = 1.0) -> Held:
@@ -23,7 +24,7 @@ def pools(hits: list[int], cells: int = 20) -> list[list[Held]]:
 
 
 def trial(ours: Held, conventional: Held) -> Trial:
-    return Trial(ours=ours, brackets_alone=ours, conventional=conventional, restarts=2)
+    return Trial(ours=ours, trimmed=ours, brackets_alone=ours, conventional=conventional, restarts=2)
 
 
 def covers(one: Held) -> bool:
@@ -122,6 +123,28 @@ def test_each_promise_can_be_missed_alone() -> None:
     assert environment(conventional=interval(machine_s=199.0, half_width=0.04)) == (True, True, True)
 
 
+def test_against_stalls_of_the_workload_no_saving_is_promised() -> None:
+    pool = [[trial(interval(), interval(machine_s=50.0))] * 20]
+    assert not checked("test", pool).sparing
+    assert checked("test", pool, stalls=True).sparing
+
+
+def test_the_price_of_total_time_is_the_square_of_the_widths() -> None:
+    wide = Trial(
+        ours=interval(half_width=0.03), trimmed=interval(half_width=0.02), brackets_alone=interval(),
+        conventional=interval(), restarts=2,
+    )  # fmt: skip
+    assert checked("test", [[wide]]).price == pytest.approx(2.25)
+
+
+def test_trimmed_means_know_nothing_of_windows() -> None:
+    """One bracket of ten stands far out in both restarts: the mean without it is 1.00x, as narrow as is believed."""
+    stalled = pairs_of([0.0] * 9 + [-1.0], [0.0] * 9 + [-1.0])
+    (found,) = trimmed([stalled], FIXED)
+    assert found.ratio == pytest.approx(1.0)
+    assert found.low > 0.98
+
+
 def test_the_conventional_interval_is_welchs() -> None:
     reference, treatment = (1.0, 1.1, 0.9, 1.05), (1.6, 1.4, 1.5)
     means, variances, counts = zip(
@@ -139,6 +162,6 @@ def test_brackets_taken_as_independent_overlook_what_restarts_differ_by() -> Non
     for _ in range(500):
         luck = generator.normal(0.0, 0.01, (2, 1))
         logs = luck + generator.normal(0.0, 0.01, (2, 12))
-        low, high = as_if_independent(Pairs(log_ratios=tuple(map(tuple, logs)), interference=0.0))
+        low, high = as_if_independent(pairs_of(*logs))
         held_it += low <= 1.0 <= high
     assert held_it < 0.7 * 500

@@ -1,18 +1,21 @@
 import math
 from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.estimate import Estimate, estimates
-from harness.analyze.pairing import Pairs, pair
+from harness.analyze.coverage import trimmed
+from harness.analyze.estimate import BY_WINDOWS, FIXED, Estimate, estimates
+from harness.analyze.pairing import Pairs, Replicate, errors, pair
 from harness.analyze.verdict import Verdict
-from tests.analyze.synthetic import Noise, bursts
+from harness.core.measurement import Burst
+from tests.analyze.synthetic import Noise, arm, burst, bursts, pairs_of
 
 
 def of(*restarts: float, interference: float = 0.0) -> Pairs:
-    return Pairs(log_ratios=tuple((one,) for one in restarts), interference=interference)
+    return pairs_of(*((one,) for one in restarts), interference=interference)
 
 
 def test_plain_t_by_hand_with_one_degree_of_freedom() -> None:
@@ -58,7 +61,7 @@ def test_a_cell_against_itself_is_exactly_one() -> None:
     own = [burst for restart in (0, 1) for burst in bursts(0, restart, 1.0)]
     for pool in ([pair(own, 1)], [pair(own, 1)] * 6):
         one = estimates(pool)[0]
-        assert (one.ratio, one.plain_ratio) == (1.0, 1.0)
+        assert (one.ratio, one.trimmed_ratio) == (1.0, 1.0)
         assert not one.sensitive
 
 
@@ -78,12 +81,77 @@ def test_a_disturbed_machine_gives_no_verdict() -> None:
     assert (disturbed.verdict, disturbed.disturbed) == (Verdict.UNDECIDED, True)
 
 
-def test_a_spoilt_bracket_does_not_carry_the_result_and_is_told_of() -> None:
-    spiked = (0.0,) * 19 + (2.0,)
-    (found,) = estimates([Pairs(log_ratios=(spiked, spiked), interference=0.0)])
-    assert found.ratio == pytest.approx(1.0)
-    assert found.plain_ratio == pytest.approx(math.exp(0.1))
-    assert found.sensitive
+def life(restart: int, reference_s: list[float], treatment_s: list[float]) -> list[Burst]:
+    """Windows in turn, of ten steps and these seconds."""
+    took = [one for both in zip_longest(reference_s, treatment_s) for one in both if one is not None]
+    return [
+        replace(burst(arm(0, restart, order % 2), order, 100.0), wall_s=wall_s) for order, wall_s in enumerate(took)
+    ]
+
+
+def test_a_stall_in_one_window_of_twenty_counts_in_full_and_is_told_of() -> None:
+    """Both wait for a second in nineteen windows; in the twentieth the treatment waits for twenty."""
+    own = [one for restart in (0, 1) for one in life(restart, [1.0] * 21, [1.0] * 19 + [20.0])]
+    (found,) = estimates([pair(own, 1)])
+    assert found.ratio == pytest.approx(20 / 39)
+    assert found.trimmed_ratio == pytest.approx(1.0)
+    assert found.method == BY_WINDOWS  # the restarts agree, and a single window decides both
+    assert found.low < 20 / 39 < 1 < found.high
+    assert not found.sensitive  # the interval says as much
+
+
+def test_unequal_costs_of_which_a_trimmed_mean_sees_the_usual_half() -> None:
+    """One window in four is slow, and the treatment halves the usual cost alone: 4.75 s of 7 remain, not half."""
+    reference, treatment = [1.0, 1.0, 1.0, 4.0] * 3, [0.5, 0.5, 0.5, 4.0] * 3
+    own = [one for restart in range(4) for one in life(restart, [*reference, 1.0], treatment)]
+    (found,) = estimates([pair(own, 1)])
+    assert found.trimmed_ratio == pytest.approx(2.0, rel=0.35)
+    assert found.ratio == pytest.approx(7 / 5.5, rel=0.02)
+
+
+def test_the_interval_is_no_narrower_than_windows_scatter() -> None:
+    """Two restarts agree to the last digit while their windows scatter by 20 %."""
+    generator = np.random.default_rng(5)
+    took = generator.normal(1.0, 0.2, (2, 13)).clip(0.5)
+    own = [one for restart in (0, 1) for one in life(restart, list(took[0]), list(took[1, :12]))]
+    pairs = pair(own, 1)
+    (found,) = estimates([pairs])
+    variance, freedom = errors(pairs)  # of a bracket, of which there are twelve in each of two restarts
+    error = math.sqrt(variance / 24)
+    assert (found.method, found.df) == (BY_WINDOWS, freedom)
+    assert found.half_width == pytest.approx(stats.t.ppf(0.975, freedom) * error)
+    assert found.standard_error == pytest.approx((error, freedom))
+    assert error == pytest.approx(0.2 * math.sqrt(2 / 12 / 2), rel=0.4)
+
+
+def test_windows_of_a_pool_know_more_of_their_scatter_than_those_of_one_cell() -> None:
+    noise = Noise(burst=0.1, generator=np.random.default_rng(6))
+    pool = []
+    for _ in range(8):
+        found = simulated(2, noise)
+        agreeing = tuple(replace(one, log_ratio=0.1) for one in found.replicates)
+        pool.append(replace(found, replicates=agreeing))
+    (alone,), pooled = estimates(pool[:1]), estimates(pool)
+    assert {one.method for one in (alone, *pooled)} == {BY_WINDOWS}
+    assert alone.df == 6
+    assert min(one.df for one in pooled) > 12
+
+
+def test_replicates_with_a_single_window_have_no_scatter_and_borrow_it() -> None:
+    many = Replicate(log_ratio=0.1, brackets=(0.0, 0.1, 0.2, 0.1), error=0.1, matched_error=0.2, freedom=3)
+    one = Replicate(log_ratio=0.1, brackets=(0.1,))
+    (both,) = estimates([Pairs(replicates=(many, one), interference=0.0)])
+    # A single window has four times the variance of four: 0.04, over two replicates.
+    assert both.half_width == pytest.approx(stats.t.ppf(0.975, 3) * math.sqrt(0.01 + 0.04) / 2)
+    (neither,) = estimates([Pairs(replicates=(one, one), interference=0.0)])
+    assert neither.method == "t"
+
+
+def test_calm_windows_leave_intervals_as_they_were() -> None:
+    noise = Noise(burst=0.01, restart=0.007, generator=np.random.default_rng(9))
+    pool = [simulated(2, noise) for _ in range(40)]
+    ours, before = estimates(pool), trimmed(pool, FIXED)
+    assert np.median([width(one) for one in ours]) < 1.5 * np.median([width(one) for one in before])
 
 
 def test_restarts_that_disagree_beyond_all_bounds_end_in_infinity() -> None:

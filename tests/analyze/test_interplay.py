@@ -3,7 +3,7 @@ import pytest
 from harness.analyze.interplay import Interplay, Kind
 from tests.analyze.advised import Made, counsel
 
-FAST_LOADER = {"loader_rate": 900.0}
+FAST_LOADER = {"loader_rate": 900.0, "effective": {"bfloat16_layers": True, "pinned_batches": True, "workers": 2}}
 
 
 def one(*made: Made) -> Interplay:
@@ -48,10 +48,10 @@ def test_what_multiplies_has_no_name() -> None:
 ALL = ("amp", "pin_memory", "workers")
 
 
-def three(last: float, **start: object) -> list[Made]:
+def three(last: float, wait: float | None = None, **start: object) -> list[Made]:
     """A stack of three, of which `amp` gives 1.1 alone and `last` beside the others."""
     return [
-        Made(on=ALL, ratio=3.0, start=dict(start)),
+        Made(on=ALL, ratio=3.0, start=dict(start), wait=wait),
         Made(on=("amp",), ratio=1.1),
         Made(on=ALL, over=("pin_memory", "workers"), ratio=last),
     ]
@@ -64,7 +64,7 @@ def test_a_switch_that_shows_once_the_input_is_mended_was_masked_by_the_input() 
 
 
 def test_a_switch_that_its_own_stage_makes_useless_is_redundant() -> None:
-    found = one(*three(1.0, **FAST_LOADER))  # the step holds the whole back, and it acts on the step
+    found = one(*three(1.0, wait=0.1, **FAST_LOADER))  # the step holds the whole back, and it acts on the step
     assert (found.kind, found.held_by) == (Kind.REDUNDANT, None)
 
 

@@ -1,15 +1,17 @@
 import math
 from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.analyze.pairing import pair
+from harness.analyze.pairing import CONTENTION, SLOWED, errors, pair
+from harness.core.measurement import Burst
 from tests.analyze.synthetic import arm, burst, bursts
 
 
 def test_a_bracket_computed_by_hand() -> None:
-    # Middles: reference at 3.2 s (rate 100) and 23.2 s (rate 100), treatment at 12.13 s with twice a rate of 100.
     own = [
         burst(arm(), 0, 100.0, began_s=0.0),
         burst(arm(position=1), 1, 200.0, began_s=10.0),
@@ -18,15 +20,137 @@ def test_a_bracket_computed_by_hand() -> None:
     assert pair(own, 1).log_ratios[0] == pytest.approx([math.log(2)])
 
 
-def test_drift_of_the_reference_is_interpolated_in_time() -> None:
-    # Reference: rate 100, 6.4 s long, middle 3.2 s; then rate 200, 3.2 s long, middle 41.6 s. The treatment's middle at
-    # 22.4 s lies halfway, where the line reads 150.
-    own = [
-        burst(arm(), 0, 100.0, began_s=0.0),
-        burst(arm(position=1), 1, 300.0, began_s=22.4 - 640 / 300 / 2),
-        burst(arm(), 2, 200.0, began_s=40.0),
+def test_drift_of_the_reference_is_interpolated_between_its_turns() -> None:
+    # A sample takes the reference 10 ms, then 5 ms: 7.5 ms halfway, 8.33 ms after one turn of three.
+    halfway = [burst(arm(), 0, 100.0), burst(arm(position=1), 1, 300.0), burst(arm(), 2, 200.0)]
+    assert pair(halfway, 1).log_ratios[0][0] == pytest.approx(math.log(300 / 1000 * 7.5))
+    sooner = [burst(arm(), 0, 100.0), burst(arm(position=1), 1, 300.0), burst(arm(), 3, 200.0)]
+    assert pair(sooner, 1).log_ratios[0][0] == pytest.approx(math.log(300 / 1000 * 25 / 3))
+
+
+def test_a_linear_drift_of_both_cancels() -> None:
+    """A machine that loses 1 % from turn to turn, in twenty turns."""
+    own = [burst(arm(position=one % 2), one, (150.0 if one % 2 else 100.0) / (1 + 0.01 * one)) for one in range(21)]
+    (only,) = pair(own, 1).replicates
+    assert only.log_ratio == pytest.approx(math.log(1.5), abs=1e-12)
+    assert only.error == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_replicate_gives_the_ratio_of_its_totals() -> None:
+    """Not the mean of ratios: 2 s, 1 s and 6 s where the reference takes 3 s each."""
+    own = windows([3.0] * 4, [2.0, 1.0, 6.0])
+    (only,) = pair(own, 1).replicates
+    assert only.log_ratio == pytest.approx(math.log(9 / 9))
+    assert np.mean(only.brackets) == pytest.approx(np.mean(np.log([3 / 2, 3, 1 / 2])))
+
+
+def test_weights_do_not_depend_on_how_long_a_window_took() -> None:
+    """Slow windows of the reference count in full: 1, 5, 1, 5 and 1 s, of which brackets see 3 s each."""
+    (only,) = pair(windows([1.0, 5.0, 1.0, 5.0, 1.0], [3.0] * 4), 1).replicates
+    assert only.log_ratio == pytest.approx(0.0)
+
+
+def windows(reference_s: list[float], treatment_s: list[float]) -> list[Burst]:
+    """Windows of two arms in turn, each as long as is said."""
+    took = [one for both in zip_longest(reference_s, treatment_s) for one in both if one is not None]
+    return [replace(burst(arm(position=order % 2), order, 100.0), wall_s=one) for order, one in enumerate(took)]
+
+
+def test_scatter_of_the_same_samples_is_no_scatter_of_the_ratio() -> None:
+    """Windows differ ninefold, in both arms alike and in the same order; the reference ends with its first."""
+    costs = [1.0, 9.0, 2.0, 4.0, 1.0, 3.0]
+    own = windows([*costs, costs[0]], [2 * one for one in costs])
+    (only,) = pair(own, 1).replicates
+    assert only.log_ratio == pytest.approx(-math.log(2))
+    assert only.error > 0.1
+    assert only.matched_error == pytest.approx(0.0, abs=1e-12)
+    assert errors(pair(own, 1))[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_stalls_that_come_by_turns_scatter_less_than_chance_would() -> None:
+    """Every third window of the reference stalls, and the treatment's stalls are twice as heavy beside its steps."""
+    stalls = [1.0, 0.0, 0.0] * 4
+    own = windows([*(1 + one for one in stalls), 2.0], [0.5 + one for one in stalls])
+    (only,) = pair(own, 1).replicates
+    assert only.error > only.matched_error > 0.05
+    assert (only.grouped_error, only.grouped_freedom) == (pytest.approx(0.0, abs=1e-12), 3)
+    assert errors(pair(own, 1)) == (pytest.approx(0.0, abs=1e-12), 3)
+
+
+def test_with_too_few_windows_nothing_is_known_of_turns() -> None:
+    (only,) = pair(windows([1.0] * 6, [1.0, 1.1, 0.9, 1.0, 1.2]), 1).replicates
+    assert (only.freedom, only.grouped_freedom) == (4, 0)
+    assert errors(pair(windows([1.0] * 6, [1.0, 1.1, 0.9, 1.0, 1.2]), 1))[1] == 4
+
+
+def test_the_error_is_how_far_replicates_lie_apart_where_windows_are_independent() -> None:
+    generator = np.random.default_rng(3)
+    found = [
+        pair(windows(list(generator.normal(1.0, 0.03, 13)), list(generator.normal(1.0, 0.03, 12))), 1).replicates[0]
+        for _ in range(600)
     ]
-    assert pair(own, 1).log_ratios[0][0] == pytest.approx(math.log(300 / 150))
+    apart = np.std([one.log_ratio for one in found])
+    for told in (
+        [one.error for one in found],
+        [one.matched_error for one in found],
+        [one.grouped_error for one in found],
+    ):
+        assert math.sqrt(np.mean(np.square(told))) == pytest.approx(apart, rel=0.08)
+
+
+def test_what_others_did_is_left_out_in_either_arm_and_told() -> None:
+    own = windows([1.0] * 9, [1.0] * 8)
+    for order, wall_s in ((3, 7.0), (8, 5.0)):  # a treatment's window, then a reference's
+        own[order] = replace(own[order], wall_s=wall_s, others=0.21)
+    pairs = pair([replace(one, others=one.others or 0.02) for one in own], 1)
+    assert pairs.replicates[0].log_ratio == pytest.approx(0.0)
+    assert (pairs.windows, pairs.left_out, pairs.count) == (17, ((CONTENTION, 2),), 7)
+    assert pairs.crowding == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("evidence", [{"others": 0.2}, {"throttled": ("sw_power_cap",)}, {}])
+def test_no_window_is_left_out_for_being_slow(evidence: dict[str, Any]) -> None:
+    own = windows([1.0] * 9, [1.0] * 8)
+    own[3] = replace(own[3], wall_s=9.0, **evidence)
+    pairs = pair(own, 1)
+    assert (pairs.left_out, pairs.count) == ((), 8)
+    assert pairs.replicates[0].log_ratio == pytest.approx(math.log(8 / 16))
+
+
+def test_a_clock_that_heat_held_down_is_evidence() -> None:
+    own = windows([1.0] * 9, [1.0] * 8)
+    own[3] = replace(own[3], wall_s=2.0, throttled=("sw_power_cap", "hw_thermal"))
+    assert pair(own, 1).left_out == ((SLOWED, 1),)
+
+
+def test_where_more_than_half_would_be_lost_nothing_is() -> None:
+    """Then others took too much of it for a verdict, and the mean of their share says so."""
+    own = [replace(one, others=0.5 if one.order % 4 == 1 else 0.0) for one in windows([1.0] * 9, [1.0] * 8)]
+    assert pair(own, 1).left_out == ((CONTENTION, 4),)
+    own[3] = replace(own[3], others=0.5)
+    pairs = pair(own, 1)
+    assert (pairs.left_out, pairs.count) == ((), 8)
+    assert pairs.crowding > 0.1
+
+
+def test_stalls_of_the_workload_are_no_restless_machine() -> None:
+    own = windows([1.0, 5.0, 1.0, 5.0, 1.0], [1.0] * 4)
+    assert pair(own, 1).interference > 1
+    told = [replace(one, slowest_s=(4.1,) if one.wall_s == 5.0 else (0.1,)) for one in own]
+    assert pair(told, 1).interference == pytest.approx(0.0)
+
+
+def test_arms_that_were_alive_one_after_the_other_have_a_ratio_and_an_error() -> None:
+    own = [
+        replace(burst(arm(0, 0, position, position), order, 100.0), wall_s=wall_s)
+        for position, took in ((0, (2.0, 2.2, 1.8)), (1, (1.0, 1.1, 0.9)))
+        for order, wall_s in enumerate(took)
+    ]
+    pairs = pair(own, 1)
+    (only,) = pairs.replicates
+    assert (pairs.in_turn, pairs.count, only.freedom) == (1, 1, 4)
+    assert only.log_ratio == pytest.approx(math.log(2))
+    assert only.error == pytest.approx(math.sqrt(2 * 0.1**2 / 3))
 
 
 def test_lives_of_one_restart_count_together_and_brackets_never_span_them() -> None:

@@ -52,7 +52,7 @@ def test_half_the_energy_a_sample_is_twice_as_thrifty_whatever_the_rate() -> Non
     for rate in (0.5, 1.0, 3.0):
         found = saved(spending(records(0, rate), half))
         assert found is not None
-        assert (found.ratio, found.plain_ratio) == (pytest.approx(2.0), pytest.approx(2.0))
+        assert (found.ratio, found.trimmed_ratio) == (pytest.approx(2.0), pytest.approx(2.0))
         assert (found.pairs, found.processes) == (8, 2)
         assert found.low < 2 < found.high
 

@@ -8,13 +8,12 @@ import pytest
 from scipy import stats
 
 from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of
-from harness.analyze.pairing import Pairs
 from harness.analyze.precision import precisions
 from harness.core.measurement import Lost, Record
 from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS
 from tests.analyze.simulate_looks import LAWS, World, simulated
-from tests.analyze.synthetic import Noise, arm, comparison, matrix, plan, records
+from tests.analyze.synthetic import Noise, arm, comparison, matrix, pairs_of, plan, records
 
 NAMES = ("workers", "amp", "chunk_cache", "pin_memory", "augment")
 
@@ -28,10 +27,9 @@ def aimed(target: float | None, restarts: int = 2) -> Plan:
 def found(restarts: int = 2, noise: float = 0.03) -> list[Record]:
     restless = Noise(restart=noise, generator=np.random.default_rng(1))
     effective = {"workers": 2, "bfloat16_layers": True, "pinned_batches": True, "chunk_cache_bytes": 1}
+    fast = {"effective": effective, "loader_rate": 1000.0, "compute_rate": 1000.0}
     return [
-        one
-        for index, _ in enumerate(NAMES)
-        for one in records(index, 1.5, restarts=restarts, noise=restless, effective=effective)
+        one for index, _ in enumerate(NAMES) for one in records(index, 1.5, restarts=restarts, noise=restless, **fast)
     ]
 
 
@@ -67,7 +65,7 @@ def test_looking_at_widths_asks_for_a_wider_interval() -> None:
 
 
 def test_the_least_spread_does_not_depend_on_looks() -> None:
-    pairs = Pairs(log_ratios=((0.1,), (0.1,)), interference=0.0)
+    pairs = pairs_of((0.1,), (0.1,))
     (fixed,), (looked,) = estimates([pairs]), estimates([pairs], BY_WIDTH)
     assert (fixed.low, fixed.high) == (looked.low, looked.high)
 

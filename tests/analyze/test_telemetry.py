@@ -24,7 +24,7 @@ def overlapped(stack: Stack) -> bool:
 DECLARED = Declared(
     stages={"workers": Stage.INPUT, "amp": Stage.DEVICE, "pin_memory": Stage.HOST}, overlapped=overlapped
 )
-KIND = {"loader_rate": 240.0, "compute_rate": 500.0}
+KIND = {"loader_rate": 240.0, "compute_rate": 500.0, "effective": {"layout": "contiguous", "workers": 2}}
 
 
 def matrix(
@@ -63,7 +63,7 @@ def test_signals_are_seconds_of_a_sample_where_the_records_have_them() -> None:
     sights = {one.arrangement.switches: one.seconds for one in study(matrix()).sights}
     assert sights[Switch(name="workers"),] == pytest.approx({Signal.LOADER: 1 / 240, Signal.COMPUTE: 1 / 500})
     assert set(sights[()]) == {Signal.LOADER, Signal.COMPUTE, Signal.WAIT}
-    assert (sights[()][Signal.LOADER], sights[()][Signal.COMPUTE]) == pytest.approx((1 / 120, 1 / 600))
+    assert (sights[()][Signal.LOADER], sights[()][Signal.COMPUTE]) == pytest.approx((1 / 125, 1 / 500), rel=0.01)
     assert sights[()][Signal.WAIT] == pytest.approx(0.8 / 100, rel=0.02)  # the synthetic arms wait for 80 % of the time
     assert len(sights) == 5
 

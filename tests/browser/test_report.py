@@ -143,9 +143,9 @@ def test_a_ratio_opens_by_mouse_and_by_keyboard(visit: Visitor) -> None:
     expect(behind.get_by_text("pairs in 2 restarts")).to_be_visible()
     expect(behind.locator(".bursts svg")).to_have_count(2)
     treated = behind.locator(".bursts svg").first
-    expect(treated).to_have_attribute("aria-label", re.compile("4 bursts of the treatment"))
+    expect(treated).to_have_attribute("aria-label", re.compile("4 windows of the treatment"))
     expect(behind.locator(".bursts svg circle")).to_have_count(2 * 9)
-    behind.get_by_text("These bursts as a table").click()
+    behind.get_by_text("These windows as a table").click()
     expect(behind.locator(".numbers tbody tr")).to_have_count(2 * 9)
     row.focus()
     page.keyboard.press("Escape")
@@ -216,7 +216,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(scheme: str, visit: Visitor
     assert page.evaluate(OVERFLOW) == 0
     for index in range(3):
         page.locator(".matrix > tbody:visible .opens").nth(index).tap()
-    page.get_by_text("These bursts as a table").first.tap()
+    page.get_by_text("These windows as a table").first.tap()
     page.locator("#runs summary").first.tap()
     assert page.evaluate(OVERFLOW) == 0
     page.locator(".filters [name=sort]").select_option(label="optimization, ascending")

@@ -116,8 +116,13 @@ class SimulatedArm:
         self.spoil(self.cell, told)
         return {name: value for name, value in told.items() if name != "host_bytes"}
 
-    def burst(self, seconds: float) -> dict[str, Any]:
-        steps = max(1, round(seconds / self.step_s))
+    def settle(self, steps: int, offset: int) -> int:  # noqa: ARG002  its steps are all alike
+        self.clock.now_s += steps * self.step_s
+        return 1
+
+    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:  # noqa: ARG002
+        lead_s = lead * self.step_s
+        self.clock.now_s += lead_s
         wall_s = float(steps * self.step_s * np.exp(self.luck + self.random.gauss(0.0, 0.01)))
         self.clock.now_s += wall_s
         wait_s = self.truth.seen[on_in(self.cell)]["wait"]
@@ -125,6 +130,7 @@ class SimulatedArm:
             "timing": self.timing.value, "steps": steps, "samples": steps * self.cell.batch, "wall_s": wall_s,
             "wait_s": 0.0 if np.isnan(wait_s) else min(steps * float(wait_s), 0.95 * wall_s), "copy_s": 0.0,
             "device_s": None, "host_bytes": 1 << 30, "device_bytes": None,
+            "lead_steps": lead, "lead_s": lead_s,
         }  # fmt: skip
         facts: dict[str, Any] = {}
         self.spoil(self.cell, facts)

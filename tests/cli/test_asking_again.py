@@ -99,3 +99,14 @@ def test_what_no_command_of_this_version_asks_for_has_none() -> None:
     assert commands(run, [strange], CATALOGUE) == {}
     assert commands(run, [replace(one, timing=Timing.EVALUATION)], CATALOGUE) == {}
     assert set(commands(run, [one], CATALOGUE)) == {one}
+
+
+def test_a_run_from_before_steps_led_into_windows_is_asked_again_in_those_of_today() -> None:
+    run = run_of(wish())
+    short = replace(
+        run.plan.protocol, rounds=20, burst_s=0.1, burst_steps=1, ceiling_s=0.2, discarded_rounds=0, slow_s=0.4,
+        timed_s=3.2, lead_s=0.0, whole_s=0.0,
+    )  # fmt: skip
+    older = replace(run, plan=replace(run.plan, protocol=short))
+    chosen = run.plan.comparisons[:6]
+    assert commands(older, chosen, CATALOGUE) == commands(run, chosen, CATALOGUE) != {}

@@ -112,7 +112,7 @@ def test_the_outcome_is_printed_and_is_the_status(results: Path, capsys: pytest.
     assert "host_delay=3" in out
     assert "A/A: 20 cells" in out
     assert "The order of start" in out
-    assert "Neighbouring brackets correlate by" in out
+    assert "Neighbouring pairs correlate by" in out
     assert "Restarts lie" in out
 
 

@@ -26,7 +26,7 @@ def made(environment: Environment, ratio: float, day: int = 1, **facts: Any) -> 
     size = facts.pop("size", "quick")
     folder = kept(
         plan(compared("workers=2", size=size)),
-        records(0, ratio, effective={"workers": 2}),
+        records(0, ratio, effective={"workers": 2}, loader_rate=450.0),
         day,
         environment=environment,
         **facts,

@@ -89,7 +89,7 @@ def test_its_origin_is_noted_without_a_place(bundle: Path, results: Path) -> Non
     folder = folder_of(results, GOOD_RUN)
     origin = read_origin(folder)
     assert origin is not None
-    assert (origin.contributed, origin.bundled, origin.run_schema) == (True, True, 2)
+    assert (origin.contributed, origin.bundled, origin.run_schema) == (True, True, 3)
     assert origin.sha256 == hashlib.sha256(GOOD).hexdigest()
     assert origin.imported.endswith("+00:00")
     assert str(bundle.parent) not in (folder / ORIGIN).read_text()

@@ -32,7 +32,7 @@ def kept(results: Path, day: int = 2, *, rehearsed: bool = False, done: bool = T
     journal = Journal(folder)
     for index, (names, factor) in enumerate(zip(switches, (ratio, 1.1, 2.5), strict=True)):
         effective = {key: value for name in names for key, value in STARTS[name]["effective"].items()}
-        for record in records(index, factor, effective=effective):
+        for record in records(index, factor, effective=effective, loader_rate=450.0):
             journal.append(record)
     journal.close()
     if done:

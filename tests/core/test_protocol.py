@@ -1,42 +1,45 @@
-"""A protocol on a device: how long bursts are, and how many."""
+"""A protocol: how many steps a window has, and how many windows there are."""
+
+import math
 
 import pytest
 
-from harness.core.protocol import BRIEF, STANDARD, Protocol
+from harness.core.protocol import BRIEF, FEWEST_ROUNDS, SETTLING_STEPS, STANDARD, TURNS, Protocol
+
+
+@pytest.mark.parametrize(
+    ("step_s", "epoch_steps", "workers", "steps"),
+    [
+        (0.045, math.inf, 1, 18),  # 0.8 s
+        (0.2, 100, 1, 4),
+        (1.0, 100, 1, 2),  # a slow step, and still more than one
+        (0.2, 100, 4, 8),  # four workers finish side by side: two groups at least
+        (0.045, math.inf, 4, 20),  # whole groups
+        (0.1, 16, 1, 16),  # an epoch of 1.6 s is timed as a whole
+        (0.33, 2, 1, 4),  # so is one that is shorter than a window, as often as fits
+        (0.2, 16, 1, 4),  # one of 3.2 s is not
+    ],
+)
+def test_a_window_holds_steps_whole_groups_and_whole_epochs(
+    step_s: float, epoch_steps: float, workers: int, steps: int
+) -> None:
+    assert BRIEF.steps_of(step_s, epoch_steps, workers) == steps
 
 
 @pytest.mark.parametrize("protocol", [BRIEF, STANDARD])
-def test_a_cpu_has_short_bursts_and_a_gpu_those_that_are_named(protocol: Protocol) -> None:
-    assert protocol.on("cuda") == protocol
-    short = protocol.on("cpu")
-    assert short.burst_s * short.rounds == pytest.approx(protocol.burst_s * protocol.rounds)
-    assert short.rounds == 4 * protocol.rounds
-    assert short.burst_steps < protocol.burst_steps
-
-
-@pytest.mark.parametrize("protocol", [BRIEF, STANDARD])
-@pytest.mark.parametrize("step_s", [0.001, 0.2, 0.39, 0.41, 0.69, 0.71, 3.0])
-def test_what_a_slow_step_is_does_not_depend_on_the_length_of_bursts(protocol: Protocol, step_s: float) -> None:
-    assert protocol.on("cpu").is_slow(step_s) == protocol.is_slow(step_s)
+@pytest.mark.parametrize("workers", [1, 2, 4, 8])
+@pytest.mark.parametrize("step_s", [0.001, 0.045, 0.39, 3.0])
+def test_a_window_is_long_against_what_workers_finish_at_once(protocol: Protocol, workers: int, step_s: float) -> None:
+    steps = protocol.steps_of(step_s, math.inf, workers)
+    assert steps % workers == 0
+    assert workers == 1 or steps >= 2 * workers
 
 
 @pytest.mark.parametrize(
     ("protocol", "step_s", "rounds"),
-    [
-        (BRIEF, 0.02, 5),
-        (BRIEF, 0.3, 5),
-        (BRIEF, 0.8, 4),
-        (STANDARD, 0.3, 12),
-        (STANDARD, 0.8, 7),
-        (BRIEF.on("cpu"), 0.02, 20),
-        (BRIEF.on("cpu"), 0.25, 13),
-        (BRIEF.on("cpu"), 0.5, 6),
-        (BRIEF.on("cpu"), 2.0, 4),
-        (STANDARD.on("cpu"), 0.02, 48),
-        (STANDARD.on("cpu"), 0.25, 17),
-    ],
+    [(BRIEF, 0.02, 5), (BRIEF, 0.3, 4), (BRIEF, 2.0, FEWEST_ROUNDS), (STANDARD, 0.02, 12), (STANDARD, 0.8, 3)],
 )
-def test_bursts_that_are_long_are_fewer_and_four_at_least(protocol: Protocol, step_s: float, rounds: int) -> None:
+def test_windows_that_are_long_are_fewer(protocol: Protocol, step_s: float, rounds: int) -> None:
     assert protocol.rounds_of(step_s) == rounds
 
 
@@ -44,7 +47,7 @@ def test_fewer_rounds_are_had_where_they_are_asked_for() -> None:
     assert Protocol(rounds=2).rounds_of(5.0) == 2
 
 
-def test_turns_take_longer_where_steps_do() -> None:
-    short = BRIEF.on("cpu")
-    assert short.turns_s(0.01) == pytest.approx(1.5 * 20 * 0.1)
-    assert short.turns_s(0.25) == pytest.approx(1.5 * 13 * 0.25)
+def test_turns_count_windows_what_leads_into_them_and_the_turn_without_a_clock() -> None:
+    window_s, lead_s, step_s = 4 * 0.2, 0.2, 0.2
+    assert BRIEF.turns_s(step_s) == pytest.approx(TURNS * 5 * (window_s + lead_s) + SETTLING_STEPS * step_s)
+    assert BRIEF.turns_s(step_s, rounds=10) > 1.8 * BRIEF.turns_s(step_s)

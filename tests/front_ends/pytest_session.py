@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-RUN = "results/cpu-2-amd-epyc/20261121T144900-61092be1"
 
 
 def pytest_in(folder: Path, *words: str, root: Path = ROOT, seconds: float = 280) -> subprocess.CompletedProcess[str]:

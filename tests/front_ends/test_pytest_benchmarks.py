@@ -14,14 +14,15 @@ import pytest
 from harness.front_ends import pytest_options
 from harness.front_ends.cells import samples
 from harness.front_ends.pytest_options import BENCHMARKS
+from harness.report.words import ratio
 from harness.run.lock import measuring_alone
 from harness.store import read_run
-from tests.front_ends.pytest_session import ROOT, RUN, benchmarks_of, pytest_in
+from tests.front_ends.pytest_session import ROOT, benchmarks_of, pytest_in
+from tests.front_ends.recorded import COMMAND, WITH_RATIO, record
 
 pytest_plugins = ("pytester",)
 
-SHOW = ("benchmarks", "--benchmark-only", "--speedmatrix-run", RUN)
-EVERYTHING = "test_cell[cpu-leak@quick#512:everything-{}]"
+EVERYTHING = "test_cell[cpu-leak@quick#64:everything-{}]"
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +31,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seconds(folder: Path) -> subprocess.CompletedProcess[str]:
-    return pytest_in(folder, *SHOW, f"--benchmark-json={folder / 'seconds.json'}", "-rs")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture(scope="module")
-def relative(folder: Path) -> subprocess.CompletedProcess[str]:
+def show(run: Path) -> tuple[str, ...]:
+    return "benchmarks", "--benchmark-only", "--speedmatrix-run", str(run)
+
+
+@pytest.fixture(scope="module")
+def seconds(folder: Path, show: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    return pytest_in(folder, *show, f"--benchmark-json={folder / 'seconds.json'}", "-rs")
+
+
+@pytest.fixture(scope="module")
+def relative(folder: Path, show: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     return pytest_in(
-        folder, *SHOW, "--speedmatrix-relative", f"--benchmark-json={folder / 'relative.json'}", "--benchmark-autosave"
+        folder, *show, "--speedmatrix-relative", f"--benchmark-json={folder / 'relative.json'}", "--benchmark-autosave"
     )
 
 
-def test_every_sample_is_shown_as_it_was_measured(folder: Path, seconds: subprocess.CompletedProcess[str]) -> None:
+def test_every_sample_is_shown_as_it_was_measured(
+    run: Path, folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
     assert seconds.returncode == 0, seconds.stdout
     shown = benchmarks_of(folder / "seconds.json")
     count = 0
-    for _, one in samples(ROOT / RUN):
+    for _, one in samples(run):
         if one.estimate:
             cell = one.row.comparison.reference
             name = f"test_cell[cpu-{cell.workload}@{cell.size}#{cell.batch}:{one.row.comparison.subject}"
@@ -53,28 +66,31 @@ def test_every_sample_is_shown_as_it_was_measured(folder: Path, seconds: subproc
             assert tuple(shown[f"{name}-treatment]"]["stats"]["data"]) == one.treatment_s
             assert shown[f"{name}-treatment]"]["extra_info"]["ratio"] == one.estimate.ratio
             count += 2
-    assert len(shown) == count == 18
+    assert len(shown) == count == 2 * WITH_RATIO
 
 
 def test_both_arms_stand_in_a_group_named_by_the_cell(folder: Path, seconds: subprocess.CompletedProcess[str]) -> None:
     shown = benchmarks_of(folder / "seconds.json")
     groups = {shown[EVERYTHING.format(arm)]["group"] for arm in ("plain", "treatment")}
-    assert groups == {"leak@quick#512:everything on cpu"}
-    assert "benchmark 'leak@quick#512:everything on cpu': 2 tests" in seconds.stdout
+    assert groups == {"leak@quick#64:everything on cpu"}
+    assert "benchmark 'leak@quick#64:everything on cpu': 2 tests" in seconds.stdout
 
 
-def test_ratios_are_printed_below_the_tables(seconds: subprocess.CompletedProcess[str]) -> None:
+def test_ratios_are_printed_below_the_tables(run: Path, seconds: subprocess.CompletedProcess[str]) -> None:
+    (cached,) = (one.estimate for subject, one in samples(run) if subject == "chunk_cache")
+    assert cached
     assert (
-        "leak@quick#512:batched_fetch on cpu: 1.05x [0.91, 1.22] against plain, undecided; 10 pairs in 2 restarts; "
+        f"leak@quick#64:chunk_cache on cpu: {ratio(cached)} against plain, undecided; 8 pairs in 2 restarts; "
         "losses: same bits" in seconds.stdout
     )
-    assert "Measured by: ./speedmatrix run" in seconds.stdout
+    assert f"Measured by: ./{COMMAND}" in seconds.stdout
 
 
 def test_holes_are_skipped_with_their_words(seconds: subprocess.CompletedProcess[str]) -> None:
     assert "test_cells.py" in seconds.stdout
     assert ": needs a CUDA device" in seconds.stdout
-    assert "18 passed, 57 skipped" in seconds.stdout
+    assert ": failed: out of memory" in seconds.stdout
+    assert f"{2 * WITH_RATIO} passed, 3 skipped" in seconds.stdout, "both arms of what failed, and a hole"
 
 
 def test_nothing_live_is_measured_beside_a_recorded_run(
@@ -83,90 +99,103 @@ def test_nothing_live_is_measured_beside_a_recorded_run(
     assert "harness" not in " ".join(benchmarks_of(folder / "seconds.json"))
 
 
-def test_the_file_names_no_host_and_no_folder(folder: Path, seconds: subprocess.CompletedProcess[str]) -> None:
+def test_the_file_names_no_host_and_no_folder(
+    run: Path, folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
     text = (folder / "seconds.json").read_text()
-    for private in (platform.node(), str(ROOT), str(folder), str(Path.home())):
+    for private in (platform.node(), str(ROOT), str(folder), str(run), str(Path.home())):
         assert private not in text
     told = json.loads(text)
-    assert told["machine_info"]["environment"] == read_run(ROOT / RUN).environment.digest
-    assert told["machine_info"]["name"] == "cpu-2-amd-epyc"
+    assert told["machine_info"]["environment"] == read_run(run).environment.digest
+    assert told["machine_info"]["name"] == run.parent.name
     assert told["commit_info"]["id"] == "unversioned", "nobody knows which commit measured the run that is shown"
     assert told["commit_info"]["project"] == "speedmatrix"
     assert {one["options"]["timer"] for one in told["benchmarks"]} == {"replayed"}
 
 
-def test_relative_times_are_those_of_the_brackets(folder: Path, relative: subprocess.CompletedProcess[str]) -> None:
+def test_relative_times_are_those_of_the_pairs(
+    run: Path, folder: Path, relative: subprocess.CompletedProcess[str]
+) -> None:
     assert relative.returncode == 0, relative.stdout
     shown = benchmarks_of(folder / "relative.json")
-    for subject, one in samples(ROOT / RUN):
+    for subject, one in samples(run):
         if one.estimate and one.row.comparison.reference.workload == "leak":
-            name = f"test_cell[cpu-leak@quick#512:{subject}"
+            name = f"test_cell[cpu-leak@quick#64:{subject}"
             assert tuple(shown[f"{name}-treatment/plain]"]["stats"]["data"]) == one.relative
             assert shown[f"{name}-plain/plain]"]["stats"]["data"] == [1.0]
     assert "Name (time in reference steps)" in relative.stdout
 
 
-def test_a_gate_passes_what_did_not_change(folder: Path, relative: subprocess.CompletedProcess[str]) -> None:
+def test_a_gate_passes_what_did_not_change(
+    show: tuple[str, ...], folder: Path, relative: subprocess.CompletedProcess[str]
+) -> None:
     done = pytest_in(
-        folder, *SHOW, "--speedmatrix-relative", "--benchmark-compare", "--benchmark-compare-fail=median:1%"
+        folder, *show, "--speedmatrix-relative", "--benchmark-compare", "--benchmark-compare-fail=median:1%"
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_gate_stops_what_became_slower(folder: Path, relative: subprocess.CompletedProcess[str]) -> None:
+def test_a_gate_stops_what_became_slower(
+    show: tuple[str, ...], folder: Path, relative: subprocess.CompletedProcess[str]
+) -> None:
     before = json.loads((folder / "relative.json").read_text())
     for one in before["benchmarks"]:
         if one["name"] == EVERYTHING.format("treatment/plain"):
             one["stats"]["median"] /= 1.05
     (folder / "faster.json").write_text(json.dumps(before))
     gate = (f"--benchmark-compare={folder / 'faster.json'}", "--benchmark-compare-fail=median:3%")
-    done = pytest_in(folder, *SHOW, "--speedmatrix-relative", *gate)
+    done = pytest_in(folder, *show, "--speedmatrix-relative", *gate)
     assert done.returncode != 0
     assert "Performance has regressed" in done.stderr
     assert done.stderr.count("has failed PercentageRegressionCheck") == 1
-    assert "leak@quick#512:everything on cpu: 2.32x" in done.stdout, "the ratios stand there all the same"
+    assert "leak@quick#64:everything on cpu: 2.3" in done.stdout, "the ratios stand there all the same"
 
 
 def test_a_gate_with_nothing_to_compare_is_no_gate(
-    folder: Path, relative: subprocess.CompletedProcess[str], seconds: subprocess.CompletedProcess[str]
+    show: tuple[str, ...],
+    folder: Path,
+    relative: subprocess.CompletedProcess[str],
+    seconds: subprocess.CompletedProcess[str],
 ) -> None:
-    done = pytest_in(folder, *SHOW, "--benchmark-compare", "--benchmark-compare-fail=median:3%")
+    done = pytest_in(folder, *show, "--benchmark-compare", "--benchmark-compare-fail=median:3%")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout
     assert "found no benchmark of this session in the file it compares with" in done.stderr
 
 
 def test_what_lost_its_ratio_is_named_where_a_gate_compares(
-    folder: Path, seconds: subprocess.CompletedProcess[str]
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
     before = json.loads((folder / "seconds.json").read_text())
     (lost,) = (one for one in before["benchmarks"] if one["name"] == EVERYTHING.format("treatment"))
-    lost["fullname"] = "benchmarks/test_cells.py::test_cell[cpu-leak:pin_memory-treatment]"
+    lost["fullname"] = "benchmarks/test_cells.py::test_cell[cpu-leak@quick#64:pin_memory-treatment]"
     (folder / "lost.json").write_text(json.dumps(before))
     gate = (f"--benchmark-compare={folder / 'lost.json'}", "--benchmark-compare-fail=median:3%")
-    done = pytest_in(folder, *SHOW, *gate, "-k", "leak")
+    done = pytest_in(folder, *show, *gate, "-k", "leak")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"No samples any more: {lost['fullname']}" in done.stdout
 
 
 def test_a_gate_is_no_gate_either_where_nothing_has_a_ratio(
-    folder: Path, seconds: subprocess.CompletedProcess[str]
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
     gate = (f"--benchmark-compare={folder / 'seconds.json'}", "--benchmark-compare-fail=median:3%")
-    done = pytest_in(folder, *SHOW, *gate, "-k", "pin_memory")
+    done = pytest_in(folder, *show, *gate, "-k", "pin_memory")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout
 
 
-def test_nothing_to_save_is_a_warning(tmp_path: Path) -> None:
-    done = pytest_in(tmp_path, *SHOW, f"--benchmark-json={tmp_path / 'none.json'}", "-k", "pin_memory")
+def test_nothing_to_save_is_a_warning(show: tuple[str, ...], tmp_path: Path) -> None:
+    done = pytest_in(tmp_path, *show, f"--benchmark-json={tmp_path / 'none.json'}", "-k", "pin_memory")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Not saving anything, no benchmarks have been run!" in done.stdout + done.stderr
 
 
-def test_another_machine_is_a_warning(folder: Path, seconds: subprocess.CompletedProcess[str]) -> None:
+def test_another_machine_is_a_warning(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
     before = json.loads((folder / "seconds.json").read_text())
     before["machine_info"]["environment"] = "another"
     (folder / "another.json").write_text(json.dumps(before))
-    done = pytest_in(folder, *SHOW, f"--benchmark-compare={folder / 'another.json'}", "-k", "leak")
+    done = pytest_in(folder, *show, f"--benchmark-compare={folder / 'another.json'}", "-k", "leak")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Benchmark machine_info is different" in done.stdout + done.stderr
 
@@ -270,9 +299,9 @@ def test_nonsense_is_refused_in_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_rehearsed_times_are_never_shown(small_project: pytest.Pytester) -> None:
-    run: dict[str, Any] = json.loads((ROOT / RUN / "run.json").read_text())
-    small_project.makefile(".json", run=json.dumps({**run, "rehearsed": True}))
+def test_rehearsed_times_are_never_shown(run: Path, small_project: pytest.Pytester) -> None:
+    told: dict[str, Any] = json.loads((run / "run.json").read_text())
+    small_project.makefile(".json", run=json.dumps({**told, "rehearsed": True}))
     with pytest.raises(pytest.UsageError, match="was rehearsed: its times are invented"):
         small_project.parseconfigure(f"--speedmatrix-run={small_project.path}")
 

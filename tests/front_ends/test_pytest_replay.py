@@ -15,10 +15,11 @@ from harness.analyze.matrix import Row
 from harness.analyze.verdict import Verdict
 from harness.front_ends.replay import Clock, Found, facts, found_in, machine_facts, sentence, shown, words
 from harness.measure.surroundings import read_environment
+from harness.report.words import ratio
 from harness.store import read_run
+from tests.front_ends.recorded import COMMAND, record
 
 ROOT = Path(__file__).parents[2]
-RUN = ROOT / "results/cpu-2-amd-epyc/20261121T144900-61092be1"
 
 
 class Timed:
@@ -38,8 +39,13 @@ class Timed:
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
-    return found_in(RUN)
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def found(run: Path) -> Found:
+    return found_in(run)
 
 
 def row_of(found: Found, workload: str, subject: str) -> Row:
@@ -67,20 +73,20 @@ def test_both_arms_and_their_relative_times(found: Found) -> None:
     assert shown(one, treatment=False, relative=True) == (1.0,)
 
 
-def test_what_stands_behind_a_ratio_is_told(found: Found) -> None:
-    row = row_of(found, "leak", "batched_fetch")
+def test_what_stands_behind_a_ratio_is_told(run: Path, found: Found) -> None:
+    row = row_of(found, "leak", "chunk_cache")
     told = facts(found, row, relative=False)
     estimate = row.estimate
     assert estimate is not None
     assert (told["ratio"], told["low"], told["high"]) == (estimate.ratio, estimate.low, estimate.high)
-    assert (told["pairs"], told["processes"], told["verdict"]) == (10, 2, "undecided")
-    assert told["cell"] == "leak@quick#512:batched_fetch"
-    assert told["reference"] == "leak@quick#512"
-    assert told["seen"]["batched_fetch"] is True
+    assert (told["pairs"], told["processes"], told["verdict"]) == (8, 2, "undecided")
+    assert told["cell"] == "leak@quick#64:chunk_cache"
+    assert told["reference"] == "leak@quick#64"
+    assert told["seen"]["chunk_cache_bytes"] == 33_554_432
     assert told["quality"]["status"] == "same bits"
-    assert told["run"] == "cpu-2-amd-epyc/20261121T144900-61092be1"
-    assert told["command"] == "./speedmatrix run"
-    assert told["environment"] == read_run(RUN).environment.digest
+    assert told["run"] == f"{run.parent.name}/{run.name}"
+    assert told["command"] == f"./{COMMAND}"
+    assert told["environment"] == read_run(run).environment.digest
     assert told["unit"] == "seconds"
     assert told["timed"] == "training steps"
     assert facts(found, row, relative=True)["unit"] == "relative"
@@ -97,9 +103,9 @@ def test_an_endless_bound_is_json_that_everybody_reads(found: Found) -> None:
 
 
 def test_a_sentence_says_ratio_reference_verdict_and_evidence(found: Found) -> None:
-    assert sentence(row_of(found, "speaker", "everything")) == (
-        "2.21x [2.15, 2.27] against plain, faster; 10 pairs in 2 restarts; losses: close"
-    )
+    row = row_of(found, "speaker", "everything")
+    assert row.estimate is not None
+    assert sentence(row) == f"{ratio(row.estimate)} against plain, faster; 8 pairs in 2 restarts; losses: close"
 
 
 def test_foreign_words_cannot_draw_on_the_terminal(found: Found) -> None:

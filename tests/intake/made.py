@@ -60,7 +60,7 @@ def with_manifest(packed: Mapping[str, bytes], **changes: Any) -> dict[str, byte
     environment = GOOD_RUN.environment
     manifest = {
         "schema": 1,
-        "run_schema": 2,
+        "run_schema": 3,
         "version": GOOD_RUN.version,
         "command": GOOD_RUN.command,
         "machine": environment.machine,

@@ -196,14 +196,14 @@ def test_nothing_is_read_while_steps_are_timed(smoke_data: dict[str, Path]) -> N
     """Before the lead-in whatever takes long, then one counter, then the steps, and the rest when they are over."""
     task = task_of("leak", smoke_data["leak"], ())
     trial, _ = begin(task, Timing.LOADER, UNTIMED, {}, is_reference=False)
-    plain, said, step = trial.burst(0.01), list[str](), trial.step
+    plain, said, step = trial.burst(lead=2, steps=5), list[str](), trial.step
     assert {name: plain[name] for name in NOTHING} == NOTHING
     trial.board = Noting(said)  # type: ignore[assignment]
     trial.step = lambda: (said.append("step"), step())
-    burst = trial.burst(0.01)
+    burst = trial.burst(lead=2, steps=5)
     trial.session.feed.close()
     assert said[0] == "who is there"
     assert said[-burst["steps"] - 2 :] == ["counter", *["step"] * burst["steps"], "all"]
     assert set(said[1 : -burst["steps"] - 2]) == {"step"}, "the lead-in"
-    whole = Burst(arm=Arm(block="0", restart=0, life=0, position=0), order=0, began_s=0.0, **burst)
+    whole = Burst(arm=Arm(block="0", restart=0, life=0, position=0), order=0, began_s=0.0, host_bytes=1, **burst)
     assert decode(Burst, encode(whole)) == whole

@@ -66,7 +66,7 @@ def test_settings_that_need_cuda_engage(
     task = task_of("leak", smoke_data["leak"], stack, device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=True)
     assert ready["unengaged"] == ()
-    burst = trial.burst(0.3)
+    burst = trial.burst(lead=1, steps=8)
     assert burst["device_s"] is not None
     assert burst["device_bytes"] > 0
     trial.session.feed.close()
@@ -101,7 +101,7 @@ def test_a_captured_step_can_be_interrupted_by_eager_ones(smoke_data: dict[str, 
     assert ready["unengaged"] == ()
     assert graph is not None
     before = graph.replays
-    burst = trial.burst(0.3)
+    burst = trial.burst(lead=1, steps=8)
     assert graph.replays - before >= burst["steps"]
     assert burst["device_s"] > 0
     trial.session.feed.close()

@@ -66,8 +66,8 @@ def test_a_burst_tells_of_clock_power_heat_and_energy(smoke_data: dict[str, Path
     gpu("a burst carries the device's clock, power, temperature, throttling and the energy that it took")
     task = task_of("leak", smoke_data["leak"], (), device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {}, is_reference=True)
-    trial.burst(0.3)
-    burst = trial.burst(1.0)
+    trial.burst(lead=1, steps=8)
+    burst = trial.burst(lead=4, steps=100)
     trial.session.feed.close()
     assert 100 < burst["clock_mhz"] < 10_000
     assert 100 < burst["memory_clock_mhz"] < 100_000
@@ -76,7 +76,7 @@ def test_a_burst_tells_of_clock_power_heat_and_energy(smoke_data: dict[str, Path
     assert isinstance(burst["throttled"], tuple)
     assert WATTS[0] < burst["energy_j"] / burst["wall_s"] < WATTS[1]
     assert burst["strangers"] in {0, None}
-    assert ready["loader_rate"] > 0
+    assert ready["loader_rate"] is None, "without workers the windows tell it"
     assert ready["compute_rate"] > 0
 
 
@@ -202,7 +202,7 @@ def test_micro_batches_have_one_span_a_step(smoke_data: dict[str, Path]) -> None
     stack = ("gradient_accumulation=4",)
     task = task_of("leak", smoke_data["leak"], stack, device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {"micro_batches": 4}, is_reference=False)
-    burst = trial.burst(0.3)
+    burst = trial.burst(lead=1, steps=8)
     trial.session.feed.close()
     assert ready["unengaged"] == ()
     assert 0 < burst["device_s"] <= 1.01 * burst["wall_s"]
@@ -224,7 +224,7 @@ def test_every_kind_of_burst_is_timed_on_the_device(timing: Timing, smoke_data: 
     gpu(f"a burst of {timing} has its samples, its device time and its memory")
     task = replace(task_of("leak", smoke_data["leak"], (), device="cuda"), endless=timing is not Timing.EPOCH)
     trial, ready = begin(task, timing, BRIEF, {}, is_reference=False)
-    burst = trial.burst(0.3)
+    burst = trial.burst(lead=1, steps=8)
     trial.session.feed.close()
     assert burst["samples"] > 0
     assert burst["device_bytes"] > 0

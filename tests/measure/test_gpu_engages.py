@@ -61,7 +61,7 @@ def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[st
     switches = tuple(stack.split("+"))
     task = task_of(workload, smoke_data[workload], switches, device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(switches), is_reference=False)
-    burst = trial.burst(0.2)
+    burst = trial.burst(lead=1, steps=8)
     trial.session.feed.close()
     assert ready["unengaged"] == ()
     assert burst["device_s"] > 0

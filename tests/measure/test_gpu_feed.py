@@ -45,7 +45,7 @@ def test_batches_that_were_sent_ahead_give_the_same_bits(name: str, smoke_data: 
         proof = {"device_prefetch": True, "overlapping_copies": True} if "device_prefetch" in stack else {}
         trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=False)
         assert ready["unengaged"] == ()
-        burst = trial.burst(0.3)
+        burst = trial.burst(lead=1, steps=8)
         assert 0 < burst["device_s"] <= burst["wall_s"] * 1.01
         assert burst["samples"] == burst["steps"] * task.size.batch
         losses.append(ready["losses"])

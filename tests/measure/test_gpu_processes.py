@@ -10,12 +10,12 @@ from time import sleep
 
 import pytest
 
-from harness.measure.trial import RESUME_S
+from harness.core.protocol import STANDARD
 from tests.measure.test_gpu import gpu
 
 pytestmark = pytest.mark.gpu
 
-LED_IN_S = RESUME_S["cuda"]
+LED_IN_S = STANDARD.lead_s
 # Takes as many steps as it is told to and gives the seconds of each; a step is a product whose result is read back.
 STEPS = """
 import json, sys, time, torch

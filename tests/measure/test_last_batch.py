@@ -73,8 +73,7 @@ def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dic
     proof = {} if timing is Timing.COMPUTE else {"last_batch": "short"}
     begun, ready = trial.begin(task, timing, UNTIMED, dict(proof), is_reference=False)
     assert ready["unengaged"] == ()
-    before = begun.session.feed.taken
-    burst = begun.burst(0.1)
+    burst = begun.burst(lead=2, steps=6, start=3)
     batch, steps = task.size.batch, burst["steps"]
     if timing is Timing.EPOCH:
         assert steps % task.size.epoch_steps == 0
@@ -83,7 +82,7 @@ def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dic
         assert burst["samples"] == steps * batch
     else:  # the steps that led in are not counted
         after = begun.session.feed.taken
-        assert after - steps >= before
+        assert (steps, after) == (6, 3 + 6), "it began where it was told to"
         assert burst["samples"] == begun.session.feed.order.samples(after - steps, after)
     begun.session.feed.close()
 
@@ -91,7 +90,7 @@ def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dic
 def test_plain_bursts_count_whole_batches(smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("gradient_accumulation=2",))
     begun, _ = trial.begin(task, Timing.STEP, UNTIMED, {}, is_reference=False)
-    burst = begun.burst(0.1)
+    burst = begun.burst(lead=1, steps=4)
     assert burst["samples"] == burst["steps"] * task.size.batch
     begun.session.feed.close()
 

@@ -66,14 +66,15 @@ def test_a_cold_burst_is_one_epoch_and_begins_without_the_data(
         return step()
 
     begun.step = looking
-    burst = begun.burst(60.0)
-    assert burst["steps"] == task.size.epoch_steps == len(shares)
-    assert shares[0] < COLD
-    assert shares[0] < shares[-1]  # the epoch reads a part of the folder
+    burst = begun.burst(lead=1, steps=60)
+    epoch = task.size.epoch_steps
+    assert burst["steps"] == epoch == len(shares) - 1
+    assert shares[1] < COLD
+    assert shares[1] < shares[-1]  # the epoch reads a part of the folder
     assert resident_share(begun.cold.files) == 1.0
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
     with pytest.raises(StillWarm):
-        begun.burst(60.0)
+        begun.burst(lead=1, steps=60)
     begun.session.feed.close()
 
 

@@ -28,7 +28,7 @@ def test_a_burst_with_an_event_is_taken_again() -> None:
 def test_what_never_settles_is_lost_in_words() -> None:
     readings = counting(*range(100))
     count = []
-    with pytest.raises(Unsettled, match="in 4 bursts in a row: it has no steady state"):
+    with pytest.raises(Unsettled, match="in 4 windows in a row: it has no steady state"):
         undisturbed(lambda: count.append(1), lambda: next(readings))
     assert len(count) == VOID + 1
 

@@ -17,7 +17,6 @@ from harness.plan.campaign import (
     PAGES_S,
     START_S,
     STEPS,
-    TURNS,
     USUAL_STEP_S,
     WEIGHTS,
     Kind,
@@ -165,12 +164,12 @@ def test_pouring_loses_nothing_and_overfills_nobody(amount: float, asked: list[t
     assert sum(shares) == pytest.approx(min(amount, sum(wanted)), rel=1e-6, abs=1e-6)
 
 
-def test_the_cost_of_a_plan_counts_arms_restarts_rounds_and_steps() -> None:
+def test_the_cost_of_a_plan_counts_arms_restarts_and_steps() -> None:
     two = plan(comparison("workers"), comparison("pin_memory"))
-    rounds, restarts, arms = two.protocol.rounds, 2, 4
-    known = arms * restarts * (START_S + STEPS * 2.0 + TURNS * rounds * 2.0)
+    restarts, arms = 2, 4
+    known = arms * restarts * (START_S + STEPS * 2.0 + two.protocol.turns_s(2.0))
     assert seconds_for(two, {"leak": 2.0}) == pytest.approx(known)
-    unknown = arms * restarts * (START_S + STEPS * USUAL_STEP_S + TURNS * rounds * two.protocol.burst_s)
+    unknown = arms * restarts * (START_S + STEPS * USUAL_STEP_S + two.protocol.turns_s(USUAL_STEP_S))
     assert seconds_for(two, {}) == seconds_for(two, {"leak": 0.0}) == pytest.approx(unknown)
     assert least_s(two, {"leak": 2.0}) == pytest.approx(known / 2)
 

@@ -81,7 +81,7 @@ def test_stacks_have_numbers_only_where_they_were_measured() -> None:
 
 
 def test_the_stage_that_holds_it_back_is_where_to_begin() -> None:
-    assert any("Begin there (input: at most 6.00x)" in lead for lead in told().leads)
+    assert any("Begin there (input: at most 5.00x)" in lead for lead in told().leads)
 
 
 def test_the_terminal_breaks_no_command_and_no_code() -> None:

@@ -37,7 +37,7 @@ def estimate(ratio: float, verdict: Verdict = Verdict.FASTER) -> Estimate:
         outlying=False,
         verdict=verdict,
         interference=0.01,
-        plain_ratio=ratio,
+        trimmed_ratio=ratio,
     )
 
 

@@ -28,8 +28,19 @@ def test_every_estimate_is_an_interval_around_its_ratio() -> None:
     assert len(circles) == len(intervals(svg)) == 5
     for circle, line in zip(circles, intervals(svg), strict=True):
         assert float(line.attrib["x1"]) < float(circle.attrib["cx"]) < float(line.attrib["x2"])
-    assert ">3.23x [3.17, 3.29] faster<" in svg  # colour is never the only sign
-    assert [circle.attrib["class"] for circle in circles] == ["faster", "faster", "undecided", "none", "slower"]
+    assert ">3.23x [3.16, 3.30] faster<" in svg  # colour is never the only sign
+    assert [circle.attrib["class"] for circle in circles] == ["faster", "faster", "undecided", "undecided", "slower"]
+
+
+def test_every_verdict_has_a_look_of_its_own() -> None:
+    found = table()
+    rows = [
+        replace(row, result=replace(row.estimate, verdict=verdict))
+        for row, verdict in zip(found.rows, Verdict, strict=False)
+        if row.estimate is not None
+    ]
+    circles = parsed(interval_plot(replace(found, rows=tuple(rows)))).iter(f"{SVG}circle")
+    assert {circle.attrib["class"] for circle in circles} == {"faster", "slower", "none", "undecided"}
 
 
 def test_the_axis_is_logarithmic() -> None:

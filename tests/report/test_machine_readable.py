@@ -45,7 +45,9 @@ def test_everything_beside_a_ratio_is_there() -> None:
     for arm_profile in (row["treatment_profile"], row["reference_profile"]):
         assert arm_profile["host_bytes"] > 0
         assert set(arm_profile["phases"]) == {"input_wait", "copy", "compute"}
-        assert set(arm_profile["bottleneck"]) == {"stage", "loader_rate", "compute_rate", "rate", "bound"}
+        assert set(arm_profile["bottleneck"]) == {
+            "stage", "loader_rate", "compute_rate", "rate", "bound", "short_probe",
+        }  # fmt: skip
     assert row["treatment_profile"]["facts"] == {"layout": "contiguous", "workers": 2}
 
 

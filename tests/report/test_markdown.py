@@ -5,6 +5,7 @@ import pytest
 
 from harness.analyze.matrix import Matrix
 from harness.core.plan import Hole
+from harness.core.protocol import STANDARD
 from harness.report.markdown import escaped, to_markdown
 from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, story
 
@@ -30,7 +31,7 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
         r"| machine | Example \| 9000, 2 cores; Linux 6.1 |",
         "| software | Python 3.11.9, numpy 2.1.0, torch 2.11.0 |",
         f"| environment | {ENVIRONMENT.digest} |",
-        "| protocol | 2 restarts of 4 rounds, bursts of 700 ms |",
+        "| protocol | 2 restarts of 4 rounds, windows of about 1 s |",
         "| plan | singles, seed 7 |",
         "| cells | 6 of 13 have a ratio; each interval is 95 % for its own cell alone |",
         "| noise | A/A noise floor not calibrated on this machine (./speedmatrix calibrate does it) |",
@@ -39,9 +40,14 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
         assert fact in text
 
 
+def test_the_header_says_how_windows_were_led_in() -> None:
+    led = replace(story(), protocol=replace(STANDARD, target=None))
+    assert "2 restarts of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in to_markdown(led, COMMAND)
+
+
 def test_rows_and_their_details() -> None:
     text = to_markdown(story(), COMMAND)
-    assert r"| workers | 3.23x \[3.17, 3.29\] | faster | 80 % | 412 MiB | yes | same bits |" in text
+    assert r"| workers | 3.23x \[3.16, 3.30\] | faster | 80 % | 412 MiB | yes | same bits |" in text
     assert r"seen chunk\_cache\_bytes 33554432, layout contiguous" in text
     assert r"chunk\_cache has nothing to act on: layout contiguous, it has no chunks" in text
     assert "8 pairs in 2 restarts, moderated t with df" in text

@@ -124,6 +124,25 @@ def test_a_burst_knows_its_cell() -> None:
     assert (reference["stack"], reference["subject"], reference["position"]) == ("", None, 0)
 
 
+def test_a_window_tells_of_its_edges_and_of_its_slowest_step() -> None:
+    seen = {
+        "lead_steps": 3, "lead_s": 0.2, "first_half_s": 3.1, "batches": 10, "produced": 9, "slipped": 0,
+    }  # fmt: skip
+    led = [replace(one, **seen, slowest_s=(0.9, 0.7)) if isinstance(one, Burst) else one for one in RECORDS]
+    first = read(exported(found=tuple(led)))["bursts"].to_pylist()[0]
+    assert {name: first[name] for name in (*seen, "slowest_s")} == {**seen, "slowest_s": 0.9}
+    unled = [replace(one, **dict.fromkeys(seen)) if isinstance(one, Burst) else one for one in RECORDS]
+    first = read(exported(found=tuple(unled)))["bursts"].to_pylist()[0]
+    assert {first[name] for name in (*seen, "slowest_s")} == {None}, "a record of before 0.3.0"
+
+
+def test_windows_that_were_left_out_are_counted() -> None:
+    crowded = [replace(one, others=0.6) if isinstance(one, Burst) and one.order == 1 else one for one in RECORDS]
+    (row,) = (one for one in read(exported(found=tuple(crowded)))["ratios"].to_pylist() if one["subject"] == "workers")
+    assert (row["windows"], row["left_out"], row["pairs"]) == (18, 2, 6)
+    assert "other processes took the cores (2)" in row["notes"]
+
+
 def test_settings_of_every_kind_are_text_and_number() -> None:
     found = {one["name"]: (one["value"], one["number"]) for one in FOUND["settings"].to_pylist() if one["block"] == "1"}
     assert found == {"layout": (None, None), "threads": ("2", 2.0), "steady": ("true", 1.0), "x": ("0.5", 0.5)}

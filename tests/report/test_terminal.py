@@ -13,16 +13,16 @@ from tests.analyze.synthetic import comparison, matrix, plan, records, story
 def test_no_line_is_wider_than_the_terminal_and_no_ratio_is_cut(width: int) -> None:
     shown = to_terminal(story(), width=width)
     assert max(len(line) for line in shown.splitlines()) <= width
-    assert "3.23x [3.17, 3.29]" in shown
+    assert "3.23x [3.16, 3.30]" in shown
     assert "…" not in shown
 
 
 def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
     wide, usual, narrow = (to_terminal(story(), width=width) for width in (120, 80, 70))
     for shown in (wide, usual):
-        assert re.search(r"workers +3\.23x \[3\.17, 3\.29\] +faster +80 % +412 MiB +yes +same bits", shown)
+        assert re.search(r"workers +3\.23x \[3\.16, 3\.30\] +faster +80 % +412 MiB +yes +same bits", shown)
     assert "412 MiB" not in narrow
-    assert re.search(r"workers +3\.23x \[3\.17, 3\.29\] +faster +80 % +same bits", narrow)
+    assert re.search(r"workers +3\.23x \[3\.16, 3\.30\] +faster +80 % +same bits", narrow)
 
 
 def test_rows_stand_in_the_order_of_their_ratios() -> None:
@@ -43,8 +43,8 @@ def test_every_hole_has_its_words_and_no_ratio() -> None:
 def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     shown = " ".join(to_terminal(story(), width=120).split())
     assert (
-        "The input holds plain back. It trains 100 samples/s; its step alone takes 600 samples/s, so a perfect input "
-        "gains at most 6.00x; its loader alone gives 120 samples/s, so a step that costs nothing gains at most 1.20x."
+        "The input holds plain back. It trains 100 samples/s; its step alone takes 500 samples/s, so a perfect input "
+        "gains at most 5.00x; its loader alone gives 125 samples/s, so a step that costs nothing gains at most 1.25x."
     ) in shown
     slow_step = matrix(plan(comparison("workers")), records(0, 1.0))
     profile = slow_step.tables[0].profile
@@ -53,6 +53,17 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     other = replace(profile, bottleneck=replace(profile.bottleneck, stage="compute"))
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
     assert "The training step holds plain back" in to_terminal(turned, width=120)
+
+
+def test_a_probe_that_steps_contradict_is_named() -> None:
+    measured = matrix(plan(comparison("workers")), records(0, 1.0))
+    (table,) = measured.tables
+    assert table.profile is not None
+    assert table.profile.bottleneck is not None
+    doubtful = replace(table.profile, bottleneck=replace(table.profile.bottleneck, short_probe=True))
+    shown = to_terminal(replace(measured, tables=(replace(table, profile=doubtful),)), width=120)
+    assert "a probe was too short" in " ".join(shown.split())
+    assert "a probe was too short" not in to_terminal(measured, width=120)
 
 
 def test_colour_only_repeats_words() -> None:
@@ -93,4 +104,4 @@ def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
     with console.capture() as captured:
         for part in render(story(), 120):
             console.print(part)
-    assert "3.23x [3.17, 3.29]" in captured.get()
+    assert "3.23x [3.16, 3.30]" in captured.get()

@@ -21,7 +21,7 @@ def estimate(ratio: float, low: float, high: float) -> Estimate:
         outlying=False,
         verdict=Verdict.UNDECIDED,
         interference=0.0,
-        plain_ratio=ratio,
+        trimmed_ratio=ratio,
     )
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from harness.analyze.precision import precisions
 from harness.core.measurement import Burst
-from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.protocol import PROTOCOLS, SETTLING_STEPS, Protocol
 from harness.plan.schedule import PER_BRACKET
 from harness.run.hidden import PROCESS_S, PROCESSES, REFERENCE, conventional, draw_ratio, hide, measured
 from harness.run.invented import DELAYS, WORLDS, World
+from harness.run.rehearsal import STEP_S
 
 STILL = World(name="still", drifts=())
 FIXED = Protocol(rounds=4)
@@ -32,15 +33,19 @@ def test_half_of_all_ratios_are_exactly_one() -> None:
     assert (min(others), max(others)) == pytest.approx((math.log(0.8), math.log(2.5)), abs=0.01)
 
 
-def test_a_campaign_pays_for_starts_and_for_every_burst() -> None:
+def test_a_campaign_pays_for_starts_lead_ins_and_every_window() -> None:
     seen = measured(hide([1.0, 2.0], FIXED, seed=1), STILL, Random(3), precisions)
     bursts = [one for one in seen.records if isinstance(one, Burst)]
-    kept = FIXED.restarts * (FIXED.rounds * (1 + PER_BRACKET) + 1)
-    assert len(bursts) == kept
-    discarded = FIXED.restarts * FIXED.discarded_rounds * (1 + PER_BRACKET)
-    starts_s = FIXED.restarts * 3 * (DELAYS.imports_s + DELAYS.warm_up_s)
-    expected_s = starts_s + (kept + discarded) * (FIXED.burst_s + DELAYS.resume_s)
-    assert seen.machine_s == pytest.approx(expected_s, rel=0.03)  # lengths of bursts are jittered
+    windows = {0: FIXED.rounds * 2 // PER_BRACKET + 1, 1: FIXED.rounds, 2: FIXED.rounds}  # in a restart
+    assert len(bursts) == FIXED.restarts * sum(windows.values())
+    assert {one.steps for one in bursts} == {round(FIXED.burst_s / STEP_S)}
+    starts_s = 3 * (DELAYS.imports_s + DELAYS.warm_up_s)
+    turns_s = 0.0
+    for position, count in windows.items():
+        step_s = STEP_S / (2 if position == 2 else 1)  # all take the same steps, and one step leads in
+        turns_s += DELAYS.resume_s + SETTLING_STEPS * step_s
+        turns_s += count * (DELAYS.resume_s + (1 + FIXED.burst_s / STEP_S) * step_s)
+    assert seen.machine_s == pytest.approx(FIXED.restarts * (starts_s + turns_s), rel=0.01)
 
 
 def test_the_conventional_plan_runs_the_reference_first_and_pays_for_every_process() -> None:

@@ -1,12 +1,26 @@
 """Invented machines: every disturbance is what it says it is."""
 
 import math
+from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
 
-from harness.run.invented import GRID_S, SPIKE, STRETCH, WORLDS, Drift, Machine, Neighbour, World
+from harness.run.hidden import FASTEST
+from harness.run.invented import (
+    GRID_S,
+    SPIKE,
+    STRETCH,
+    WORLDS,
+    Drift,
+    Machine,
+    Neighbour,
+    Periodic,
+    Rare,
+    TwoSpeeds,
+    World,
+)
 
 CHANCE = Random(0)
 
@@ -77,3 +91,35 @@ def test_a_world_tells_all_that_disturbs_it(world: World) -> None:
     assert ("neighbour" in told) is (world.neighbour is not None)
     assert ("heat" in told) is (world.heat > 0)
     assert ("tenths" in told) is (world.spikes > 0)
+    assert (str(world.workload) in told) is (world.workload is not None)
+
+
+STALLING = [world for world in WORLDS if world.workload]
+
+
+@pytest.mark.parametrize("world", STALLING, ids=lambda world: world.name)
+def test_steps_wait_as_long_in_the_mean_as_their_workload_says(world: World) -> None:
+    assert world.workload is not None
+    waits = world.workload.waits(np.random.default_rng(1))
+    found = [one for first in range(0, 400_000, 20) for one in waits(first % 400, 20)]
+    assert len(found) == 400_000
+    assert np.mean(found) == pytest.approx(world.workload.mean, rel=0.1)
+    assert world.workload.mean < 1 / (FASTEST - 1)  # or the fastest cell would be faster than what it waits for
+
+
+def test_stalls_are_rare_periodic_or_in_runs_as_they_say() -> None:
+    rare, periodic, two = (
+        kind.waits(np.random.default_rng(2))(0, 200_000)
+        for kind in (Rare(every=500, wait=60.0), Periodic(every=40, wait=20.0), TwoSpeeds(share=0.3, wait=1.0, run=8.0))
+    )
+    assert np.count_nonzero(rare) == pytest.approx(400, rel=0.15)
+    assert [step for step, wait in enumerate(periodic[:100]) if wait] == [0, 40, 80]
+    assert np.mean(two) == pytest.approx(0.3, abs=0.02)
+    ends = sum(one > other for one, other in pairwise(two))
+    assert sum(two) / ends == pytest.approx(8.0, rel=0.1)
+
+
+def test_arms_draw_stalls_of_their_own() -> None:
+    kind = Rare(every=50, wait=60.0)
+    first, second = (kind.waits(np.random.default_rng(seed))(0, 1000) for seed in (1, 2))
+    assert first != second

@@ -43,11 +43,14 @@ class FailingArm:
     def begin(self) -> dict[str, Any]:
         return self.arm.begin()
 
-    def burst(self, seconds: float) -> dict[str, Any]:
+    def settle(self, steps: int, offset: int) -> int:
+        return self.arm.settle(steps, offset)
+
+    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
         self.left[0] -= 1
         if self.left[0] < 0:
             raise self.error
-        return self.arm.burst(seconds)
+        return self.arm.burst(lead, steps, start)
 
     def close(self) -> None:
         self.closed.append(True)

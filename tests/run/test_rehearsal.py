@@ -12,7 +12,7 @@ from harness.cli.rehearsing import rehearse
 from harness.cli.reporting import matrix_of, rendered
 from harness.core.cell import Cell, Switch
 from harness.core.optimization import Timing
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 from harness.store import MEASUREMENTS, read_records, read_run
 from tests.analyze.synthetic import cell
 
@@ -56,7 +56,10 @@ def test_everything_planned_has_a_ratio_and_nothing_is_left(folder: Path) -> Non
     matrix = matrix_of(folder)
     assert matrix.looked_at == len(matrix.rows) == len(read_run(folder).plan.comparisons)
     assert {row.estimate.processes for row in matrix.rows if row.estimate} == {2}
-    assert {row.estimate.pairs for row in matrix.rows if row.estimate} == {12}
+    rounds = {one: block.rounds or 6 for block in read_run(folder).plan.blocks for one in block.comparisons}
+    for row in matrix.rows:
+        assert row.estimate is not None
+        assert row.estimate.pairs == 2 * rounds[row.comparison]
 
 
 def test_a_rehearsal_is_never_taken_for_a_measurement(folder: Path) -> None:
@@ -127,9 +130,35 @@ def test_a_speedup_is_the_quotient_of_what_differs() -> None:
 def test_invented_time_passes_as_fast_as_the_cell_is() -> None:
     clock = VirtualClock()
     arms = [rehearsed(one, clock) for one in (cell("workers"), cell())]
-    fast, slow = (sum(arm.burst(1.0)["wall_s"] / arm.burst(1.0)["steps"] for _ in range(200)) for arm in arms)
+    fast, slow = (sum(arm.burst(1, 20, 0)["wall_s"] for _ in range(200)) for arm in arms)
     assert slow / fast == pytest.approx(2.5, rel=0.05)
-    assert clock() > 700
+    assert clock() > 200
+
+
+def test_a_window_tells_what_led_into_it_and_of_its_slowest_steps() -> None:
+    clock = VirtualClock()
+    arm = rehearsed(cell(), clock)
+    arm.slowed, arm.mean_wait = (lambda work_s, _now_s, _random: work_s), 0.5
+    arm.waits = lambda first, steps: [20.0 if step % 40 == 0 else 0.0 for step in range(first, first + steps)]
+    began_s = clock()
+    assert arm.settle(8, 60) == arm.transient_steps
+    found = arm.burst(2, 60, 60)  # steps 60 to 119, with the stall of step 80
+    assert (found["steps"], found["lead_steps"], found["lead_s"]) == (60, 2, pytest.approx(0.1))
+    assert found["wall_s"] == pytest.approx(60 * STEP_S + 20 * STEP_S)
+    assert found["slowest_s"] == pytest.approx([21 * STEP_S, STEP_S])
+    assert found["first_half_s"] == pytest.approx(50 * STEP_S)
+    assert clock() - began_s == pytest.approx((8 + 2 + 60 + 20) * STEP_S + 2 * arm.delays.resume_s)
+
+
+def test_waits_take_the_same_seconds_in_every_cell_and_effects_are_those_on_the_whole() -> None:
+    totals = []
+    for one in (cell("workers"), cell()):
+        arm = rehearsed(one, VirtualClock())
+        arm.slowed, arm.mean_wait = (lambda work_s, _now_s, _random: work_s), 0.5
+        arm.waits = lambda _first, steps: [0.5] * steps
+        totals.append(arm.burst(1, 100, 0)["wall_s"])
+    assert totals[1] / totals[0] == pytest.approx(2.5)
+    assert totals[1] == pytest.approx(100 * 1.5 * STEP_S)
 
 
 def rehearsed(one: Cell, clock: VirtualClock) -> RehearsedArm:

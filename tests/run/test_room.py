@@ -62,8 +62,11 @@ class LargeArm:
         self.takes = ARM
         return self.arm.begin()
 
-    def burst(self, seconds: float) -> dict[str, Any]:
-        return self.arm.burst(seconds)
+    def settle(self, steps: int, offset: int) -> int:
+        return self.arm.settle(steps, offset)
+
+    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        return self.arm.burst(lead, steps, start)
 
     def close(self) -> None:
         self.memory.take(-self.takes)

@@ -41,7 +41,7 @@ Coverage = Annotated[
     bool, typer.Option("--coverage", help="Instead of a plan: how often do intervals hold hidden ratios?")
 ]
 Cells = Annotated[
-    int | None, typer.Option(min=10, help="With --coverage: cells on each of four invented machines; else 2000.")
+    int | None, typer.Option(min=10, help="With --coverage: cells in each of eight invented environments; else 2000.")
 ]
 Luck = Annotated[
     float | None,
@@ -76,7 +76,7 @@ def run(
     data_root: Real = None,
     results: Results = Path("results"),
     data: Data = None,
-    budget: Budget = "7m",
+    budget: Budget = "10m",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
     ] = False,

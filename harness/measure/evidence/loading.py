@@ -9,7 +9,7 @@ from torch import Tensor, multiprocessing
 from harness.core.recipe import Value
 from harness.measure.affinity import cores_of
 from harness.measure.ahead import Ahead
-from harness.measure.collate import Collate, Pickling, as_it_is, collate_directly
+from harness.measure.collate import Collate, Counted, Pickling, as_it_is, collate_directly
 from harness.measure.feed import Feed
 from harness.measure.page_cache import COLD, ColdFiles
 from harness.measure.worker_start import STRATEGIES, WorkerStart
@@ -43,7 +43,9 @@ def _keeps_a_core(feed: Feed) -> bool:
 
 
 def _collation(collate: Collate) -> str:
-    inner = collate.inner if isinstance(collate, Pickling) else collate
+    inner = collate
+    while isinstance(inner, Counted | Pickling):
+        inner = inner.inner
     return "direct" if inner is collate_directly else "finished" if inner is as_it_is else "default"
 
 

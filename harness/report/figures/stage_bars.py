@@ -21,13 +21,13 @@ from harness.report.figures.style import (
 from harness.report.words import rate
 
 _TOP, _TITLE, _BAR, _GAP, _ARM, _LABELS, _NUMBERS = 54, 24, 11, 2, 48, 214, 118  # pixels
-_REACH = 2.0  # a ceiling is cut where it is so many times further up than all else
+_REACH = 2.0  # an upper bound is cut where it is so many times further up than all else
 LOADER, STEP, MEASURED = "loader alone", "step alone", "both: what it trains"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One stack: its name, its rate and both ceilings."""
+    """One stack: its name, its rate and both upper bounds."""
 
     name: str
     found: Bottleneck
@@ -76,7 +76,7 @@ def _legend(x: float, y: float) -> Iterator[Shape]:
 
 
 def _limit(arms: Sequence[Arm]) -> float:
-    """Where the axis ends: at the largest rate, unless one ceiling would squeeze all others."""
+    """Where the axis ends: at the largest rate, unless one upper bound would squeeze all others."""
     lower = max(max(arm.found.rate, min(arm.found.loader_rate, arm.found.compute_rate)) for arm in arms)
     upper = max(max(arm.found.loader_rate, arm.found.compute_rate) for arm in arms)
     return min(upper, _REACH * lower)

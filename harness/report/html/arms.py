@@ -27,7 +27,7 @@ class Proof:
 
 
 def speeds(line: Line) -> Iterator[Pair]:
-    """Rates, phases and ceilings of both arms."""
+    """Rates, phases and upper bounds of both arms."""
     ours, theirs = line.treatment, line.reference
     yield _pair("rate", (ours.rate, theirs.rate), rate)
     for name in _PHASES:

@@ -1,8 +1,8 @@
-// The bursts behind a ratio, drawn from the numbers in this file, and as a table for whoever prefers one.
+// The windows behind a ratio, drawn from the numbers in this file, and as a table for whoever prefers one.
 const BOX = { width: 340, height: 170, left: 46, right: 8, top: 20, bottom: 32 };
 let numbers = null;
 
-/** The lives behind a line, each with the bursts of both arms: when one began, how long it took, samples a second. */
+/** The lives behind a line, each with the windows of both arms: when one began, how long it took, samples a second. */
 function livesOf(line) {
   numbers ??= JSON.parse(document.getElementById("bursts").textContent);
   const [block, treatment] = numbers.lines[line];
@@ -65,7 +65,7 @@ function inWords(life) {
   const arms = ["treatment", "reference"].map((arm) => {
     const rates = life[arm].map((one) => one.rate);
     const range = rates.length ? `, ${shown(Math.min(...rates))} to ${shown(Math.max(...rates))} samples a second` : "";
-    return `${rates.length} bursts of the ${arm}${range}`;
+    return `${rates.length} windows of the ${arm}${range}`;
   });
   return `${life.name}: ${arms.join("; ")}.`;
 }
@@ -78,7 +78,7 @@ function draw(figure) {
   const [low, high] = [Math.min(...rates), Math.max(...rates)];
   const margin = 0.08 * (high - low) || 0.05 * high;
   figure.append(made("div", { class: "panels" }, ...lives.map((life) => panel(life, Math.max(0, low - margin), high + margin))));
-  const details = made("details", { class: "numbers" }, made("summary", {}, "These bursts as a table"));
+  const details = made("details", { class: "numbers" }, made("summary", {}, "These windows as a table"));
   details.addEventListener("toggle", () => details.children.length < 2 && details.append(asTable(lives)), { once: true });
   figure.append(details);
 }
@@ -95,7 +95,7 @@ function asTable(lives) {
       ),
   );
   const whole = made("table", {}, made("thead", {}, head), made("tbody", {}, ...rows));
-  return made("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Bursts as a table" }, whole);
+  return made("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Windows as a table" }, whole);
 }
 
 for (const body of bodies) {

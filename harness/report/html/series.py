@@ -1,7 +1,7 @@
-"""Series: the bursts behind every line as compact numbers, and JSON that a page may hold.
+"""Series: the windows behind every line as compact numbers, and JSON that a page may hold.
 
 A block's reference is written once, however many comparisons share it. Each list is one life: its restart, its life,
-then when each burst began (seconds since the life began), how long it took (seconds) and how many samples it held: one
+then when each window began (seconds since the life began), how long it took (seconds) and how many samples it held: one
 number where all held as many.
 """
 
@@ -14,13 +14,13 @@ from harness.analyze.evidence import Side
 from harness.core.measurement import Burst
 from harness.report.html.exhibit import Line
 
-_DIGITS = 4  # more than any burst is worth
+_DIGITS = 4  # more than any window is worth
 
 Number = int | float
 
 
 def series(lines: Iterable[Line]) -> dict[str, Any]:
-    """The bursts of all lines: `references` by block, and for each line the number of its block and its own."""
+    """The windows of all lines: `references` by block, and for each line the number of its block and its own."""
     blocks: dict[int, int] = {}
     references: list[Any] = []
     found: dict[str, Any] = {}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-SCHEMA = 1  # rises when a column goes away or changes its meaning; a new one may come without
+SCHEMA = 2  # rises when a column goes away or changes its meaning; a new one may come without
 
 Kind = Literal["text", "integer", "number", "truth", "moment"]
 
@@ -44,7 +44,7 @@ _ARM = (
 _CELL = (
     *_always("text", workload="by name", size="smoke, quick or standard"),
     *_always("integer", batch="samples per optimizer step"),
-    *_always("text", stack="what is switched on, `A+B=2`; empty for nothing", timing="what its bursts cover"),
+    *_always("text", stack="what is switched on, `A+B=2`; empty for nothing", timing="what its windows cover"),
     *_maybe("text", subject="what the comparison is called; none for the reference"),
 )
 _RUNS = (
@@ -82,10 +82,11 @@ _ARMS = (
     *_maybe(
         "number",
         seed_spread="mean difference of the first losses between seeds; the reference's alone",
-        loader_rate="samples a second with the step left out",
-        compute_rate="samples a second on batches that lie on the device",
+        loader_rate="samples a second with the step left out; none where windows tell it",
+        compute_rate="samples a second on batches that lie on the device; none where windows tell it",
         score="of the model after its first steps, where evaluation is timed",
     ),
+    *_maybe("integer", cycle_steps="until the same work comes round again; none before version 0.3.0"),
 )
 _SETTINGS = (
     *_RUN,
@@ -104,12 +105,12 @@ _BURSTS = (
     *_RUN,
     *_ARM,
     *_CELL,
-    *_always("integer", order="counts the bursts of a life", steps="count", samples="count"),
+    *_always("integer", order="counts the windows of a life", steps="count", samples="count"),
     *_always(
         "number",
-        began_s="seconds since the life's bursts began",
+        began_s="seconds since the life's windows began",
         wall_s="seconds",
-        rate="samples a second over the whole burst",
+        rate="samples a second over the whole window",
         wait_s="seconds of waiting for batches",
         copy_s="seconds of copying to the device",
     ),
@@ -122,6 +123,9 @@ _BURSTS = (
         watts="power of the device, mean of about the last second",
         energy_j="joules that the device took",
         temperature_c="degrees Celsius of the device",
+        lead_s="seconds of the untimed steps that led into it; as what follows, none before version 0.3.0",
+        first_half_s="seconds of the first half of its steps, the smaller one of an odd number",
+        slowest_s="seconds of its slowest step",
     ),
     *_always("integer", host_bytes="bytes of the arm with its loader workers, at the end"),
     *_maybe(
@@ -129,6 +133,10 @@ _BURSTS = (
         device_bytes="peak bytes of the device's allocator; none on a CPU",
         process_bytes="bytes of the device that the arm's process held in all",
         strangers="processes on the device that were none of ours",
+        lead_steps="untimed steps that led into it; as what follows, none before version 0.3.0",
+        batches="taken from loader workers while it was timed; as what follows, none without workers",
+        produced="batches that loader workers finished while it was timed",
+        slipped="batches that they finished while the arm stood still",
     ),
     *_maybe("text", throttled="names of what held the device's clock down; empty for nothing"),
 )
@@ -141,13 +149,13 @@ _LOST = (
 )
 _SIDE = ("treatment", "reference")
 _PROFILE: Mapping[str, tuple[Kind, str]] = {
-    "rate": ("number", "samples a second over all its bursts"),
+    "rate": ("number", "samples a second over all its windows"),
     "input_wait": ("number", "share of its time, from 0 to 1, in which it waited for batches"),
     "copy": ("number", "share of its time in which batches were copied"),
     "device_busy": ("number", "share of its time in which the device worked; none on a CPU"),
     "loader_rate": ("number", "samples a second of its loader alone"),
     "compute_rate": ("number", "samples a second of its step alone"),
-    "bottleneck": ("text", "input or compute: the lower of the two"),
+    "bottleneck": ("text", "input or compute: the lower of the two, unless how long its steps wait shows the other"),
     "bound": ("number", "times faster at most, if that stage cost nothing"),
     "host_bytes": ("integer", "peak bytes"),
     "device_bytes": ("integer", "peak bytes; none on a CPU"),
@@ -171,20 +179,30 @@ _RATIOS = (
         low="lower end of its 95 % interval",
         high="upper end; may be infinite",
         df="degrees of freedom of Student's t",
-        interference="root mean square of the reference's own log change from burst to burst",
+        interference="root mean square of the reference's own log change from window to window",
         crowding="mean share of the cores that others took while none was idle; 0 where it was not read",
-        plain_ratio="from all brackets, the extreme ones too",
+        trimmed_ratio="mean of log ratios of pairs without the extreme ones: what stalls do not reach",
         energy_ratio="samples a joule over the reference's: above 1 is thriftier; none where nobody counted",
         energy_low="lower end of its 95 % interval",
         energy_high="upper end; may be infinite",
     ),
-    *_maybe("integer", pairs="brackets", restarts="with fresh processes of both arms"),
-    *_maybe("text", verdict="faster, slower, no effect or undecided", method="moderated t or t"),
+    *_maybe(
+        "integer",
+        pairs="windows of the treatment, each between two of the reference",
+        windows="of both arms, with those that were left out",
+        left_out="windows, on evidence from outside of the arms alone; `notes` tells why",
+        restarts="with fresh processes of both arms",
+    ),
+    *_maybe(
+        "text",
+        verdict="faster, slower, no effect or undecided",
+        method="what its width rests on: moderated t, calibrated t, t or scatter of windows",
+    ),
     *_maybe(
         "truth",
         outlying="its restarts disagree more than its neighbours'",
         disturbed="the machine was too restless for a verdict",
-        sensitive="leaving out extreme brackets matters",
+        sensitive="leaving out extreme pairs would move the ratio by more than half its interval",
     ),
     *_maybe("text", outcome="why there is no ratio, in a word", words="why there is no ratio, in full"),
     *_maybe("text", quality="how its losses agree with the reference's", quality_words="the same in full"),
@@ -210,7 +228,7 @@ ABOUT: Mapping[str, str] = {
     "arms": "a row for each arm that was ready",
     "settings": "a row for each effective setting of each arm",
     "losses": "a row for each of the first losses of each arm",
-    "bursts": "a row for each burst",
-    "lost": "a row for each arm that gave no more bursts",
+    "bursts": "a row for each window",
+    "lost": "a row for each arm that gave no more windows",
     "ratios": "a row for each comparison, measured or not",
 }

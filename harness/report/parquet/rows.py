@@ -74,12 +74,12 @@ def _runs(run: Exported) -> Iterator[Fields]:
 
 def _arms(run: Exported) -> Iterator[Fields]:
     numbers = ("build_s", "first_step_s", "warm_up_s", "step_s", "warm_up_steps", "steady")
-    ceilings = ("seed_spread", "loader_rate", "compute_rate", "score")
+    told = ("seed_spread", "loader_rate", "compute_rate", "score", "cycle_steps")
     for ready in _of(run, Ready):
         yield {
             **_arm(ready.arm),
             **run.cell(ready.arm),
-            **{name: getattr(ready, name) for name in (*numbers, *ceilings)},
+            **{name: getattr(ready, name) for name in (*numbers, *told)},
             "engaged": not ready.unengaged,
             "unengaged": "; ".join(ready.unengaged) or None,
         }
@@ -111,8 +111,10 @@ def _bursts(run: Exported) -> Iterator[Fields]:
     counts = ("order", "steps", "samples", "host_bytes", "device_bytes", "process_bytes", "strangers")
     seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "others", "rate")
     board = ("clock_mhz", "memory_clock_mhz", "watts", "energy_j", "temperature_c")
+    edges = ("lead_steps", "lead_s", "first_half_s", "batches", "produced", "slipped")
     for burst in _of(run, Burst):
-        facts = {name: getattr(burst, name) for name in (*counts, *seconds, *board)}
+        facts = {name: getattr(burst, name) for name in (*counts, *seconds, *board, *edges)}
+        facts["slowest_s"] = max(burst.slowest_s) if burst.slowest_s else None
         facts["throttled"] = None if burst.throttled is None else ", ".join(burst.throttled)
         yield {**_arm(burst.arm), **run.cell(burst.arm), **facts}
 
@@ -169,9 +171,10 @@ def _estimate(row: Row) -> Fields:
     estimate = row.estimate
     if estimate is None:
         return {}
-    numbers = ("ratio", "low", "high", "df", "interference", "crowding", "plain_ratio", "pairs")
+    numbers = ("ratio", "low", "high", "df", "interference", "crowding", "trimmed_ratio", "pairs", "windows")
     return {
         **{name: getattr(estimate, name) for name in (*numbers, "method", "outlying", "disturbed", "sensitive")},
+        "left_out": sum(count for _, count in estimate.left_out),
         "restarts": estimate.processes,
         "verdict": estimate.verdict.value,
     }

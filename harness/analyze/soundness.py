@@ -1,0 +1,125 @@
+"""Soundness: what must hold of an arm's windows whatever it trains; an arm that breaks it has no rate.
+
+Batches that loader workers finish must balance those that steps take, or the windows live on a queue. And a training is
+no faster than its own loader, or its own step, is alone.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import fmean, variance
+
+from harness.analyze.evidence import Evidence, Side
+from harness.core.measurement import Arm, Burst, Ready
+from harness.core.optimization import Timing
+
+QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
+TRAINS = {Timing.STEP, Timing.EPOCH}
+UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside what edges of windows do
+EDGE = 2  # times the workers: standard deviation of the batches by which the edges of a window may miss
+RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: that is told, that forbids a ratio
+SURELY, FEWEST_GAINS = 4.0, 4  # standard errors of such a change, and windows of each arm that show it
+BEYOND = 1.05  # times an upper bound that was probed once in a replicate
+
+
+def unsound(side: Side) -> Iterator[str]:
+    """What forbids a rate of this arm, in words."""
+    workers = workers_of(side)
+    if not workers or not side.bursts or side.bursts[0].timing not in QUEUED:
+        return
+    if any(one.lead_steps is None for one in side.bursts):
+        yield (
+            "its loader workers went on while the clock stood still, so that its windows lived on a full queue: "
+            "measure it again with this version"
+        )
+        return
+    if words := _unbalanced(side.bursts, workers):
+        yield words
+    yield from _beyond_a_bound(side)
+
+
+def remarks(evidence: Evidence) -> Iterator[str]:
+    """What a reader should know of how the windows of a comparison were taken."""
+    if any(one.lead_steps is None for one in evidence.bursts):
+        yield "measured before version 0.3.0, when hardly anything led into windows: what a pause costs may be in them"
+    elif words := unsettled(evidence, RESUMED):
+        yield words
+
+
+def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
+    """How the treatment's pace changes within its windows, where that is sure and more than so much in the log.
+
+    Whatever is ready when an arm goes on, such as batches of a service that nobody can stop, makes the first half of
+    its windows too fast; what a resumption costs makes it too slow. The reference's own change is taken off.
+    """
+    ours, theirs = (_gains(side.bursts) for side in (evidence.treatment, evidence.reference))
+    if min(len(ours), len(theirs)) < FEWEST_GAINS:
+        return None
+    apart = fmean(ours) - fmean(theirs)
+    error = math.sqrt(variance(ours) / len(ours) + variance(theirs) / len(theirs))
+    if abs(apart) <= max(beyond, SURELY * error):
+        return None
+    word = "faster" if apart > 0 else "slower"
+    return (
+        f"the second half of its windows is {100 * math.expm1(abs(apart)):.0f} % {word} than the first, beside the "
+        "reference's: what a pause left behind was not over when they began"
+    )
+
+
+def _gains(bursts: Sequence[Burst]) -> list[float]:
+    """Of every window: log of the pace of its second half over that of the first."""
+    found = []
+    for one in bursts:
+        first, half_s = one.steps // 2, one.first_half_s
+        if first and half_s and one.wall_s > half_s:
+            found.append(math.log(half_s) - math.log(first) - math.log((one.wall_s - half_s) / (one.steps - first)))
+    return found
+
+
+def workers_of(side: Side) -> int:
+    """Loader workers that were seen alive in any replicate."""
+    counts = (one.effective.get("workers") for one in side.readies)
+    return max((count for count in counts if isinstance(count, int)), default=0)
+
+
+def _unbalanced(bursts: Sequence[Burst], workers: int) -> str | None:
+    taken = sum(one.batches or 0 for one in bursts)
+    made = sum(one.produced or 0 for one in bursts)
+    by_chance = EDGE * workers * math.sqrt(len(bursts))
+    if taken - made <= UNBALANCED * taken + by_chance:
+        return None
+    return (
+        f"its loader workers finished {made} batches in windows that took {taken}: the rest came out of a queue, which "
+        "no training has for long"
+    )
+
+
+def _beyond_a_bound(side: Side) -> Iterator[str]:
+    """Nothing where one replicate alone is too fast: a bound is probed for a moment, and machines change."""
+    if side.bursts[0].timing not in TRAINS:
+        return
+    rates = _rates(side.bursts)
+    for name in ("loader", "compute"):
+        pairs = [
+            (rates[ready.arm], bound) for ready in side.readies if ready.arm in rates and (bound := _bound(ready, name))
+        ]
+        if len(pairs) > 1 and all(rate > BEYOND * bound for rate, bound in pairs):
+            rate, bound = (sum(one) / len(pairs) for one in zip(*pairs, strict=True))
+            what = "loader" if name == "loader" else "step"
+            yield (
+                f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: one of the two is wrong, "
+                "most likely because the probe was too short"
+            )
+
+
+def _bound(ready: Ready, name: str) -> float | None:
+    return ready.loader_rate if name == "loader" else ready.compute_rate
+
+
+def _rates(bursts: Sequence[Burst]) -> dict[Arm, float]:
+    samples: dict[Arm, int] = defaultdict(int)
+    wall_s: dict[Arm, float] = defaultdict(float)
+    for burst in bursts:
+        samples[burst.arm] += burst.samples
+        wall_s[burst.arm] += burst.wall_s
+    return {arm: samples[arm] / wall_s[arm] for arm in samples}

@@ -1,0 +1,74 @@
+"""What must hold of windows whatever is trained: an arm that breaks it has no ratio."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from harness.analyze.absence import Absence, Outcome
+from harness.analyze.matrix import Row, build_matrix
+from harness.core.measurement import Burst, Record
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
+
+TWO = {"effective": {"layout": "contiguous", "workers": 2}, "loader_rate": 400.0}
+
+
+def row(change: Callable[[Burst], Burst], *, ratio: float = 2.0, **start: object) -> Row:
+    """A comparison whose treatment's windows are changed; those of the reference run evenly."""
+    found: list[Record] = []
+    for one in records(0, ratio, **start):
+        if isinstance(one, Burst):
+            even = replace(one, first_half_s=0.5 * one.wall_s)
+            found.append(change(even) if one.arm.position else even)
+        else:
+            found.append(one)
+    return build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0]
+
+
+def words(found: Row) -> str:
+    assert isinstance(found.result, Absence), found.result
+    assert found.result.outcome is Outcome.UNSOUND
+    return found.result.words
+
+
+def test_a_queue_that_neither_fills_nor_empties_gives_a_ratio() -> None:
+    assert row(lambda one: replace(one, batches=10, produced=10), **TWO).estimate is not None
+
+
+def test_windows_that_lived_on_a_queue_have_no_ratio() -> None:
+    assert "finished 8 batches in windows that took 80" in words(
+        row(lambda one: replace(one, batches=10, produced=1), **TWO)
+    )
+
+
+def test_the_edges_of_windows_may_miss_by_what_workers_finish_at_once() -> None:
+    assert row(lambda one: replace(one, batches=10, produced=9), **TWO).estimate is not None
+
+
+def test_nothing_trains_faster_than_its_own_loader() -> None:
+    slow = TWO | {"loader_rate": 186.0}
+    assert "it trained 200 samples/s, and its loader alone gives 186" in words(row(lambda one: one, **slow))
+    assert row(lambda one: one, **(TWO | {"loader_rate": 196.0})).estimate is not None, "a probe is not that exact"
+
+
+def test_nor_than_its_own_step() -> None:
+    assert "its step alone gives 150" in words(row(lambda one: one, compute_rate=150.0, **TWO))
+
+
+def test_workers_that_went_on_beside_the_clock_are_measured_again() -> None:
+    assert "measure it again" in words(row(lambda one: replace(one, lead_steps=None), **TWO))
+    without = row(lambda one: replace(one, lead_steps=None))
+    assert without.estimate is not None
+    assert any("hardly anything led into windows" in one for one in without.notes)
+
+
+@pytest.mark.parametrize(("share", "told", "refused"), [(0.5, False, False), (0.48, True, False), (0.4, False, True)])
+def test_a_pace_that_changes_within_windows_is_told_and_then_refused(
+    share: float, *, told: bool, refused: bool
+) -> None:
+    """A service that nobody can stop fills its queue in every pause, so that windows begin too fast."""
+    found = row(lambda one: replace(one, first_half_s=share * one.wall_s))
+    assert (found.estimate is None) is refused
+    assert any("second half of its windows" in one for one in found.notes) is told
+    if refused:
+        assert "what a pause left behind was not over" in words(found)
