@@ -70,7 +70,7 @@ class Catalogue:
 
     def as_found(self, workload: Workload, environment: Environment) -> tuple[Switch, ...]:
         """What the real system had switched on, as far as this machine can run it."""
-        named = map(parse_switch, workload.as_found)
+        named = map(parse_switch, workload.found_on(environment.device))
         found = tuple(settled(one, self.optimization(one.name), environment) for one in named)
         return tuple(one for one in found if not unmet(self.optimization(one.name), environment, workload, one.level))
 

@@ -110,9 +110,26 @@ def test_an_unknown_name_is_a_mistake_that_shows_where_to_look() -> None:
 def test_a_later_switch_replaces_an_earlier_one() -> None:
     leak = CATALOGUE.workload("leak")
     found = CATALOGUE.switches(leak, ("as_found", "workers=2"), ENVIRONMENT)
-    names = ["channels_last", "monitoring=10", "persistent_workers", "prefetch_factor=4", "workers=2"]
-    assert [str(one) for one in found] == names
+    assert [str(one) for one in found] == [
+        *("channels_last", "foreach_clipping", "monitoring=10"),
+        *("persistent_workers", "prefetch_factor=4", "set_to_none", "workers=2"),
+    ]
     assert Switch(name="pin_memory") in CATALOGUE.switches(leak, ("as_found",), GPU)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
+def test_the_real_systems_had_the_defaults_of_pytorch_on_their_device(name: str) -> None:
+    workload = CATALOGUE.workload(name)
+    here, there = ({one.name for one in CATALOGUE.as_found(workload, on)} for on in (ENVIRONMENT, GPU))
+    assert "set_to_none" in here
+    assert "foreach_optimizer" not in here  # on a CPU PyTorch goes through the tensors one by one
+    assert {"set_to_none", "foreach_optimizer", "tf32_convolutions"} <= there
+    assert ("foreach_clipping" in here) == ("foreach_clipping" in there) == ("clipping" in workload.traits)
+    assert all(workload.as_found.values()), "each says where it is known from"
+
+
+def test_imagenet_was_found_to_copy_without_blocking() -> None:
+    assert Switch(name="non_blocking") in CATALOGUE.as_found(CATALOGUE.workload("imagenet"), GPU)
 
 
 def test_a_cell_takes_the_usual_size_and_batch_where_none_is_named() -> None:

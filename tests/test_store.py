@@ -123,7 +123,7 @@ def test_bytes_that_are_no_text_are_a_mistake_too(tmp_path: Path) -> None:
 
 
 def test_a_later_schema_asks_for_an_update(tmp_path: Path) -> None:
-    assert "line 2 has schema 4, newer than 3; update speedmatrix" in damaged(tmp_path, '{"schema": 4, "new": true}')
+    assert "line 2 has schema 5, newer than 4; update speedmatrix" in damaged(tmp_path, '{"schema": 5, "new": true}')
 
 
 def test_an_endless_line_is_refused_before_it_is_read_whole(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_folder_without_a_run_is_a_mistake(tmp_path: Path) -> None:
         ("[" * 100_000, "cannot be read"),
         ("[]", "states no schema"),
         ('{"schema": "1"}', "states no schema"),
-        ('{"schema": 7}', "has schema 7, newer than 3; update speedmatrix"),
+        ('{"schema": 7}', "has schema 7, newer than 4; update speedmatrix"),
         ('{"schema": 1}', "is damaged: run.json.began is missing"),
     ],
     ids=lambda text: text[:16] or "empty",

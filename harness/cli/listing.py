@@ -57,7 +57,7 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "parameters": workload.parameters,
         "variants": dict(workload.variants),
         "sizes": list(workload.sizes),
-        "as_found": list(workload.as_found),
+        "as_found": dict(workload.as_found),
         "score": workload.score,
         "lesson": encode(workload.lesson),
     }

@@ -14,8 +14,8 @@ def resumable(results: Path, run: Run) -> Path | None:
     Raises Mistake where it was begun under other conditions: windows of two of them are never one measurement.
     """
     found = in_progress(results, run.digest)
-    if found is not None:
-        read_run(found)  # a damaged one is noticed before anything is written beside it
+    # A damaged one is noticed before anything is written beside it; one of a former baseline is left alone.
+    if found is not None and read_run(found).plan == run.plan:
         return found
     for folder, other in _begun_elsewise(results, run):
         raise Mistake(

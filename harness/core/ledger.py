@@ -69,11 +69,11 @@ def unknown(claims: Iterable[Claim], known: Collection[str]) -> dict[str, tuple[
     return found
 
 
-def switches(stack: str, workload: Workload) -> tuple[Switch, ...]:
+def switches(stack: str, workload: Workload, device: str = "cuda") -> tuple[Switch, ...]:
     """A stack as a claim means it: `as_found` spelt out, a later switch in place of an earlier one of its name."""
     chosen: dict[str, Switch] = {}
     for name in names_of(stack):
-        for one in workload.as_found if name == "as_found" else (name,):
+        for one in workload.found_on(device) if name == "as_found" else (name,):
             switch = parse_switch(one)
             chosen[switch.name] = switch
     return tuple(sorted(chosen.values()))

@@ -52,7 +52,7 @@ class Recipe:
     threads: int = 1  # the trainer's own; other cores are left to loader workers
     worker_threads: int = 1  # of each loader worker
     pinned_cores: bool = False  # the trainer keeps one core to itself, its workers share the others
-    malloc: Literal["fixed", "glibc", "jemalloc", "tcmalloc"] = "fixed"  # fixed is glibc's with thresholds of ours
+    malloc: Literal["glibc", "tuned", "jemalloc", "tcmalloc"] = "glibc"  # tuned is glibc's with other thresholds
     expandable_segments: bool = False  # of CUDA's caching allocator
     start_method: Literal["fork", "spawn", "forkserver"] = "fork"
     sharing_strategy: Literal["file_descriptor", "file_system"] = "file_descriptor"

@@ -118,6 +118,16 @@ class Parts:
     yardsticks: Callable[[Path, Size], Iterable[Yardstick]] = no_yardsticks
 
 
+# What PyTorch has on where a script says nothing, with where that is known from. All five systems ran PyTorch 2.
+PYTORCH_DEFAULTS: Mapping[str, str] = {
+    "set_to_none": "PyTorch's default since 2.0",
+    "foreach_optimizer": "PyTorch's default for parameters on CUDA since 2.0",
+    "tf32_convolutions": "PyTorch's default (torch.backends.cudnn.allow_tf32)",
+}
+CLIPPING_DEFAULTS: Mapping[str, str] = {"foreach_clipping": "clip_grad_norm_'s default since 2.0, on CPUs too"}
+DEFAULTS_OF_CUDA = frozenset({"foreach_optimizer", "tf32_convolutions"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A reference training system."""
@@ -130,7 +140,7 @@ class Workload:
     sizes: Mapping[str, Size]
     parts: Callable[[], Parts]
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
-    as_found: tuple[str, ...] = ()
+    as_found: Mapping[str, str] = field(default_factory=dict)  # what the real system had on -> where that is known from
     first_look: tuple[str, ...] = ()  # what is tried first where time is short: its cause, and what was promised most
     least_samples: int = 1  # in one forward pass: batch normalisation over single values needs two
     score: str = ""
@@ -146,6 +156,10 @@ class Workload:
     unstackable: Callable[[Recipe, int], str | None] = always_stackable
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
+
+    def found_on(self, device: str) -> tuple[str, ...]:
+        """What the real system had switched on, on such a device: PyTorch's defaults are not the same on all."""
+        return tuple(name for name in self.as_found if device == "cuda" or name not in DEFAULTS_OF_CUDA)
 
     def at(self, size: str, batch: int) -> Size:
         """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake."""

@@ -1,10 +1,11 @@
 """Contributions: a run as it came, checked field by field and against itself."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from harness.core.former import in_todays_words
 from harness.core.measurement import Record
 from harness.core.plain import Malformed, decode
 from harness.intake.manifest import check_against, check_files, read_manifest, without_schema
@@ -40,7 +41,8 @@ def read(parcel: Parcel, now: datetime) -> Contribution:
     check_records(run, records)
     if manifest is not None:
         check_against(manifest, run, len(records))
-    return Contribution(run=run, records=records, schema=data["schema"])
+    todays = replace(run, plan=in_todays_words(run.plan, data["schema"]))
+    return Contribution(run=todays, records=records, schema=data["schema"])
 
 
 def _records(content: bytes, schema: int) -> Iterator[Record]:

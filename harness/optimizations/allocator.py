@@ -2,9 +2,7 @@
 
 Both keep caches for each thread and give memory back in their own time, which helps programs that allocate and free
 large blocks in every step from several threads. Promised most for training and serving on CPUs; on a GPU the host
-allocates little. The reference here is no usual script: glibc runs with fixed thresholds, so that large tensors are
-reused on the heap. Against that, an allocator that maps large blocks anew has the page faults to pay. To see what it
-gives a usual script, make `glibc_malloc` the reference's switch.
+allocates little. `tuned_malloc` asks less of a machine: glibc itself, told to keep what was freed.
 
     LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 python train.py
 """

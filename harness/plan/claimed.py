@@ -72,13 +72,17 @@ def _hindrance(claim: Claim, ground: Ground) -> str | None:
         return NO_DEVICE_TIMES
     if claim.metric is Metric.DEVICE_MEMORY and not on_cuda:
         return NO_DEVICE_MEMORY
-    named = (one for stack in (claim.treatment, claim.reference) for one in switches(stack, ground.workload))
+    named = (one for stack in (claim.treatment, claim.reference) for one in _meant(stack, ground))
     absent = next((one.name for one in named if one.name not in ground.known), None)
     return f"there is no optimization '{absent}'" if absent else None
 
 
+def _meant(stack: str, ground: Ground) -> tuple[Switch, ...]:
+    return switches(stack, ground.workload, ground.environment.device)
+
+
 def _tried(claim: Claim, ground: Ground) -> Resolution:
-    meant = tuple(switches(stack, ground.workload) for stack in (claim.treatment, claim.reference))
+    meant = tuple(_meant(stack, ground) for stack in (claim.treatment, claim.reference))
     (ours, our_reasons), (theirs, their_reasons) = (_runnable(stack, ground) for stack in meant)
     reasons = {**their_reasons, **our_reasons}
     lost = set(meant[0]) - set(meant[1]) and not set(ours) - set(theirs)  # nothing of what it would have added

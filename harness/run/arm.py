@@ -29,16 +29,15 @@ from harness.run.sentinel import Sentinel
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Where big tensors land in memory moves a CPU step by 10 % for a process's whole life unless glibc is told to take
-# everything from one growing heap. A condition of measurement, the same for every arm that does not measure just that.
-ALLOCATOR = {
+# What `tuned_malloc` sets: glibc takes everything from one growing heap and gives nothing back.
+THRESHOLDS = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
     "MALLOC_TOP_PAD_": str(256 << 20),
 }
 
 DEVICE_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second before torch 2.9
-MEMORY = {*ALLOCATOR, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
+MEMORY = {*THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 
 LOOK_S = 0.2  # between two looks at an arm that has not answered
 STACK_S = 1.0  # in which an arm that is silent may say where it stands
@@ -103,7 +102,7 @@ def _host_memory(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
     if recipe.malloc in STEMS and (library := library_of(recipe.malloc)):
         preloaded.append(library)
     preload = {"LD_PRELOAD": ":".join(preloaded)} if preloaded else {}
-    return preload | (ALLOCATOR if recipe.malloc == "fixed" else {})
+    return preload | (THRESHOLDS if recipe.malloc == "tuned" else {})
 
 
 def _is_allocator(library: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli.resuming import changes, clock_note, resumable
 from harness.core.mistake import Mistake
-from harness.store import IN_PROGRESS, RUN, create, finish
+from harness.store import IN_PROGRESS, RUN, SCHEMA, create, finish
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
 from tests.test_store import RUN_FACTS
 
@@ -108,3 +108,9 @@ def test_a_clock_that_went_back_is_told_of(tmp_path: Path) -> None:
     assert folder.name in note
     assert RUN_FACTS.began in note
     assert clock_note(tmp_path, replace(RUN_FACTS, began="2026-03-01T00:00:00+00:00")) is None
+
+
+def test_a_run_of_a_former_baseline_is_not_continued(tmp_path: Path) -> None:
+    path = create(tmp_path, RUN_FACTS) / RUN
+    path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA - 1}'))
+    assert resumable(tmp_path, replace(RUN_FACTS, began=LATER)) is None

@@ -6,7 +6,7 @@ from harness.core.recipe import BARRED, COMMON_FIELDS, ImpossibleRecipe, Recipe,
 
 PINNED = {
     "threads": 1, "worker_threads": 1, "micro_batches": 1, "batch_scale": 1,
-    "malloc": "fixed", "start_method": "fork", "sharing_strategy": "file_descriptor",
+    "malloc": "glibc", "start_method": "fork", "sharing_strategy": "file_descriptor",
     "matmul_precision": "highest", "garbage_collector": "automatic",
     "collate": "default", "batch_transport": "shared_memory", "page_cache": "warm",
     "optimizer_kernel": "loop", "clip_kernel": "loop", "average_kernel": "loop", "learning_rate_rule": "fixed",

@@ -172,7 +172,7 @@ def crowded_block(data: Any) -> None:
 
 def lost_with(**changes: Any) -> Make:
     lost = {
-        "schema": 3,
+        "schema": 4,
         "record": "lost",
         "arm": {"block": "1", "restart": 1, "life": 0, "position": 1},
         "outcome": "failed",
@@ -186,7 +186,7 @@ def lost_with(**changes: Any) -> Make:
 def lost_early() -> bytes:
     lines = line_data()
     arm = lines[READY]["arm"]
-    lost = {"schema": 3, "record": "lost", "arm": arm, "outcome": "failed", "reason": "gone", "trace": ""}
+    lost = {"schema": 4, "record": "lost", "arm": arm, "outcome": "failed", "reason": "gone", "trace": ""}
     return bundled(lines=[*lines[:2], lost, *lines[2:]])
 
 
@@ -280,10 +280,10 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     ),
     "an empty line": (raw_line(b"\n"), "line 3 is not JSON"),
     "a run that is a list": (lambda: bundled(run=b"[]"), "run.json states no schema that ever was"),
-    "a schema from the future": (run_with(set_in("schema", to=4)), "run.json has schema 4, newer than 3; update"),
+    "a schema from the future": (run_with(set_in("schema", to=5)), "run.json has schema 5, newer than 4; update"),
     "a schema that is true": (run_with(set_in("schema", to=True)), "run.json states no schema that ever was"),
     "schema zero": (run_with(set_in("schema", to=0)), "run.json states no schema that ever was"),
-    "a record of another schema": (line_with(BURST, schema=1), "line 4 has schema 1, and run.json has 3"),
+    "a record of another schema": (line_with(BURST, schema=1), "line 4 has schema 1, and run.json has 4"),
     "a record of no known kind": (line_with(BURST, record="pickle"), "must be one of ready, burst, lost"),
     "a record whose kind is a list": (line_with(BURST, record=[]), "must be one of ready, burst, lost"),
     "terminal commands in a field's name": (

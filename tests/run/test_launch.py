@@ -12,7 +12,7 @@ from harness.core import allocator
 from harness.core.compose import unengaged, unmet
 from harness.core.recipe import Recipe, Value, patched
 from harness.measure.evidence.launching import all_expandable
-from harness.run.arm import ALLOCATOR, launch_environment
+from harness.run.arm import THRESHOLDS, launch_environment
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE
 
@@ -29,16 +29,16 @@ def launched(recipe: Recipe) -> dict[str, str]:
     return launch_environment(recipe, dict(os.environ))
 
 
-@pytest.mark.parametrize("malloc", ["fixed", "glibc"])
+@pytest.mark.parametrize("malloc", ["tuned", "glibc"])
 def test_a_process_shows_by_whose_rules_its_memory_is_served(malloc: str) -> None:
     environment = launched(patched(Recipe(), {"malloc": malloc}))
-    assert (environment.items() >= ALLOCATOR.items()) == (malloc == "fixed")
+    assert (environment.items() >= THRESHOLDS.items()) == (malloc == "tuned")
     assert shown(environment)["malloc"] == malloc
 
 
 def test_thresholds_that_are_set_after_all_are_seen() -> None:
-    environment = launched(Recipe(malloc="glibc")) | ALLOCATOR
-    assert unengaged({"malloc": "glibc"}, shown(environment)) == ("malloc is fixed, not glibc",)
+    environment = launched(Recipe()) | THRESHOLDS
+    assert unengaged({"malloc": "glibc"}, shown(environment)) == ("malloc is tuned, not glibc",)
 
 
 @pytest.mark.parametrize("name", allocator.STEMS)
@@ -47,7 +47,7 @@ def test_another_allocator_is_preloaded_and_its_functions_are_called(name: str) 
         pytest.skip(f"needs {allocator.PACKAGES[name]}; would check that {name} serves a process that asks for it")
     environment = launched(patched(Recipe(), {"malloc": name}))
     assert environment["LD_PRELOAD"] == library
-    assert not environment.keys() & ALLOCATOR.keys()
+    assert not environment.keys() & THRESHOLDS.keys()
     assert shown(environment)["malloc"] == name
     del environment["LD_PRELOAD"]
     assert unengaged({"malloc": name}, shown(environment)) == (f"malloc is glibc, not {name}",)
@@ -83,9 +83,10 @@ def test_what_the_harness_was_started_with_does_not_reach_its_arms() -> None:
     plain = launch_environment(Recipe(), ours)
     assert plain["LD_PRELOAD"] == "/usr/lib/other.so"
     assert plain["HOME"] == "/root"
-    assert plain["MALLOC_TRIM_THRESHOLD_"] == ALLOCATOR["MALLOC_TRIM_THRESHOLD_"]
+    assert "MALLOC_TRIM_THRESHOLD_" not in plain
     assert not [name for name in plain if name.endswith("ALLOC_CONF")]
-    assert "MALLOC_TRIM_THRESHOLD_" not in launch_environment(Recipe(malloc="glibc"), ours)
+    tuned = launch_environment(Recipe(malloc="tuned"), ours)
+    assert tuned["MALLOC_TRIM_THRESHOLD_"] == THRESHOLDS["MALLOC_TRIM_THRESHOLD_"]
 
 
 def test_expandable_segments_are_asked_for_by_both_of_the_variable_s_names() -> None:

@@ -1,6 +1,6 @@
 """Image classification: ResNet-50 on 100 classes of ImageNet, its JPEGs in an object store."""
 
-from harness.core.workload import Lesson, Parts, Size, Workload
+from harness.core.workload import PYTORCH_DEFAULTS, Lesson, Parts, Size, Workload
 from workloads.imagenet.adoption import adopt
 from workloads.imagenet.service import SERVICE
 
@@ -66,17 +66,18 @@ WORKLOAD = Workload(
         "batch_dtype": "float32",
         "image_size": 224,
     },
-    as_found=(
-        "workers=8",
-        "persistent_workers",
-        "pin_memory",
-        "amp_float16",
-        "channels_last",
-        "tf32_matmul",
-        "tf32_convolutions",
-        "cudnn_benchmark",
-        "batched_evaluation",
-    ),
+    as_found={
+        **PYTORCH_DEFAULTS,
+        "workers=8": "the loaders of 8113857",
+        "persistent_workers": "the loaders of 8113857",
+        "pin_memory": "the loaders of 8113857",
+        "non_blocking": "Lightning moves batches so, wherever they are pinned",
+        "amp_float16": "precision 16-mixed of its Trainer",
+        "channels_last": "memory_format of its model",
+        "tf32_matmul": "set_float32_matmul_precision of its training script",
+        "cudnn_benchmark": "benchmark of its Trainer",
+        "batched_evaluation": "its evaluation scored whole batches",
+    },
     first_look=("ram_cache", "local_copy", "decoder"),
     least_samples=2,
     score="top-1 accuracy in percent",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.core.workload import Lesson, Parts, Size, Workload
+from harness.core.workload import CLIPPING_DEFAULTS, PYTORCH_DEFAULTS, Lesson, Parts, Size, Workload
 from workloads.leak.classes import CLASSES, LEAK, counts, named
 
 MEL_BYTES = 40 * 2 * 64 * 2  # of one file: 40 long segments of two short ones, each 64 mels in float16
@@ -105,18 +105,19 @@ WORKLOAD = Workload(
         "spec_augment": None,
         "swmr": True,
     },
-    as_found=(
-        "workers=8",
-        "prefetch_factor=4",
-        "persistent_workers",
-        "pin_memory",
-        "tf32_matmul",
-        "tf32_convolutions",
-        "cudnn_benchmark",
-        "channels_last",
-        "amp_float16",
-        "monitoring=10",
-    ),
+    as_found={
+        **PYTORCH_DEFAULTS,
+        **CLIPPING_DEFAULTS,
+        "workers=8": "the settings that its performance analysis begins with",
+        "prefetch_factor=4": "the settings that its performance analysis begins with",
+        "persistent_workers": "the settings that its performance analysis begins with",
+        "pin_memory": "the settings that its performance analysis begins with",
+        "tf32_matmul": "dataset_trainer.py at f3718d4",
+        "cudnn_benchmark": "dataset_trainer.py at f3718d4",
+        "channels_last": "dataset_trainer.py at f3718d4",
+        "amp_float16": "dataset_trainer.py at f3718d4",
+        "monitoring=10": "its profiler took a sample every ten batches",
+    },
     first_look=("batched_fetch", "hdf5_chunk_cache", "data_on_device"),
     score="F1 of LEAK over files, by the vote of their long segments",
     lesson=Lesson(steps=80, chance=2 * 16 / (40 + 16), clear=0.8, better="more"),

@@ -1,7 +1,7 @@
 """Surface detection in CT volumes: a residual 3-D U-Net on patches, whose data cost far more than its steps."""
 
 from harness.core.recipe import Recipe
-from harness.core.workload import Lesson, Parts, Size, Workload
+from harness.core.workload import CLIPPING_DEFAULTS, PYTORCH_DEFAULTS, Lesson, Parts, Size, Workload
 from workloads.patches3d.adoption import adopt
 
 PREPARED_SHARE = 4  # bytes on disk for a voxel: image, labels, and both once more as prepared
@@ -90,7 +90,15 @@ WORKLOAD = Workload(
         "loss_readback": "each_component",
         "target_distance": "loss",
     },
-    as_found=("workers=1", "prefetch_factor=1", "start_method=spawn", "gradient_scaling", "activation_checkpointing"),
+    as_found={
+        **PYTORCH_DEFAULTS,
+        **CLIPPING_DEFAULTS,
+        "workers=1": "the configuration of 577d531",
+        "prefetch_factor=1": "the configuration of 577d531",
+        "start_method=spawn": "its training script sets it",
+        "gradient_scaling": 'precision "amp" was a GradScaler without any autocast',
+        "activation_checkpointing": "the configuration of 577d531",
+    },
     first_look=("precomputed_preparation", "workers", "fixed_patch_shape"),
     score="Dice of the surface, mean over patches of held-out volumes, more is better",
     lesson=Lesson(steps=12, chance=0.21, clear=0.4, better="more"),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.core.workload import Lesson, Parts, Size, Workload
+from harness.core.workload import PYTORCH_DEFAULTS, Lesson, Parts, Size, Workload
 
 SMOKE = Size(
     batch=4,
@@ -108,7 +108,10 @@ WORKLOAD = Workload(
         "transfer_type": "float32",
         "utterance_cache": "none",
     },
-    as_found=("workers=5",),
+    as_found={
+        **PYTORCH_DEFAULTS,
+        "workers=5": "nDataLoaderThread of configs/experiment_01.yaml",
+    },
     first_look=("seek_read", "workers", "split_noise"),
     score="equal error rate in percent, less is better",
     # A fresh network tells voices apart already (25 to 33 %): clear is what it cannot.

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.core.workload import Lesson, Parts, Size, Workload
+from harness.core.workload import PYTORCH_DEFAULTS, Lesson, Parts, Size, Workload
 
 ORIGINAL_EPOCH_STEPS = 25_380 // 32
 
@@ -93,7 +93,12 @@ WORKLOAD = Workload(
         "scoring_passes": 2,
         "tiling": True,
     },
-    as_found=("batched_evaluation", "cudnn_deterministic", "pin_memory"),
+    as_found={
+        **PYTORCH_DEFAULTS,
+        "batched_evaluation": "its evaluation scored whole batches",
+        "cudnn_deterministic": "cudnn_deterministic in the configuration before d4dcd4c",
+        "pin_memory": "pin_memory=True in every DataLoader",
+    },
     first_look=("feature_cache", "workers", "device_mel"),
     least_samples=2,
     score="equal error rate in percent over dev clips, less is better",

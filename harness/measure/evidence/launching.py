@@ -33,7 +33,7 @@ def _allocator() -> str:
     provider = Path(_file_of_malloc()).name
     if found := next((name for name in STEMS if name in provider), None):
         return found
-    return "glibc" if _mapped_alone(torch.empty(PROBE_BYTES, dtype=torch.uint8)) else "fixed"
+    return "glibc" if _mapped_alone(torch.empty(PROBE_BYTES, dtype=torch.uint8)) else "tuned"
 
 
 class _Symbol(ctypes.Structure):
