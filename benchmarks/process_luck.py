@@ -92,7 +92,7 @@ def _sitting(name: str, sitting: int) -> Iterator[dict[str, Any]]:
             arm.arrive()
         steps_s = [arm.begin()["step_s"] for _, arm in arms]
         step_s = float(np.median(steps_s))
-        lead = max(max(1, math.ceil(LEAD_S / step_s)), *(arm.settle(SETTLING_STEPS, 0) for _, arm in arms))
+        lead = max(1, math.ceil(LEAD_S / step_s), *(arm.settle(SETTLING_STEPS, 0) for _, arm in arms))
         steps = max(2, round(WINDOW_S / step_s))
         for round_ in range(ROUNDS):
             for index in random.sample(range(len(arms)), len(arms)):

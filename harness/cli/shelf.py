@@ -9,6 +9,7 @@ from harness.analyze.calibrating import calibrate
 from harness.analyze.calibration import DESIGN, Calibration
 from harness.analyze.collection import TOO_SMALL, Kept
 from harness.analyze.matrix import build_matrix
+from harness.core.former import TUNED
 from harness.core.mistake import Mistake
 from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
 
@@ -52,13 +53,18 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
         if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
             continue
         found = read_run(other)
-        # Windows of before 0.3.0 say nothing of those that steps lead into.
-        facts = ((one.environment, one.rehearsed, one.plan.protocol.lead_s > 0) for one in (found, run))
+        # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
+        # ours, as all were up to schema 3, of those without.
+        facts = ((one.environment, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one)) for one in (found, run))
         alike = len(set(facts)) == 1
         away = abs(datetime.fromisoformat(found.began) - began)
         if alike and decides(found) and (nearest is None or away < nearest[0]):
             nearest = away, other
     return None if nearest is None else _calibration(nearest[1])
+
+
+def _is_tuned(run: Run) -> bool:
+    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.switches)
 
 
 def decides(run: Run) -> bool:

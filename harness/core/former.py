@@ -8,8 +8,9 @@ from harness.core.plan import Block, Plan
 from harness.core.promise import Promise
 
 OWN_MALLOC = 4  # the schema since which arms run under the C library's own thresholds unless they say otherwise
-_OF_MALLOC = frozenset({"allocator", "tuned_malloc"})
-_TUNED = Switch(name="tuned_malloc")
+TUNED = "tuned_malloc"
+_OF_MALLOC = frozenset({"allocator", TUNED})
+_TUNED = Switch(name=TUNED)
 
 
 def in_todays_words(plan: Plan, schema: int) -> Plan:
