@@ -58,11 +58,13 @@ def _chapter(counsel: Counsel, advice: Advice, known: Mapping[str, Optimization]
 
 
 def without_advice(counsel: Counsel) -> str | None:
-    """Why nothing is advised about a workload that has no ratio of whole steps or passes; None where it has one."""
+    """Why nothing is advised about a workload without a ratio of a switch on whole steps or passes; None elsewhere."""
     if counsel.base is None:
         return "No comparison has a ratio yet, so that nothing can be advised; the reasons stand below."
     if counsel.base.timing not in WHOLE:
         return "No ratio of training was measured, only of its parts, so that nothing can be advised to switch on."
+    if not counsel.items and counsel.whole is None and not counsel.looked_at:
+        return "No comparison that has a ratio switches anything on or off, so that nothing can be advised."
     return None
 
 

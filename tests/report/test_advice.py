@@ -150,6 +150,8 @@ def test_a_run_without_ratios_says_so() -> None:
         (Made(on=("workers",), ratio=2.0), True),
         (Made(on=("workers",), ratio=2.0, start={"unengaged": ("workers is 0, not 2",)}), False),
         (Made(on=("workers",), ratio=9.0, timing=Timing.LOADER), False),
+        (Made(on=(), ratio=1.0), False),  # the reference against itself
+        (Made(on=("pin_memory", "workers"), ratio=2.0), True),
     ],
 )
 def test_a_workload_without_a_ratio_of_training_is_told_so_in_every_form(made: Made, advisable: bool) -> None:
