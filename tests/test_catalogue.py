@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from harness.catalogue import read_catalogue, read_workload
 from harness.cli.listing import listed
 from harness.core.cell import Switch, parse_cell
+from harness.core.compose import unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
@@ -27,6 +29,20 @@ CATALOGUE = read_catalogue()
 OPTIMIZATIONS = list(CATALOGUE.optimizations.values())
 
 by_optimization = pytest.mark.parametrize("one", OPTIMIZATIONS, ids=lambda one: one.name)
+
+RECORDED = [  # an optimization, what an environment recorded, and whether it can be tried there
+    ("medium_matmul_precision", {"cpu_flags": ("amx_bf16",)}, True),
+    ("medium_matmul_precision", {"cpu_flags": ("bf16",)}, True),
+    ("medium_matmul_precision", {"cpu_flags": ()}, False),
+    ("medium_matmul_precision", {"cpu_flags": (), "device": "cuda"}, True),
+    ("medium_matmul_precision", {"cpu": "AMD EPYC"}, False),  # no flags were recorded, and no AMD has such units
+    ("medium_matmul_precision", {"cpu": "Intel(R) Xeon(R) Processor"}, True),  # unknown: nothing hinders it
+    ("allocator", {"allocators": ("tcmalloc",)}, True),
+    ("allocator", {"allocators": ()}, False),
+    ("allocator", {}, True),  # unknown
+    ("ram_cache", {"system": "Linux x86_64"}, True),
+    ("ram_cache", {"system": "Darwin arm64"}, False),
+]
 
 WORKLOAD_FILE = """
 from harness.core.workload import Size, Workload
@@ -64,6 +80,19 @@ def test_it_sets_choices_that_exist(one: Optimization) -> None:
     for environment in (ENVIRONMENT, GPU):
         level = one.usual_level(environment)
         assert level is None if not one.levels else isinstance(level, type(one.levels[0]))
+
+
+@pytest.mark.parametrize(("name", "facts", "possible"), RECORDED)
+def test_a_need_is_judged_from_what_was_recorded(name: str, facts: dict[str, Any], possible: bool) -> None:
+    one = CATALOGUE.optimization(name)
+    workload = CATALOGUE.workload(one.workload or "leak")
+    assert (unmet(one, replace(ENVIRONMENT, **facts), workload) is None) == possible
+
+
+def test_a_usual_level_is_one_that_the_recorded_packages_can_run() -> None:
+    decoder = CATALOGUE.optimization("decoder")
+    assert decoder.usual_level(replace(ENVIRONMENT, packages=(("simplejpeg", "1.9.0"),))) == "simplejpeg"
+    assert decoder.usual_level(replace(ENVIRONMENT, packages=())) == "torchvision"
 
 
 @by_optimization

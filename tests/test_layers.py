@@ -23,6 +23,9 @@ MAY_IMPORT = {
     "run": {"core", "catalogue", "measure", "store", "plan"},
 }
 EVERYTHING = {"cli", "front_ends", "__main__"}
+BLIND = {"optimizations", "plan", "analyze", "report"}
+HOST_READERS = {"ctypes", "multiprocessing", "os", "pathlib", "platform", "psutil", "resource", "shutil", "socket"}
+HOST_READERS |= {"importlib.metadata", "importlib.util", "subprocess", "sys", "torch"}
 INSIDE_FUNCTIONS = {"harness/cli/binding.py", "harness/run/worker.py"}  # torch, where it is asked for
 FILES = [path for folder in ("harness", "workloads") for path in sorted((ROOT / folder).rglob("*.py"))]
 
@@ -44,6 +47,12 @@ def imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide the layer"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_blind(path: Path) -> bool:
+    """Whether a module may know of the machine only what an environment says."""
+    parts = path.relative_to(ROOT).parts
+    return parts[1] in BLIND or (parts[0] == "workloads" and "optimizations" in parts)
 
 
 def at_import_time(tree: ast.Module) -> Iterator[str]:
@@ -79,6 +88,13 @@ def test_core_needs_nothing_but_the_standard_library() -> None:
     for path in sorted((ROOT / "harness" / "core").glob("*.py")):
         found = {name.split(".")[0] for name in at_import_time(ast.parse(path.read_text(encoding="utf-8")))}
         assert found <= {*sys.stdlib_module_names, "harness"}, path.name
+
+
+@pytest.mark.parametrize("path", [one for one in FILES if is_blind(one)], ids=name_of)
+def test_what_decides_about_pages_cannot_read_the_host(path: Path) -> None:
+    """A need, a plan, an estimate and a page are made of recorded facts; `measure` alone asks the machine."""
+    found = set(imported(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not [name for name in found if any(name == one or name.startswith(f"{one}.") for one in HOST_READERS)]
 
 
 WITHOUT_TORCH = """

@@ -242,7 +242,7 @@ def core_s() -> float:
 
 
 @pytest.mark.parametrize(("arguments", "statuses", "expected"), [
-    ([], [0] * 10, [*["ruff"] * 2, *["mypy"] * 2, *["coverage"] * 4, "pytest", "pytest"]),
+    ([], [0] * 11, [*["ruff"] * 2, *["mypy"] * 2, *["coverage"] * 4, *["pytest"] * 3]),
     ([], [0, 0, 3], ["ruff", "ruff", "mypy"]),
     (["tests/core", "-x"], [1], ["pytest"]),
 ])  # fmt: skip
@@ -261,8 +261,8 @@ def test_checks_run_in_turn_up_to_the_first_that_fails(
     assert ran[-1][3:] == arguments or not arguments
 
 
-def test_every_test_is_run_once_in_one_of_three_ways(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the pure layers are counted, all others beside each other, and what reads a clock by itself."""
+def test_every_test_is_run_once_in_one_of_four_ways(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the pure layers are counted, others beside each other, what reads a clock by itself, and pages last."""
     ran: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
@@ -271,12 +271,14 @@ def test_every_test_is_run_once_in_one_of_three_ways(script: ModuleType, monkeyp
 
     monkeypatch.setattr(script.subprocess, "run", run)
     assert script.run_checks("python", []) == 0
-    counted, others, alone = [command[command.index("pytest") + 1 :] for command in ran if "pytest" in command]
+    counted, others, alone, pages = [command[command.index("pytest") + 1 :] for command in ran if "pytest" in command]
     assert alone == ["-m", "alone and not oracles"]
     beside = counted[: counted.index("not alone") + 1]
     assert beside[-2:] == ["-m", "not alone"]
     layers = counted[len(beside) :]
-    assert others == [*beside, *(f"--ignore={layer}" for layer in layers)]
+    assert others == [*beside, *(f"--ignore={one}" for one in (*layers, *pages))]
+    assert pages == ["tests/test_published_pages.py"]
+    assert (ROOT / pages[0]).exists()
     assert layers
     assert all((ROOT / layer).exists() for layer in layers)
 

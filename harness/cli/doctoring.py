@@ -21,6 +21,7 @@ from harness.measure.surroundings import (
     package_version,
     processes_on_gpu,
     read_gpu,
+    unused_gpu,
     usable_cores,
 )
 from harness.measure.unwritten import reads_unwritten
@@ -90,7 +91,9 @@ def _memory() -> Iterator[Finding]:
 def _gpu() -> Iterator[Finding]:
     gpu = read_gpu()
     if not gpu:
-        yield Finding("note", "GPU", "none answers", "the CPU is measured; cells that need CUDA say so")
+        unused = unused_gpu()
+        yield Finding("note", "GPU", "one that is not used" if unused else "none answers",
+                      unused or "the CPU is measured; cells that need CUDA say so")  # fmt: skip
         yield from _convolutions()
         return
     others = processes_on_gpu()

@@ -21,7 +21,7 @@ from harness import __version__
 from harness.analyze.precision import precisions
 from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.catalogue import read_catalogue
-from harness.cli.planning import Prepared, Wish, prepared
+from harness.cli.planning import Prepared, Wish, prepared, tell_unused_gpu
 from harness.cli.progress import Progress, preparing
 from harness.cli.reporting import matrix_of, print_matrix
 from harness.cli.resuming import clock_note, resumable
@@ -76,6 +76,7 @@ def measure(wish: Wish, place: Place, shown: Callable[[Path], int] | None = None
 def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
     budget_s, began_s = seconds_of(place.budget), monotonic() - age_s()
     ready = prepared(wish)
+    tell_unused_gpu(wish.device, ready.environment)
     console = Console()
     with measuring_alone(), stopping_on_terminate():
         missing, before_s = are_data_missing(ready, place), monotonic()

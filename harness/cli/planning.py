@@ -1,6 +1,7 @@
 """`plan`: from what the user wishes to a plan for this machine."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from harness.core.plan import Block, Hole, Plan
 from harness.core.promise import promises
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
-from harness.measure.surroundings import read_environment
+from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.claimed import Ground, Question, marked, questions
 from harness.plan.designs import CROSSED, DESIGNS
 from harness.plan.entries import Entry, Scope, compare, single
@@ -77,6 +78,12 @@ def prepared(wish: Wish) -> Prepared:
     data = {name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data}
     plan = replace(plan, data=data, blocks=tuple(_marked(plan.blocks, catalogue, environment)))
     return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data)
+
+
+def tell_unused_gpu(chosen: str, environment: Environment) -> None:
+    """Says once that a GPU is here and the CPU is measured in its place, unless the user chose the CPU."""
+    if chosen == "auto" and environment.device == "cpu" and (sentence := unused_gpu()):
+        sys.stderr.write(f"{sentence}\n")
 
 
 def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:

@@ -23,7 +23,7 @@ from harness.cli.measuring import (
     seconds_of,
     stopping_on_terminate,
 )
-from harness.cli.planning import Prepared, Wish, plan_of, prepared
+from harness.cli.planning import Prepared, Wish, plan_of, prepared, tell_unused_gpu
 from harness.cli.reporting import console, matrix_of
 from harness.cli.staging import Bench, Quest, go_on, is_unfinished, rounds_before, staged
 from harness.core.cell import Comparison
@@ -44,6 +44,7 @@ def best(asked: Asked, place: Place, *, as_json: bool) -> int:
     budget_s = seconds_of(place.budget)
     wish = wish_of(asked)
     ready = prepared(wish)
+    tell_unused_gpu(wish.device, ready.environment)
     words = Console(stderr=as_json, highlight=False)
     for sentence in put_off(asked):
         words.print(sentence, markup=False)

@@ -55,7 +55,10 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
         found = read_run(other)
         # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
         # ours, as all were up to schema 3, of those without.
-        facts = ((one.environment, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one)) for one in (found, run))
+        facts = (
+            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
+            for one in (found, run)
+        )
         alike = len(set(facts)) == 1
         away = abs(datetime.fromisoformat(found.began) - began)
         if alike and decides(found) and (nearest is None or away < nearest[0]):

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 STEP_BYTES = 1 << 26
+MATRIX_UNITS = ("amx_bf16", "bf16")  # flags of a processor with matrix units for bfloat16, as x86 and Arm call them
+LATER = frozenset({"variables", "cpu_flags", "allocators"})  # facts that the first runs did not record
 
 
 def round_memory(count: int) -> int:
@@ -32,6 +34,9 @@ class Environment:
     packages: tuple[tuple[str, str], ...]  # name, version
     # Of the process, by which libraries compute otherwise: name, value.
     variables: tuple[tuple[str, str], ...] = field(default=(), metadata={"since": "0.2.0"})
+    # Those of MATRIX_UNITS that the processor has, and the allocators that are installed; None where nobody looked.
+    cpu_flags: tuple[str, ...] | None = field(default=None, metadata={"since": "0.3.0"})
+    allocators: tuple[str, ...] | None = field(default=None, metadata={"since": "0.3.0"})
 
     @property
     def digest(self) -> str:
@@ -44,15 +49,17 @@ class Environment:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a digest is made of: no variables where none is set, as in runs that did not know them."""
-        return {name: value for name, value in asdict(self).items() if name != "variables" or value}
+        """What a digest is made of: of the later facts only what was found, as in runs that did not know them."""
+        return {name: value for name, value in asdict(self).items() if name not in LATER or value}
 
     @property
     def facts(self) -> dict[str, str | int | None]:
         """Every fact by its name in words, then each package and each variable; memory as the digest counts it."""
-        names = (one.name for one in fields(self) if one.name not in {"packages", "variables"})
+        names = (one.name for one in fields(self) if one.name not in LATER | {"packages"})
         plain = {name.replace("_", " "): getattr(self, name) for name in names}
-        return plain | {"memory bytes": round_memory(self.memory_bytes)} | dict(self.packages + self.variables)
+        found = {"cpu flags": self.cpu_flags, "allocators": self.allocators}
+        lists = {name: ", ".join(values) for name, values in found.items() if values}
+        return plain | {"memory bytes": round_memory(self.memory_bytes)} | lists | dict(self.packages + self.variables)
 
     @property
     def machine(self) -> str:

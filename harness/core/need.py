@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A condition on the machine and the workload."""
+    """A condition on the machine and the workload, judged from what is recorded of both and never from the host.
+
+    What an environment does not record is unknown and counts as met: it hinders nothing, so that a claim about it reads
+    "not measured" where no run has tried it.
+    """
 
     missing: str
     met: Callable[["Environment", "Workload"], bool]

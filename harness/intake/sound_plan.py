@@ -72,6 +72,8 @@ def _check_environment(environment: Environment) -> None:
         environment.system,
         environment.python,
         *sum(environment.packages + environment.variables, ()),
+        *(environment.cpu_flags or ()),
+        *(environment.allocators or ()),
     ]
     for fact in facts:
         if fact is not None and (len(fact) > LONGEST_FACT or not fact.isprintable()):
@@ -80,6 +82,9 @@ def _check_environment(environment: Environment) -> None:
         raise Unfit(f"{RUN} names {len(environment.packages):,} packages, and {MOST_PACKAGES} are the most")
     if len(environment.variables) > MOST_PACKAGES:
         raise Unfit(f"{RUN} names {len(environment.variables):,} variables, and {MOST_PACKAGES} are the most")
+    for several in (environment.cpu_flags or (), environment.allocators or ()):
+        if len(several) > MOST_PACKAGES:
+            raise Unfit(f"{RUN} names {len(several):,} flags or allocators, and {MOST_PACKAGES} are the most")
     for name in ("cores", "memory_bytes", "accelerator_memory_bytes"):
         within(getattr(environment, name), 1, MOST, f"{RUN}: {name}")
     if not _MACHINE.fullmatch(environment.machine) or environment.machine in _DEVICES:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from harness.core.environment import Environment, round_memory
+from harness.core.allocator import STEMS, library_of
+from harness.core.environment import MATRIX_UNITS, Environment, round_memory
 from harness.core.mistake import Mistake
 from harness.measure.driver import driver_of
 from harness.measure.variables import read_variables
@@ -17,6 +18,13 @@ from harness.measure.variables import read_variables
 PACKAGES = (
     *("torch", "torchvision", "torchaudio", "triton", "numpy", "scipy"),
     *("h5py", "soundfile", "tifffile", "pillow", "simplejpeg", "boto3"),  # what reads the data
+)
+CPU_FACTS = Path("/proc/cpuinfo")
+# What shows that there is a GPU although NVML answers for none.
+NVIDIA_DRIVER, AMD_DRIVER = Path("/proc/driver/nvidia/version"), Path("/dev/kfd")
+GRAPHICS, AMD, INTEL = Path("/sys/class/drm"), "0x1002", "0x8086"  # the vendors' numbers on the PCI bus
+UNSUPPORTED = (
+    "{found}, but only NVIDIA GPUs are supported, through CUDA and NVML; the CPU can be measured with --device cpu."
 )
 
 
@@ -26,7 +34,7 @@ def read_environment(device: str = "auto") -> Environment:
         raise Mistake(f"There is no device '{device}'; choose auto, cpu or cuda.")
     gpu = read_gpu() if device in {"auto", "cuda"} else {}
     if device == "cuda" and not gpu:
-        raise Mistake("No CUDA device answers on this machine; leave out --device cuda, or check nvidia-smi.")
+        raise Mistake(unused_gpu() or "No CUDA device answers on this machine; leave out --device cuda.")
     return Environment(
         device="cuda" if gpu else "cpu",
         accelerator=gpu.get("name"),
@@ -41,6 +49,8 @@ def read_environment(device: str = "auto") -> Environment:
         compiler="g++" if shutil.which("g++") else None,
         packages=tuple((name, version) for name in PACKAGES if (version := package_version(name))),
         variables=read_variables(os.environ),
+        cpu_flags=cpu_flags(),
+        allocators=tuple(filter(library_of, STEMS)),
     )
 
 
@@ -108,10 +118,18 @@ def _gpu_free_bytes() -> int:
 
 def cpu_name() -> str:
     """The processor's model name as the kernel tells it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.is_file() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    names = (line.partition(":")[2].strip() for line in _cpu_facts().splitlines() if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
+
+
+def cpu_flags() -> tuple[str, ...] | None:
+    """Those of the processor's flags by which an optimization can run here, or None where the kernel shows none."""
+    words = set(_cpu_facts().split())
+    return tuple(flag for flag in MATRIX_UNITS if flag in words) if words else None
+
+
+def _cpu_facts() -> str:
+    return CPU_FACTS.read_text(encoding="utf-8", errors="replace") if CPU_FACTS.is_file() else ""
 
 
 def governor() -> str | None:
@@ -138,6 +156,29 @@ def read_gpu() -> dict[str, str]:
         "capability": f"{major}.{minor}",
         "driver": pynvml.nvmlSystemGetDriverVersion(),
     }
+
+
+def unused_gpu() -> str | None:
+    """The GPU that is here and cannot be measured, and what is supported, in a sentence; None where none was found."""
+    build = package_version("torch") or ""
+    if NVIDIA_DRIVER.exists():
+        return (
+            f"The driver of an NVIDIA GPU is loaded ({NVIDIA_DRIVER}), but NVML does not answer for any; see that "
+            "nvidia-ml-py is installed and nvidia-smi lists the GPU, or measure the CPU with --device cpu."
+        )
+    if AMD_DRIVER.exists() or AMD in _vendors():
+        return UNSUPPORTED.format(found=f"An AMD GPU was found ({AMD_DRIVER if AMD_DRIVER.exists() else GRAPHICS})")
+    if "rocm" in build:
+        return UNSUPPORTED.format(found=f"The installed torch is built for AMD GPUs ({build})")
+    # Most laptops have a graphics unit of Intel that nobody would train on: torch must be built for it.
+    if "xpu" in build and INTEL in _vendors():
+        return UNSUPPORTED.format(found=f"An Intel GPU was found ({GRAPHICS}) with torch {build}")
+    return None
+
+
+def _vendors() -> set[str]:
+    """The vendors of the graphics cards that the kernel lists."""
+    return {path.read_text(encoding="utf-8").strip() for path in GRAPHICS.glob("card*/device/vendor")}
 
 
 def processes_on_gpu() -> int | None:

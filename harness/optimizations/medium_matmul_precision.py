@@ -8,21 +8,21 @@ the products are short already. With seven bits of mantissa the losses move in t
     torch.set_float32_matmul_precision("medium")
 """
 
-from pathlib import Path
-
+from harness.core.environment import MATRIX_UNITS, Environment
 from harness.core.need import CUDA, Need
 from harness.core.optimization import Numerics, Optimization, Stage
 
-CPU_FACTS, BFLOAT16_UNITS = Path("/proc/cpuinfo"), {"amx_bf16", "bf16"}  # as x86 and Arm call them
 
-
-def _has_units() -> bool:
-    return CPU_FACTS.is_file() and not BFLOAT16_UNITS.isdisjoint(CPU_FACTS.read_text(encoding="utf-8").split())
+def _may_have_units(environment: Environment) -> bool:
+    """Where no flags were recorded the name decides: no AMD has had such units, and of others it is unknown."""
+    if environment.cpu_flags is None:
+        return "AMD" not in environment.cpu
+    return not set(MATRIX_UNITS).isdisjoint(environment.cpu_flags)
 
 
 SHORT_PRODUCTS = Need(
     missing="needs a GPU, or a CPU with matrix units for bfloat16",
-    met=lambda environment, workload: CUDA.met(environment, workload) or _has_units(),
+    met=lambda environment, workload: CUDA.met(environment, workload) or _may_have_units(environment),
 )
 
 OPTIMIZATION = Optimization(

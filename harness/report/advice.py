@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from harness.analyze.advice import Advice, Call, Counsel, Item
 from harness.analyze.bottleneck import Bottleneck
+from harness.analyze.effect import WHOLE
 from harness.analyze.profile import Profile
 from harness.core.optimization import Optimization
 from harness.report import sentences
@@ -56,10 +57,21 @@ def _chapter(counsel: Counsel, advice: Advice, known: Mapping[str, Optimization]
     )
 
 
+def without_advice(counsel: Counsel) -> str | None:
+    """Why nothing is advised about a workload without a ratio of a switch on whole steps or passes; None elsewhere."""
+    if counsel.base is None:
+        return "No comparison has a ratio yet, so that nothing can be advised; the reasons stand below."
+    if counsel.base.timing not in WHOLE:
+        return "No ratio of training was measured, only of its parts, so that nothing can be advised to switch on."
+    if not counsel.items and counsel.whole is None and not counsel.looked_at:
+        return "No comparison that has a ratio switches anything on or off, so that nothing can be advised."
+    return None
+
+
 def _leads(counsel: Counsel) -> Iterator[str]:
     profile = counsel.base.profile if counsel.base else None
-    if counsel.base is None:
-        yield "Nothing was measured of which advice could be given; the reasons stand below."
+    if unadvised := without_advice(counsel):
+        yield unadvised
     elif not counsel.called(Call.SWITCH_ON, Call.WITH_WARNING) and counsel.items:
         stacked = any(one.best for one in counsel.ready_made)
         yield f"No single switch was surely faster here{'' if stacked else ', and no measured stack either'}."

@@ -11,6 +11,7 @@ from harness.analyze.ready_made import Candidate, ReadyMade
 from harness.analyze.remedy import remedy
 from harness.analyze.start_up import BreakEven
 from harness.core.cell import Comparison
+from harness.report.advice import without_advice
 from harness.report.machine_readable import plain
 from harness.report.sentences import holes
 
@@ -37,6 +38,7 @@ def _counsel(counsel: Counsel, advice: Advice, commands: Mapping[Comparison, str
         "reference": str(base.cell) if base else None,
         "reference_name": base.name if base else None,
         "bottleneck": base.profile.bottleneck if base and base.profile else None,
+        "no_advice": without_advice(counsel),
         "items": [_item(one, commands, counsel.device) for one in counsel.items],
         "interplays": [_interplay(one) for one in counsel.interplays],
         "stacks": [_stack(one, commands) for one in counsel.ready_made],

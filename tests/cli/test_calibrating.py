@@ -76,6 +76,17 @@ def test_what_is_unfinished_or_of_another_machine_is_not_rested_on(results: Path
     assert calibration_beside(other, known) is not None
 
 
+def test_a_calibration_without_recorded_flags_serves_a_run_that_found_none(results: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "20260102T000000-00000000"
+    shutil.copytree(run_of(results, "calibration"), folder)
+    run, other = read_run(folder), read_run(run_of(results, "combined"))
+    found, none, unknown = (replace(run.environment, cpu_flags=flags) for flags in (("amx_bf16",), (), None))
+    (folder / RUN).write_text(run_text(replace(run, environment=unknown)))
+    beside = tmp_path / "20260103T000000-00000001"
+    assert calibration_beside(beside, replace(other, environment=none)) is not None
+    assert calibration_beside(beside, replace(other, environment=found)) is None
+
+
 def test_of_several_calibrations_the_nearest_in_time_decides(results: Path, tmp_path: Path) -> None:
     """A busy day says nothing of a calm one."""
     folders = {day: tmp_path / f"202601{day:02d}T000000-00000000" for day in (2, 9)}

@@ -8,10 +8,14 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.cli import doctoring
+from harness.cli import doctoring, measuring
 from harness.cli.doctoring import Finding, examine, show_health
+from harness.cli.measuring import Place
+from harness.core.mistake import Mistake
+from harness.measure import surroundings
 from harness.measure.variables import SETTINGS
 from tests.measure.planted import Nvml, Refused, Running
+from tests.test_auto_level import wish
 
 CLOCKS = {1: 345, 2: 3201}
 HEALTHY: dict[str, Any] = {
@@ -134,3 +138,37 @@ def test_the_doctor_knows_the_gpu_at_hand(tmp_path: Path) -> None:
     assert seen["GPU power limit"].found.endswith(" W")
     assert seen["GPU memory errors"].grade == "good"
     assert seen["Multi-Process Service"].found == "absent"
+
+
+@pytest.mark.parametrize(("there", "found"), [(True, "one that is not used"), (False, "none answers")])
+def test_a_gpu_that_cannot_be_measured_is_told(
+    there: bool, found: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant_amd(monkeypatch, tmp_path, there=there)
+    monkeypatch.setattr(doctoring, "reads_unwritten", lambda: None)
+    seen = {one.what: one for one in examine(tmp_path, tmp_path)}["GPU"]
+    assert (seen.grade, seen.found) == ("note", found)
+    assert ("AMD" in seen.advice) == there
+
+
+@pytest.mark.parametrize(("device", "told"), [("auto", True), ("cpu", False)])
+def test_run_says_that_it_measures_the_cpu_beside_a_gpu(
+    device: str, told: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended() -> None:
+        raise Mistake("enough")
+
+    plant_amd(monkeypatch, tmp_path, there=True)
+    monkeypatch.setattr(measuring, "measuring_alone", ended)
+    with pytest.raises(Mistake, match="enough"):
+        measuring.measure(wish(device=device), Place(results=tmp_path, data=None, budget="none", fresh=True))
+    assert ("AMD" in capsys.readouterr().err) == told
+
+
+def plant_amd(monkeypatch: pytest.MonkeyPatch, folder: Path, *, there: bool) -> None:
+    """A machine on which NVML is not installed, with or without the device of AMD's driver."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    for name in ("NVIDIA_DRIVER", "AMD_DRIVER", "GRAPHICS"):
+        monkeypatch.setattr(surroundings, name, folder / name)
+    if there:
+        (folder / "AMD_DRIVER").touch()

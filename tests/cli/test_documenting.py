@@ -1,7 +1,6 @@
 """Pages are written, checked and kept true to the catalogue, the ledger and the runs."""
 
 import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from harness.store import Journal, create, finish
 from tests.analyze.synthetic import comparison, plan, records
 from tests.test_store import RUN_FACTS
 
-ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "docs" / "optimizations"
+PAGES = Path(__file__).parents[2] / "docs" / "optimizations"
 CATALOGUE = read_catalogue()
 
 
@@ -93,30 +91,6 @@ def test_a_new_run_makes_pages_stale_but_not_one_that_is_unfinished_or_rehearsed
 def test_a_folder_that_cannot_be_written_is_a_mistake(place: Path) -> None:
     with pytest.raises(Mistake, match=r"Cannot write to .*; choose another folder with --output\."):
         document(Path("results"), place / "notes.md", check=False)
-
-
-def known_to_git() -> list[Path]:
-    """The runs that are committed: whoever has measured something of his own has not made a page false."""
-    known = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return sorted(ROOT / Path(name).parent for name in known.stdout.split() if name.endswith("/run.json"))
-
-
-@pytest.fixture(scope="module")
-def pages_of_this_tree() -> dict[str, str]:
-    return pages_of(CATALOGUE, known_to_git() or finished(ROOT / "results"), PAGES)
-
-
-def test_the_pages_of_this_tree_are_true(pages_of_this_tree: dict[str, str]) -> None:
-    if not known_to_git():
-        pytest.skip("needs a git checkout; would check that docs/optimizations is what `document` writes")
-    wrong = list(stale(on_disk(pages_of_this_tree, PAGES)))
-    assert wrong == [], "./speedmatrix document writes them anew"
-
-
-def test_every_link_of_every_page_leads_somewhere(pages_of_this_tree: dict[str, str]) -> None:
-    for name, text in pages_of_this_tree.items():
-        for target in re.findall(r"(?<!\\)\]\(([^)]+)\)", text):
-            assert target in pages_of_this_tree or (PAGES / target).resolve().exists(), (name, target)
 
 
 def test_the_prose_of_every_page_is_sound_markdown() -> None:

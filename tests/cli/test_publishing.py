@@ -147,19 +147,3 @@ def test_no_seed_day_or_folder_changes_a_byte(results: Path, tmp_path: Path) -> 
         command = [sys.executable, "-m", "harness", "publish", "--results", str(tmp_path / "results")]
         subprocess.run(command, cwd=tmp_path / "elsewhere", env=surroundings, capture_output=True, check=True)
         assert contents(results) == expected
-
-
-def known_to_git() -> list[Path]:
-    known = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if known.returncode or not (ROOT / ".git").exists():
-        pytest.skip("needs a git checkout; would check that results/ holds what `publish` writes")
-    return sorted(ROOT / Path(name).parent for name in known.stdout.split() if name.endswith("/run.json"))
-
-
-def test_the_pages_of_this_tree_are_true_and_every_link_leads_somewhere() -> None:
-    """Of the runs that git knows: whoever has measured something of his own has not made a page false."""
-    pages = on_disk(ROOT / "results", known_to_git(), CATALOGUE)
-    assert list(stale(pages)) == [], "./speedmatrix publish writes them anew"
-    for name, text in pages.texts.items():
-        for target in re.findall(r"(?<!\\)\]\(([^)]+)\)", text) if name.endswith(".md") else ():
-            assert (ROOT / "results" / name).parent.joinpath(target).exists(), (name, target)

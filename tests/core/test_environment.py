@@ -12,6 +12,8 @@ OTHER: dict[str, Any] = {
     "memory_bytes": 1,
     "packages": (("numpy", "2.1.1"), ("torch", "2.11.0")),
     "variables": (("CUDA_LAUNCH_BLOCKING", "1"),),
+    "cpu_flags": ("amx_bf16",),
+    "allocators": ("jemalloc",),
 }
 
 
@@ -19,6 +21,12 @@ OTHER: dict[str, Any] = {
 def test_the_digest_differs_when_any_fact_differs(name: str) -> None:
     other = replace(ENVIRONMENT, **{name: OTHER.get(name, "something else")})
     assert other.digest != ENVIRONMENT.digest
+
+
+def test_to_have_looked_and_found_nothing_is_no_other_environment() -> None:
+    looked = replace(ENVIRONMENT, variables=(), cpu_flags=(), allocators=())
+    assert looked.digest == ENVIRONMENT.digest
+    assert looked.facts == ENVIRONMENT.facts
 
 
 def test_the_digest_is_twelve_hexadecimal_digits_and_stays_the_same() -> None:

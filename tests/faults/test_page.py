@@ -1,22 +1,9 @@
-"""The page of faults tells of exactly those that the suite injects, and of every kind there is."""
-
-from pathlib import Path
+"""The faults that the suite injects are of every kind there is, and what differs from time to time is not told."""
 
 from harness.core.fault import Fault
 from harness.run.fault import COURSES
-from tests.faults.page import Told, courses, names_on, to_markdown
+from tests.faults.page import Told, names_on, to_markdown
 from tests.faults.suite import FAULTS
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
-REMEDY = "write it again: pytest tests/faults --write-faults docs/faults.md"
-
-
-def test_the_page_names_exactly_the_suite_s_faults() -> None:
-    assert names_on(PAGE.read_text(encoding="utf-8")) == [one.name for one in FAULTS], REMEDY
-
-
-def test_the_page_tells_what_becomes_of_an_arm() -> None:
-    assert "\n".join(courses()) in PAGE.read_text(encoding="utf-8"), REMEDY
 
 
 def test_there_are_enough_faults_and_no_two_alike() -> None:

@@ -325,6 +325,9 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         environment(variables=[["A", "1"]] * 1000),
         "names 1,000 variables, and 200 are the most",
     ),
+    "a flag that moves the cursor": (environment(cpu_flags=["\x1b[2J"]), "too long or does not print"),
+    "an allocator without end": (environment(allocators=["a" * 1000]), "too long or does not print"),
+    "a thousand flags": (environment(cpu_flags=["a"] * 1000), "names 1,000 flags or allocators, and 200 are the most"),
     "a thousand packages": (environment(packages=[["a", "1"]] * 1000), "names 1,000 packages, and 200 are the most"),
     # its plan
     "no restarts": (protocol(restarts=0), f"restarts is 0, {BETWEEN} 1"),

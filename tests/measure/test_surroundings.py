@@ -1,12 +1,15 @@
-"""Free memory: what is told of it bounds how many arms may live at once."""
+"""Surroundings: what a machine tells of itself, and what is said of a GPU that cannot be measured."""
+
+from pathlib import Path
 
 import psutil
 import pytest
 
 from harness.core.environment import differing
+from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.measure import surroundings
-from harness.measure.surroundings import free_bytes, memory_limit_bytes, read_environment
+from harness.measure.surroundings import free_bytes, memory_limit_bytes, read_environment, unused_gpu
 from harness.measure.variables import SETTINGS
 from harness.run.arm import ALLOCATOR, DEVICE_ALLOCATOR, launch_environment
 
@@ -51,3 +54,68 @@ def test_no_variable_that_a_recipe_settles_itself_is_counted() -> None:
     settled = launch_environment(Recipe(), {})
     assert not {*SETTINGS} & {*settled, *ALLOCATOR, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
     assert len(set(SETTINGS)) == len(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "flags"),
+    [
+        ("flags : fpu amx_bf16 amx_tile\n", ("amx_bf16",)),
+        ("Features : fp bf16\n", ("bf16",)),
+        ("flags : fpu avx512_bf16\n", ()),
+        (None, None),
+    ],
+)
+def test_flags_of_the_processor_are_recorded_or_unknown(
+    facts: str | None, flags: tuple[str, ...] | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(surroundings, "CPU_FACTS", tmp_path / "cpuinfo")
+    if facts is not None:
+        (tmp_path / "cpuinfo").write_text(facts)
+    assert read_environment("cpu").cpu_flags == flags
+
+
+def test_installed_allocators_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "library_of", {"tcmalloc": "libtcmalloc.so.4"}.get)
+    assert read_environment("cpu").allocators == ("tcmalloc",)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder in place of the system's, of a machine without a GPU that NVML knows."""
+    for name in ("NVIDIA_DRIVER", "AMD_DRIVER", "GRAPHICS"):
+        monkeypatch.setattr(surroundings, name, tmp_path / name)
+    monkeypatch.setattr(surroundings, "read_gpu", dict)
+    return tmp_path
+
+
+def card(machine: Path, vendor: str) -> None:
+    (machine / "GRAPHICS/card0/device").mkdir(parents=True)
+    (machine / "GRAPHICS/card0/device/vendor").write_text(f"{vendor}\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "vendor", "build", "named"),
+    [
+        (None, None, "2.11.0", None),
+        ("AMD_DRIVER", None, "2.11.0", "AMD"),
+        (None, "0x1002", "2.11.0", "AMD"),
+        (None, None, "2.11.0+rocm7.1", "AMD"),
+        ("NVIDIA_DRIVER", None, "2.11.0", "NVIDIA"),
+        (None, "0x8086", "2.11.0+xpu", "Intel"),
+        (None, "0x8086", "2.11.0", None),
+    ],
+)
+def test_a_gpu_that_cannot_be_measured_is_named(
+    file: str | None, vendor: str | None, build: str, named: str | None, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "package_version", lambda _: build)
+    if file:
+        (machine / file).touch()
+    if vendor:
+        card(machine, vendor)
+    sentence = unused_gpu()
+    assert (named is None) == (sentence is None)
+    assert named is None or (named in (sentence or "") and "--device cpu" in (sentence or ""))
+    assert read_environment("auto").device == "cpu"
+    with pytest.raises(Mistake, match=named or "No CUDA device answers"):
+        read_environment("cuda")

@@ -3,6 +3,7 @@ import re
 
 import pytest
 
+from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.report.advice import Chapter, chapters
 from harness.report.advice_json import to_json
@@ -139,8 +140,29 @@ def test_json_has_the_numbers_behind_the_words() -> None:
 def test_a_run_without_ratios_says_so() -> None:
     chapter = told(Made(on=("workers",), ratio=2.0, start={"unengaged": ("workers is 0, not 2",)}))
     assert titles(chapter) == []
-    assert chapter.leads == ("Nothing was measured of which advice could be given; the reasons stand below.",)
+    assert len(chapter.leads) == 1
     assert any("workers is 0, not 2" in words for _, words in chapter.skipped)
+
+
+@pytest.mark.parametrize(
+    ("made", "advisable"),
+    [
+        (Made(on=("workers",), ratio=2.0), True),
+        (Made(on=("workers",), ratio=2.0, start={"unengaged": ("workers is 0, not 2",)}), False),
+        (Made(on=("workers",), ratio=9.0, timing=Timing.LOADER), False),
+        (Made(on=(), ratio=1.0), False),  # the reference against itself
+        (Made(on=("pin_memory", "workers"), ratio=2.0), True),
+    ],
+)
+def test_a_workload_without_a_ratio_of_training_is_told_so_in_every_form(made: Made, advisable: bool) -> None:
+    advice = advised(made)
+    (workload,) = json.loads(to_json(advice, {}))["workloads"]
+    assert (workload["no_advice"] is None) == advisable
+    if not advisable:
+        (chapter,) = chapters(advice, KNOWN)
+        assert workload["no_advice"] in chapter.leads
+        assert to_markdown([chapter], {}, []).count(workload["no_advice"]) == 1
+        assert workload["no_advice"] in to_terminal([chapter], {}, width=300, colour=False)
 
 
 def test_a_run_in_which_nothing_pays_offers_no_stack() -> None:

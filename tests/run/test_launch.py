@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,15 +62,16 @@ def test_a_library_is_found_where_the_loader_of_programs_looks(tmp_path: Path, m
     assert launched(Recipe(malloc="tcmalloc"))["LD_PRELOAD"] == found
 
 
-def test_an_allocator_that_is_missing_has_words_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_allocator_that_is_missing_has_words_for_each_level() -> None:
     optimization, leak = CATALOGUE.optimizations["allocator"], CATALOGUE.workloads["leak"]
-    monkeypatch.setattr("harness.optimizations.allocator.library_of", {"jemalloc": "libjemalloc.so.2"}.get)
-    assert unmet(optimization, ENVIRONMENT, leak, "jemalloc") is None
-    assert unmet(optimization, ENVIRONMENT, leak) is None
+    one, none = (replace(ENVIRONMENT, allocators=names) for names in (("jemalloc",), ()))
+    assert unmet(optimization, one, leak, "jemalloc") is None
+    assert unmet(optimization, one, leak) is None
     words = "needs the library of tcmalloc: apt-get install libtcmalloc-minimal4"
-    assert unmet(optimization, ENVIRONMENT, leak, "tcmalloc") == words
-    monkeypatch.setattr("harness.optimizations.allocator.library_of", lambda _: None)
-    assert "jemalloc or tcmalloc" in (unmet(optimization, ENVIRONMENT, leak) or "")
+    assert unmet(optimization, one, leak, "tcmalloc") == words
+    assert "jemalloc or tcmalloc" in (unmet(optimization, none, leak) or "")
+    assert unmet(optimization, ENVIRONMENT, leak, "tcmalloc") is None  # nobody looked
+    assert optimization.usual_level(replace(ENVIRONMENT, allocators=("tcmalloc",))) == "tcmalloc"
 
 
 def test_what_the_harness_was_started_with_does_not_reach_its_arms() -> None:

@@ -13,8 +13,6 @@ of 224 and in CPU time: Pillow 3.7 ms to float32; torchvision 2.4 ms and simplej
     view = v2.functional.resized_crop(pixels, top, left, height, width, [224, 224])
 """
 
-from importlib.util import find_spec
-
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
@@ -24,6 +22,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"decoder": LEVEL},
     levels=("torchvision", "simplejpeg"),
-    usual=lambda _: "simplejpeg" if find_spec("simplejpeg") else "torchvision",
+    usual=lambda environment: "simplejpeg" if "simplejpeg" in dict(environment.packages) else "torchvision",
     proof={"decoder": LEVEL},
 )

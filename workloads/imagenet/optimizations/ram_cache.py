@@ -18,8 +18,6 @@ Seen here, loader alone and no workers, on two busy cores: 18.6 times the rate o
             os.write(memory, encoded)
 """
 
-import os
-
 from harness.core.need import Need
 from harness.core.optimization import Numerics, Optimization, Stage
 
@@ -30,6 +28,11 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"encoded_cache": "ram"},
     proof={"encoded_cache": "ram"},
-    needs=(Need(missing="needs Linux's memfd_create", met=lambda *_: hasattr(os, "memfd_create")),),
+    needs=(
+        Need(
+            missing="needs Linux's memfd_create",
+            met=lambda environment, _: environment.system.startswith("Linux"),
+        ),
+    ),
     supersedes=("local_copy", "concurrent_reads", "sharded_files"),
 )
