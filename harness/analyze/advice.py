@@ -15,12 +15,10 @@ from harness.analyze.ready_made import Candidate, Kit, ReadyMade, candidates, re
 from harness.analyze.remedy import is_own_code
 from harness.analyze.start_up import BreakEven, break_even
 from harness.analyze.throughput import TRAINS
-from harness.analyze.verdict import Verdict
+from harness.analyze.verdict import Verdict, verdict
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.workload import Workload
-
-SURE_GAIN, SURE_LOSS = 1.01, 0.99  # as verdicts have them
 
 
 class Call(StrEnum):
@@ -42,6 +40,7 @@ class Item:
     call: Call
     elsewhere: tuple[Effect, ...]  # on larger stacks
     last: Gain | None  # beside all others of the largest measured stack
+    last_verdict: Verdict | None  # of that gain
     optimization: Optimization | None  # None where this version does not know it
     is_own_code: bool
     break_even: BreakEven | None
@@ -166,13 +165,16 @@ def _items(rows: Sequence[Row], last: Mapping[str, Gain], found: _Found, shelf: 
 def _item(seen: Sequence[Effect], last: Gain | None, found: _Found, shelf: Shelf) -> Item:
     first, *others = sorted(seen, key=lambda one: len(one.below.switches))
     optimization = shelf.known.get(first.switch.name)
-    call, estimate = _call(first, last, optimization), first.estimate
+    estimate = first.estimate
+    beside = verdict(last.low, last.high, estimate.terms.margin) if last else None
+    call = _call(first, beside, optimization)
     undecided = call is Call.UNDECIDED
     return Item(
         effect=first,
         call=call,
         elsewhere=tuple(others),
         last=last,
+        last_verdict=beside,
         optimization=optimization,
         is_own_code=optimization is not None and is_own_code(optimization),
         break_even=_break_even(first, found),
@@ -180,10 +182,10 @@ def _item(seen: Sequence[Effect], last: Gain | None, found: _Found, shelf: Shelf
     )
 
 
-def _call(effect: Effect, last: Gain | None, optimization: Optimization | None) -> Call:
+def _call(effect: Effect, last: Verdict | None, optimization: Optimization | None) -> Call:
     if effect.estimate.disturbed or effect.estimate.withheld:
         return Call.NO_ADVICE
-    hidden = last is not None and last.low > SURE_GAIN and effect.verdict is not Verdict.SLOWER
+    hidden = last is Verdict.FASTER and effect.verdict is not Verdict.SLOWER
     if effect.verdict is Verdict.FASTER or hidden:
         changes = optimization is not None and optimization.numerics is Numerics.DIFFERENT
         return Call.SWITCH_ON if effect.learns_alike and not changes else Call.WITH_WARNING
@@ -224,5 +226,5 @@ def _singles(items: Iterable[Item]) -> dict[Switch, Candidate]:
             cell=one.effect.above, gain=one.effect.gain, rows=(one.effect.row,), break_even=one.break_even
         )
         for one in paying
-        if one.last is None or one.last.high >= SURE_LOSS
+        if one.last_verdict is not Verdict.SLOWER
     }

@@ -60,13 +60,14 @@ class Account:
 def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
     """What runs of one machine, the newest first, say of a claim on a workload.
 
-    The newest run with an estimate decides; runs are never pooled. Raises ValueError where there is no run at all.
+    The newest run with an estimate of what the claim names decides, else the newest with an estimate of something like
+    it; runs are never pooled. Raises ValueError where there is no run at all.
     """
     newest = looks[0].resolution
     if claim.untestable:
         return Finding(claim=claim, workload=workload, ruling=Ruling.UNTESTABLE, words=claim.untestable)
     answers = [look for look in looks if look.trial is not None and _is_answer(claim, look.trial)]
-    answers.sort(key=lambda look: not _is_decisive(claim, look))  # stable: the newest of each kind stays first
+    answers.sort(key=lambda look: _rank(claim, look))  # stable: the newest of each kind stays first
     if answers:
         return _judged(claim, workload, answers[0])
     if isinstance(newest, Untried):
@@ -76,6 +77,13 @@ def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
 
 def _command(workload: str) -> str:
     return f"speedmatrix run {workload} --design claims"
+
+
+def _rank(claim: Claim, look: Look) -> int:
+    """The place of a run among the answers: what was measured as claimed, then otherwise, then what has no estimate."""
+    if not _is_decisive(claim, look):
+        return 2
+    return int(isinstance(look.resolution, Tried) and bool(look.resolution.shortfalls))
 
 
 def _is_decisive(claim: Claim, look: Look) -> bool:
@@ -108,13 +116,15 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
     if isinstance(trial.result, Absence) and not (quality and _is_broken(trial)):
         return replace(found, words=trial.result.words)
     if quality is not None:
-        return replace(found, ruling=_ruled_quality(claim, quality), words=quality.sentence)
+        ruling = Ruling.TESTED_OTHERWISE if tried.shortfalls else _ruled_quality(claim, quality)
+        return replace(found, ruling=ruling, words=quality.sentence)
     if claim.metric is Metric.QUALITY:
         return replace(found, words="no losses were reported")
     gauged = gauge(claim.metric, trial)
     if isinstance(gauged, str):
-        return replace(found, words=gauged)
-    ruling = rule(claim, gauged)
+        known = claim.metric is Metric.THROUGHPUT  # a cost that no record holds was not measured at all
+        return replace(found, ruling=Ruling.UNDECIDED if known else Ruling.NOT_MEASURED, words=gauged)
+    ruling = Ruling.TESTED_OTHERWISE if tried.shortfalls else rule(claim, gauged)
     words = (_more_restarts(claim, gauged),) if ruling is Ruling.UNDECIDED else ()
     return replace(found, ruling=ruling, words="; ".join((*words, *_caveats(trial))), gauged=gauged)
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from scipy import stats
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.verdict import Verdict, verdict
+from harness.analyze.verdict import MARGIN, Verdict, verdict
 
 ALIKE = 1.025  # two speedups whose ratio lies this near to 1, or to 1 / 1.025, are alike for anybody who chooses
 
@@ -54,17 +54,19 @@ def contrast(here: Estimate, there: Estimate) -> Contrast:
         half_width = max(least, float(stats.t.ppf(max(here.point, there.point), df)) * math.sqrt(variance))
         low, high = _exponential(centre - half_width), _exponential(centre + half_width)
     disturbed = here.disturbed or there.disturbed
-    word = Difference.UNDECIDED if disturbed else difference(low, high)
+    margin = max(here.terms.margin, there.terms.margin)
+    word = Difference.UNDECIDED if disturbed else difference(low, high, margin)
     return Contrast(ratio=math.exp(centre), low=low, high=high, df=df, difference=word)
 
 
-def difference(low: float, high: float) -> Difference:
+def difference(low: float, high: float, margin: float = MARGIN) -> Difference:
     """The word for an interval; it is the opposite word when the two sides change places."""
-    if verdict(low, high) is Verdict.FASTER:
+    if verdict(low, high, margin) is Verdict.FASTER:
         return Difference.MORE
-    if high > 0 and verdict(1 / high, 1 / low if low else math.inf) is Verdict.FASTER:
+    if high > 0 and verdict(1 / high, 1 / low if low else math.inf, margin) is Verdict.FASTER:
         return Difference.LESS
-    return Difference.ALIKE if low >= 1 / ALIKE and high <= ALIKE else Difference.UNDECIDED
+    alike = low >= 1 / ALIKE and high <= ALIKE and margin <= MARGIN
+    return Difference.ALIKE if alike else Difference.UNDECIDED
 
 
 def _exponential(log: float) -> float:

@@ -3,9 +3,8 @@
 import math
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.verdict import MARGIN
+from harness.analyze.verdict import limits
 
-SAME = 0.02  # within which a verdict says that there is no effect
 MOST_RESTARTS = 100  # beyond which nobody will wait for a verdict
 
 
@@ -18,9 +17,10 @@ def restarts_to_decide(estimate: Estimate) -> int | None:
     if math.isinf(estimate.terms.margin) or math.isinf(estimate.high):
         return None
     centre, half_width = math.log(estimate.ratio), estimate.half_width
-    gaps = [centre - math.log(1 + estimate.terms.margin), math.log(1 - min(estimate.terms.margin, 0.99)) - centre]
-    if estimate.terms.margin <= MARGIN:
-        gaps.append(min(centre - math.log(1 - SAME), math.log(1 + SAME) - centre))
+    bounds = limits(estimate.terms.margin)
+    gaps = [centre - math.log(bounds.faster), math.log(max(bounds.slower, 0.01)) - centre]
+    if bounds.same:
+        gaps.append(min(centre - math.log(bounds.same[0]), math.log(bounds.same[1]) - centre))
     if max(gaps) <= 0:
         return None
     needed = math.ceil(estimate.processes * (half_width / max(gaps)) ** 2)

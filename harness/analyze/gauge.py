@@ -62,7 +62,13 @@ def _throughput(result: Estimate | Absence) -> Gauged | str:
         return f"the machine was too disturbed: {result.unrest}"
     if result.withheld:
         return unproven(result)
-    return Gauged(value=result.ratio, low=result.low, high=result.high, restarts=result.processes)
+    return Gauged(
+        value=result.ratio,
+        low=result.low,
+        high=result.high,
+        restarts=result.processes,
+        margin=result.terms.margin,
+    )
 
 
 def _host_bytes(side: Side) -> Values:
@@ -86,7 +92,7 @@ def _shares(side: Side) -> Values:
     device_s: dict[int, float] = defaultdict(float)
     wall_s: dict[int, float] = defaultdict(float)
     for burst in side.bursts:
-        if burst.device_s is not None:
+        if burst.device_s:  # older records have 0 where nothing bounded the device's work
             device_s[burst.arm.restart] += burst.device_s
             wall_s[burst.arm.restart] += burst.wall_s
     return {restart: device_s[restart] / wall_s[restart] for restart in device_s}

@@ -15,7 +15,7 @@ FEWEST_WORKLOADS = 4
 
 def general(claim: Claim, parts: Sequence[Finding]) -> Finding:
     """The claim over all workloads; it holds in general only if it would hold for a workload nobody has tried."""
-    known = [one for one in parts if one.gauged is not None]
+    known = [one for one in parts if one.gauged is not None and one.ruling is not Ruling.TESTED_OTHERWISE]
     found = Finding(claim=claim, workload=ANY, ruling=Ruling.UNDECIDED, parts=tuple(parts))
     if claim.metric is Metric.QUALITY:
         return _with(found, *_quality(parts))
@@ -49,7 +49,8 @@ def predicted(gauged: Sequence[Gauged]) -> Gauged:
     half_width = float(stats.t.ppf(0.975, len(gauged) - 2)) * math.sqrt(between + 1 / float(weights.sum()))
     restarts = min(one.restarts for one in gauged)
     low, high = (math.exp(min(one, 700.0)) for one in (mean - half_width, mean + half_width))
-    return Gauged(value=math.exp(mean), low=low, high=high, restarts=restarts)
+    margin = max(one.margin for one in gauged)
+    return Gauged(value=math.exp(mean), low=low, high=high, restarts=restarts, margin=margin)
 
 
 def _with(found: Finding, ruling: Ruling, words: str) -> Finding:
@@ -61,7 +62,9 @@ def _too_few(count: int) -> str:
 
 
 def _silence(parts: Sequence[Finding]) -> tuple[Ruling, str]:
-    """Why nothing is known: what most could be done about it first."""
+    """Why nothing is known: what was measured in its place, then what most could be done about it."""
+    if otherwise := [one.workload for one in parts if one.ruling is Ruling.TESTED_OTHERWISE]:
+        return Ruling.TESTED_OTHERWISE, f"on {', '.join(otherwise)}"
     for ruling in (Ruling.NOT_MEASURED, Ruling.UNDECIDED, Ruling.NOT_TESTABLE_HERE, Ruling.UNTESTABLE):
         words = [one.words for one in parts if one.ruling is ruling]
         if words and ruling is Ruling.NOT_MEASURED:

@@ -14,11 +14,11 @@ from harness.analyze.attribution import Gain, beyond_product, combined, first_an
 from harness.analyze.bottleneck import Bottleneck
 from harness.analyze.collection import Entry
 from harness.analyze.profile import Profile
+from harness.analyze.verdict import MARGIN, Verdict, verdict
 from harness.core.cell import Switch, parse_switch
 from harness.core.optimization import Optimization, Stage
 
 LEAST_GAP = math.log(1.03)
-SURE_LOSS = 0.99  # as verdicts have it
 
 
 class Kind(StrEnum):
@@ -58,7 +58,7 @@ def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimiza
         gap, name = combined((1.0, beside), (-1.0, alone)), parse_switch(subject).name
         if is_clear(gap) and name in known:
             held_by = _other_stage(known[name].stage, before if gap.log > 0 else after)
-            kind = _kind(alone, beside, masked=held_by is not None)
+            kind = _kind(alone, beside, _margin(whole), masked=held_by is not None)
             yield Interplay(
                 subject=subject,
                 among=whole.row.subject,
@@ -83,7 +83,7 @@ def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Ite
         beside = combined((1.0, gain(entry.row.estimate)), (-1.0, alone[str(stronger)]))
         stages = [known[one.name].stage for one in (weaker, stronger) if one.name in known]
         masked = len({*stages}) > 1
-        kind = _kind(alone[str(weaker)], beside, masked=masked)
+        kind = _kind(alone[str(weaker)], beside, _margin(entry), masked=masked)
         yield Interplay(
             subject=str(weaker),
             among=str(stronger),
@@ -115,8 +115,13 @@ def _beyond_reference(entry: Entry) -> set[Switch]:
     return {*entry.row.comparison.treatment.switches} - {*entry.row.comparison.reference.switches}
 
 
-def _kind(alone: Gain, beside: Gain, *, masked: bool) -> Kind:
-    if beside.high < SURE_LOSS and alone.log > beside.log:
+def _margin(entry: Entry) -> float:
+    """That of its machine."""
+    return entry.row.estimate.terms.margin if entry.row.estimate else MARGIN
+
+
+def _kind(alone: Gain, beside: Gain, margin: float, *, masked: bool) -> Kind:
+    if verdict(beside.low, beside.high, margin) is Verdict.SLOWER and alone.log > beside.log:
         return Kind.CONFLICT
     if masked:
         return Kind.MASKED

@@ -4,15 +4,14 @@ The rules are those of docs/decisions/claims-ledger.md: a range is confirmed whe
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from harness.analyze.verdict import MARGIN, SAME, Verdict, limits, verdict
 from harness.core.claim import Bound, Claim, Metric
 
 WIDENED_GAIN, LEAST_WIDENING = 0.25, 0.03  # of a point on either side
 NEARLY = 0.95  # of an `up to` that must be reached
-SURE_GAIN, SURE_LOSS = 1.01, 0.99
-SAME = (0.98, 1.02)  # two one-sided tests: within it nothing changes that matters
 PATIENCE = 900  # times as many restarts as there are, beyond which nobody will wait
 
 
@@ -20,10 +19,11 @@ class Ruling(StrEnum):
     """What may be said of a claim."""
 
     CONFIRMED = "confirmed"
-    OVERSTATED = "overstated"  # a gain, but less
+    OVERSTATED = "overstated"  # a gain, but less; of a loss, less of it or none
     UNDERSTATED = "understated"
     NO_EFFECT = "no effect"
     HARMFUL = "harmful"
+    TESTED_OTHERWISE = "tested otherwise"  # something else was measured than it names: neither right nor wrong
     UNDECIDED = "undecided"
     NOT_MEASURED = "not measured yet"
     NOT_TESTABLE_HERE = "not testable here"
@@ -41,46 +41,72 @@ class Gauged:
     low: float
     high: float
     restarts: int
+    margin: float = MARGIN  # by which an interval must leave 1 behind on its machine
 
 
-def allowed(claim: Claim) -> tuple[float, float]:
+def allowed(claim: Claim, margin: float = MARGIN) -> tuple[float, float]:
     """From where to where the truth may lie if the claim holds; a point is widened."""
     low, high = claim.low or 0.0, claim.high or math.inf
+    sure = limits(margin)
     if claim.bound is Bound.POINT:
-        margin = max(WIDENED_GAIN * abs(low - 1), LEAST_WIDENING)
-        return low - margin, low + margin
+        width = max(WIDENED_GAIN * abs(low - 1), LEAST_WIDENING)
+        return low - width, low + width
     if claim.bound is Bound.UP_TO:
-        return (0.0, high) if claim.metric is Metric.DEVICE_SHARE else (max(NEARLY * high, SURE_GAIN), math.inf)
-    named = {Bound.FREE: SAME, Bound.GAIN: (SURE_GAIN, math.inf), Bound.LOSS: (0.0, SURE_LOSS)}
+        return (0.0, high) if claim.metric is Metric.DEVICE_SHARE else (max(NEARLY * high, sure.faster), math.inf)
+    free = min(SAME[0], sure.slower), max(SAME[1], sure.faster)
+    named = {Bound.FREE: free, Bound.GAIN: (sure.faster, math.inf), Bound.LOSS: (0.0, sure.slower)}
     return named.get(claim.bound, (low, high))
 
 
 def rule(claim: Claim, gauged: Gauged) -> Ruling:
     """The ruling of an interval; one that is too wide for any other is undecided."""
-    low, high = allowed(claim)
+    if math.isinf(gauged.margin):
+        return Ruling.UNDECIDED
+    low, high = allowed(claim, gauged.margin)
     if low <= gauged.low and gauged.high <= high:
-        return Ruling.CONFIRMED
-    if claim.metric is Metric.DEVICE_SHARE:
-        return _ruled_share(low, high, gauged)
-    if gauged.high < min(SURE_LOSS, low):
-        return Ruling.HARMFUL
-    if gauged.high < low and gauged.low > SURE_GAIN:
-        return Ruling.OVERSTATED
-    if SAME[0] <= gauged.low and gauged.high <= SAME[1] and promises_an_effect(claim):
+        return Ruling.CONFIRMED if claim.bound is not Bound.FREE or limits(gauged.margin).same else Ruling.UNDECIDED
+    return (_ruled_share if claim.metric is Metric.DEVICE_SHARE else _ruled_ratio)(claim, low, high, gauged)
+
+
+def _ruled_ratio(claim: Claim, low: float, high: float, gauged: Gauged) -> Ruling:
+    seen = verdict(gauged.low, gauged.high, gauged.margin)
+    if gauged.high < low and seen in {Verdict.SLOWER, Verdict.FASTER}:
+        return Ruling.HARMFUL if seen is Verdict.SLOWER else Ruling.OVERSTATED
+    if _changes_nothing(gauged) and promises_an_effect(claim):
         return Ruling.NO_EFFECT
+    if promises_a_loss(claim):
+        return Ruling.OVERSTATED if gauged.low > _no_such_loss(claim, gauged.margin) else Ruling.UNDECIDED
     return Ruling.UNDERSTATED if gauged.low > high else Ruling.UNDECIDED
 
 
-def _ruled_share(low: float, high: float, gauged: Gauged) -> Ruling:
+def _no_such_loss(claim: Claim, margin: float) -> float:
+    """Where a promised loss ends; a machine that misses small effects must see a gain to say that there is none."""
+    sure = limits(margin)
+    return sure.faster if claim.bound is Bound.LOSS and not sure.same else allowed(claim, margin)[1]
+
+
+def _changes_nothing(gauged: Gauged) -> bool:
+    """Whether it lies within 2 % of 1, be it a sure gain of less or not."""
+    same = limits(gauged.margin).same
+    return same is not None and same[0] <= gauged.low and gauged.high <= same[1]
+
+
+def _ruled_share(claim: Claim, low: float, high: float, gauged: Gauged) -> Ruling:
     if gauged.high < low:
         return Ruling.OVERSTATED
-    return Ruling.UNDERSTATED if gauged.low > high else Ruling.UNDECIDED
+    if gauged.low > high:  # `up to` of a share is a complaint: the device idles for the rest
+        return Ruling.OVERSTATED if claim.bound is Bound.UP_TO else Ruling.UNDERSTATED
+    return Ruling.UNDECIDED
 
 
 def promises_an_effect(claim: Claim) -> bool:
     """Whether a claim would be refuted by nothing happening at all."""
-    low, high = allowed(claim)
-    return claim.bound in {Bound.GAIN, Bound.LOSS, Bound.UP_TO} or low > SAME[1] or high < SAME[0]
+    return claim.bound in {Bound.GAIN, Bound.UP_TO} or allowed(claim)[0] > SAME[1] or promises_a_loss(claim)
+
+
+def promises_a_loss(claim: Claim) -> bool:
+    """Whether a claim says that something is worse, so that it is wrong where less is lost, or nothing."""
+    return claim.bound is Bound.LOSS or allowed(claim)[1] < SAME[0]
 
 
 def restarts_needed(claim: Claim, gauged: Gauged) -> int | None:
@@ -111,4 +137,4 @@ def _half_width(gauged: Gauged, *, logarithmic: bool) -> float:
 def _narrowed(gauged: Gauged, width: float, *, logarithmic: bool) -> Gauged:
     value = gauged.value
     low, high = (value * math.exp(-width), value * math.exp(width)) if logarithmic else (value - width, value + width)
-    return Gauged(value=value, low=low, high=high, restarts=gauged.restarts)
+    return replace(gauged, low=low, high=high)

@@ -55,6 +55,7 @@ class Claim:
     conditions: str = ""  # hardware, sizes and whatever else was said to hold
     remark: str = ""  # what is known of the claim before any measurement of ours
     essential: tuple[str, ...] = ()  # optimizations without which it is not tested, however much else remains
+    deviation: str = ""  # how the stacks differ from the promise on any machine, without a full stop
     stand_in: str = ""  # the stack that is tested where nothing of the treatment can run
     untestable: str = ""  # why no cell of this suite can test it; then treatment is empty
     contradicts: tuple[str, ...] = ()  # names of claims that cannot all be true

@@ -50,6 +50,7 @@ class Evaluation:
     items: int
     score: float
     answers: tuple[float, ...] = ()  # what the model said of each item or trial, in the order of the set's own list
+    effective: Mapping[str, Value] = field(default_factory=dict)  # what the pass showed of the workload's own choices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,7 +94,9 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
         return shown, None
     with evidence.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device) as reads:
         evaluation = session.evaluate()
-    return shown | evidence.of_evaluation(watch, evaluation.items) | of_read_backs(reads), evaluation.score
+    shown |= evidence.of_evaluation(watch, evaluation.items) | of_read_backs(reads)
+    shown |= evaluation.effective
+    return shown, evaluation.score
 
 
 def _built(session: Session, opening: Opening) -> Built:

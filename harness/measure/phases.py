@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Seconds of one burst: waiting for batches, copying them, and the device's own time where it can be told."""
+    """Seconds of one burst: waiting for batches, copying them, and the device's own time where steps bound it."""
 
     wait_s: float
     copy_s: float
@@ -123,7 +123,8 @@ class CudaPhases:
         begins_per_update = max(1, len(self.begins) // max(1, len(self.updates)))
         firsts = self.begins[::begins_per_update]
         device_ms = sum(first.elapsed_time(last) for first, last in zip(firsts, self.updates, strict=False))
-        split = Split(wait_s=self.wait_ns / 1e9, copy_s=copy_ms / 1e3, device_s=device_ms / 1e3)
+        device_s = device_ms / 1e3 if self.updates and self.begins else None  # an evaluation has no steps
+        split = Split(wait_s=self.wait_ns / 1e9, copy_s=copy_ms / 1e3, device_s=device_s)
         self.wait_ns = 0
         self.copies.clear()
         self.begins.clear()

@@ -94,8 +94,9 @@ def _tried(claim: Claim, ground: Ground) -> Resolution:
             compose(ground.workload, stack, ground.known)
         except (Conflict, Mistake) as impossible:
             return Untried(reason=str(impossible).rstrip("."))
+    known = (claim.deviation,) if claim.deviation else ()
     left_out = tuple(f"tested without {', '.join(names)}: {why}" for why, names in _by_reason(reasons).items())
-    return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=left_out)
+    return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=(*known, *left_out))
 
 
 def _by_reason(reasons: Mapping[Switch, str]) -> dict[str, list[str]]:

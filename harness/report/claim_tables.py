@@ -19,7 +19,12 @@ from harness.report.markdown import escaped, grid
 from harness.report.words import one_line
 
 SCHEMA = 1
-_COLOUR = {Ruling.CONFIRMED: "green", Ruling.UNDECIDED: "yellow", **dict.fromkeys(REFUTED, "red")}
+_COLOUR = {
+    Ruling.CONFIRMED: "green",
+    Ruling.UNDECIDED: "yellow",
+    Ruling.TESTED_OTHERWISE: "blue",
+    **dict.fromkeys(REFUTED, "red"),
+}
 _CONTRADICTING = "Claims that contradict each other"
 
 

@@ -149,9 +149,9 @@ class Topic:
     @property
     def faster_otherwise(self) -> Entry | None:
         """What is faster still, but learns otherwise or was not judged."""
-        limit = self.best.row.estimate.low if self.best and self.best.row.estimate else 1.01
         rows = self.main.measured if self.main else ()
-        beyond = [one for one in rows if one.row.estimate and one.row.estimate.low > limit]
+        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict is Verdict.FASTER]
+        beyond = [one for one in sure if self.best is None or _low(one) > _low(self.best)]
         return max((one for one in beyond if not keeps_learning(one.row)), key=ratio_of, default=None)
 
     def against(self, name: str, like: Entry) -> Entry | None:

@@ -11,6 +11,7 @@ from harness.analyze.collection import Entry
 from harness.analyze.quality import Agreement
 from harness.analyze.ruling import REFUTED
 from harness.analyze.verdict import Verdict
+from harness.core.claim import Claim
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report.markdown import escaped
@@ -147,9 +148,13 @@ def _refuted(publication: Publication) -> Iterator[Fact]:
             yield Fact(
                 weight=abs(math.log(gauged.value / figure)),
                 about=(place.name, finding.workload, claim.name),
-                text=f"Promised ({name}): {escaped(claims.promised(claim))}. Measured on {escaped(finding.workload)}: "
-                f"{escaped(claims.measured(finding))}, {finding.ruling}, on {escaped(place.name)}.",
+                text=f"Promised ({name}): {escaped(_with_conditions(claim))}. Measured on {escaped(finding.workload)}: "
+                f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}.",
             )
+
+
+def _with_conditions(claim: Claim) -> str:
+    return claims.promised(claim) + (f" ({claim.conditions})" if claim.conditions else "")
 
 
 def _more_than_parts(publication: Publication) -> Iterator[Fact]:

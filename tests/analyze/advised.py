@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.analyze.advice import Advice, Counsel, Item, Shelf, advise
+from harness.analyze.calibration import Calibration
 from harness.analyze.collection import Kept
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
+from harness.analyze.terms import Terms
 from harness.core.cell import Comparison
 from harness.core.measurement import Burst, Ready, Record
 from harness.core.optimization import Numerics, Optimization, Stage, Timing
@@ -62,7 +64,19 @@ def _changed(record: Record, made: Made) -> Record:
     return replace(record, host_bytes=int(record.host_bytes * made.host), wait_s=wait_s)
 
 
-def advised(*made: Made, holes: Sequence[Hole] = (), shelf: Shelf = SHELF, extra: Sequence[Record] = ()) -> Advice:
+def coarse(margin: float) -> Calibration:
+    """The calibration of a machine that found no delay below a margin."""
+    nothing = dict.fromkeys(("order_of_start", "order_in_round", "correlation", "burst_s"))
+    return Calibration(copies=(), levels=(), terms=Terms(margin=margin), **nothing)
+
+
+def advised(
+    *made: Made,
+    holes: Sequence[Hole] = (),
+    shelf: Shelf = SHELF,
+    extra: Sequence[Record] = (),
+    calibration: Calibration | None = None,
+) -> Advice:
     """The advice of one invented run."""
     whole = plan(*(one.comparison for one in made), holes=tuple(holes))
     found = [record for index, one in enumerate(made) for record in told(index, one)] + list(extra)
@@ -71,14 +85,14 @@ def advised(*made: Made, holes: Sequence[Hole] = (), shelf: Shelf = SHELF, extra
         began="2026-11-21T10:00:00+00:00",
         command="speedmatrix run leak",
         version="0.2.0",
-        matrix=build_matrix(whole, found, ENVIRONMENT),
+        matrix=build_matrix(whole, found, ENVIRONMENT, calibration),
     )
     return advise(kept, tuple(gather(whole, found)), shelf)
 
 
-def counsel(*made: Made) -> Counsel:
-    """The advice about the one workload of an invented run."""
-    return advised(*made).counsels[0]
+def counsel(*made: Made, margin: float | None = None) -> Counsel:
+    """The advice about the one workload of an invented run, on a machine with such a margin if one is named."""
+    return advised(*made, calibration=None if margin is None else coarse(margin)).counsels[0]
 
 
 def item(found: Counsel, name: str) -> Item:

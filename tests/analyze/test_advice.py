@@ -76,6 +76,28 @@ def test_what_pays_only_beside_others_is_switched_on_and_ordered_by_its_share() 
     assert amp.worth == pytest.approx(math.log(2) / 2)
 
 
+def test_a_gain_beside_others_must_leave_the_machines_margin_behind() -> None:
+    made = (
+        Made(on=("amp", "workers"), ratio=2.1),
+        Made(on=("amp",), ratio=1.013),
+        Made(on=("workers",), ratio=2.0),
+    )
+    for margin, call in ((0.01, Call.SWITCH_ON), (0.03, Call.UNDECIDED)):
+        amp = item(counsel(*made, margin=margin), "amp")
+        assert amp.effect.verdict is Verdict.UNDECIDED
+        assert amp.call is call
+
+
+def test_a_loss_beside_others_must_leave_the_machines_margin_behind() -> None:
+    made = (
+        Made(on=("pin_memory", "workers"), ratio=1.9),
+        Made(on=("pin_memory",), ratio=1.5),
+        Made(on=("workers",), ratio=2.0),
+    )
+    assert item(counsel(*made, margin=0.01), "pin_memory").last_verdict is Verdict.SLOWER
+    assert item(counsel(*made, margin=0.03), "pin_memory").last_verdict is Verdict.UNDECIDED
+
+
 def test_an_evaluation_is_no_rival_of_training() -> None:
     found = counsel(Made(on=("amp",), ratio=9.0, timing=Timing.EVALUATION), Made(on=("workers",), ratio=1.2))
     assert [str(one.switch) for one in found.items] == ["workers", "amp"]

@@ -7,16 +7,16 @@ import pytest
 
 from harness.analyze.claims import Finding, Look, find, matching
 from harness.analyze.gauge import Trial, gauge, trials
-from harness.analyze.ruling import Gauged, Ruling
+from harness.analyze.ruling import REFUTED, Gauged, Ruling
+from harness.analyze.terms import Terms
 from harness.core.cell import Switch
 from harness.core.claim import Bound, Claim, Metric, Resolution, Tried, Untried
 from harness.core.measurement import Burst, Lost, Ready, Record
 from harness.core.optimization import Timing
 from tests.analyze.synthetic import arm, comparison, plan, records
 
-TRIED = Tried(
-    treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP, shortfalls=("tested without luck",)
-)
+TRIED = Tried(treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP)
+OTHERWISE = replace(TRIED, shortfalls=("tested without luck",))
 BAD_SCORE = {"losses": (2.3, 2.2, 1.9)}
 
 
@@ -50,10 +50,41 @@ def test_an_estimate_is_ruled_and_the_finding_says_how_it_was_tested() -> None:
     assert found.gauged.low < 1.75 < found.gauged.high
     assert found.basis is not None
     assert (found.basis.run, str(found.basis.cell)) == ("r1", "leak@quick#64:workers")
-    assert found.basis.tried.shortfalls == ("tested without luck",)
     assert judged(claim(), records(0, 1.2)).ruling is Ruling.OVERSTATED
     assert judged(claim(), records(0, 0.8)).ruling is Ruling.HARMFUL
     assert judged(claim(), records(0, 1.0)).ruling is Ruling.NO_EFFECT
+
+
+@pytest.mark.parametrize("ratio", [1.75, 1.505, 1.2, 1.0, 0.8, 3.0])
+def test_what_was_measured_otherwise_is_neither_confirmed_nor_refuted(ratio: float) -> None:
+    found = judged(claim(), records(0, ratio), OTHERWISE)
+    assert found.ruling is Ruling.TESTED_OTHERWISE
+    assert found.ruling not in {*REFUTED, Ruling.CONFIRMED}
+    assert found.gauged is not None
+    assert found.basis is not None
+    assert found.basis.tried.shortfalls == ("tested without luck",)
+
+
+def test_quality_that_was_tested_otherwise_is_not_judged_either() -> None:
+    for start in ({}, BAD_SCORE):
+        found = judged(claim(Bound.FREE, Metric.QUALITY), records(0, 1.2, **start), OTHERWISE)
+        assert found.ruling is Ruling.TESTED_OTHERWISE
+
+
+def test_an_older_run_of_what_is_claimed_decides_before_a_newer_one_of_something_else() -> None:
+    looks = [look(records(0, 1.2), "r2", OTHERWISE), look(records(0, 1.7), "r1")]
+    found = find(claim(), "leak", looks)
+    assert found.basis is not None
+    assert (found.ruling, found.basis.run) == (Ruling.CONFIRMED, "r1")
+    assert find(claim(), "leak", looks[:1]).ruling is Ruling.TESTED_OTHERWISE
+
+
+def test_a_machines_calibration_reaches_the_ruling() -> None:
+    made = plan(comparison("workers"))
+    (coarse,) = trials(made, records(0, 1.2), Terms(margin=0.03))
+    found = gauge(Metric.THROUGHPUT, coarse)
+    assert isinstance(found, Gauged)
+    assert found.margin == 0.03
 
 
 def test_real_data_are_told() -> None:
@@ -179,7 +210,7 @@ def test_memory_is_compared_by_restart_and_less_is_better() -> None:
 
 def test_memory_that_was_not_seen_decides_nothing() -> None:
     found = judged(claim(Bound.GAIN, Metric.DEVICE_MEMORY), records(0, 1.0))
-    assert (found.ruling, found.words) == (Ruling.UNDECIDED, "device memory was not recorded in two restarts")
+    assert (found.ruling, found.words) == (Ruling.NOT_MEASURED, "device memory was not recorded in two restarts")
 
 
 def test_start_up_is_that_of_each_restarts_first_life() -> None:
@@ -203,7 +234,9 @@ def test_a_devices_share_is_of_the_treatment_alone() -> None:
     assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).ruling is Ruling.CONFIRMED
     assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), found).ruling is Ruling.OVERSTATED
     unseen = judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), records(0, 1.0))
-    assert (unseen.ruling, unseen.words) == (Ruling.UNDECIDED, "no device times were recorded")
+    assert (unseen.ruling, unseen.words) == (Ruling.NOT_MEASURED, "no device times were recorded")
+    nothing = judged(claim(metric=Metric.DEVICE_SHARE, low=0.6, high=0.8), changed(records(0, 1.0), 1, device_s=0.0))
+    assert nothing.ruling is Ruling.NOT_MEASURED
 
 
 def test_a_comparison_is_found_by_its_stacks_and_what_it_was_timed_on() -> None:

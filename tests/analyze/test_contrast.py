@@ -11,7 +11,7 @@ from scipy import stats
 from harness.analyze.contrast import ALIKE, Difference, contrast, difference
 from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates
 from harness.analyze.pairing import Pairs
-from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD
+from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD, Terms
 from harness.analyze.verdict import Verdict
 from tests.analyze.synthetic import pairs_of
 
@@ -79,6 +79,16 @@ def test_the_other_way_round_it_is_the_inverse(ours: Estimate, theirs: Estimate)
     assert (other.ratio, other.low, other.high) == pytest.approx((1 / one.ratio, 1 / one.high, 1 / one.low))
     opposite = {Difference.MORE: Difference.LESS, Difference.LESS: Difference.MORE}
     assert other.difference is opposite.get(one.difference, one.difference)
+
+
+def test_the_coarser_calibration_of_the_two_holds_for_their_difference() -> None:
+    less = replace(TIGHT, ratio=TIGHT.ratio / 1.045, low=TIGHT.low / 1.045, high=TIGHT.high / 1.045)
+    coarse = replace(less, terms=Terms(margin=0.04))
+    assert contrast(TIGHT, less).difference is Difference.MORE
+    assert contrast(TIGHT, coarse).difference is Difference.UNDECIDED
+    assert contrast(coarse, TIGHT).difference is Difference.UNDECIDED
+    assert contrast(TIGHT, TIGHT).difference is Difference.ALIKE
+    assert contrast(coarse, coarse).difference is Difference.UNDECIDED
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Claims about training in general: several workloads, and the interval for one that nobody has tried."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,22 @@ def test_workloads_that_differ_widely_prove_nothing_for_the_next_one() -> None:
     assert found.ruling is Ruling.UNDECIDED
     assert found.gauged is not None
     assert found.gauged.low < 1
+
+
+def test_workloads_that_were_tested_otherwise_do_not_count() -> None:
+    found = parts(claim(), 1.3, 1.3, 1.3, 1.3)
+    otherwise = [replace(one, ruling=Ruling.TESTED_OTHERWISE) for one in found]
+    assert general(claim(), [*found[:3], otherwise[3]]).ruling is Ruling.UNDECIDED
+    upper = claim(Bound.UP_TO, high=1.3)
+    for one in (claim(), upper, claim(Bound.FREE, metric=Metric.QUALITY)):
+        assert general(one, otherwise).ruling is Ruling.TESTED_OTHERWISE
+    assert general(upper, [*parts(upper, 1.0), *otherwise[1:]]).ruling is Ruling.UNDECIDED
+
+
+def test_the_coarsest_calibration_of_all_workloads_holds_for_them_together() -> None:
+    ratios = [gauged(1.02, 0.001), *(replace(gauged(1.02, 0.001), margin=0.03) for _ in range(3))]
+    assert predicted(ratios).margin == 0.03
+    assert rule(claim(), predicted(ratios)) is Ruling.UNDECIDED
 
 
 def test_three_workloads_are_too_few() -> None:

@@ -45,6 +45,13 @@ def test_what_multiplies_has_no_name() -> None:
     assert counsel(*pair(2.0, 1.5, 3.0 * 1.028)).interplays == ()
 
 
+@pytest.mark.parametrize(("margin", "kind"), [(0.01, Kind.CONFLICT), (0.03, Kind.REDUNDANT)])
+def test_a_conflict_must_leave_the_machines_margin_behind(margin: float, kind: Kind) -> None:
+    (found,) = counsel(*pair(2.0, 1.5, 1.9), margin=margin).interplays
+    assert found.beside.ratio == pytest.approx(0.95)
+    assert found.kind is kind
+
+
 ALL = ("amp", "pin_memory", "workers")
 
 

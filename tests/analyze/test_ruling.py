@@ -1,6 +1,7 @@
 """The rules of docs/decisions/claims-ledger.md, their edges, and that every interval gets exactly one ruling."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.ruling import Gauged, Ruling, allowed, promises_an_effect, restarts_needed, rule
+from harness.analyze.ruling import (
+    REFUTED,
+    Gauged,
+    Ruling,
+    allowed,
+    promises_a_loss,
+    promises_an_effect,
+    restarts_needed,
+    rule,
+)
 from harness.core.claim import Bound, Claim, Metric
 
 DECIDED = set(Ruling) - {Ruling.UNDECIDED}
@@ -78,12 +88,16 @@ def test_a_point_is_widened_by_a_quarter_of_its_gain_and_three_hundredths_at_lea
         (Bound.GAIN, {}, 0.9, 1.2, Ruling.UNDECIDED),
         (Bound.LOSS, {}, 0.7, 0.985, Ruling.CONFIRMED),
         (Bound.LOSS, {}, 0.985, 1.015, Ruling.NO_EFFECT),
-        (Bound.LOSS, {}, 1.1, 1.2, Ruling.UNDERSTATED),
+        (Bound.LOSS, {}, 1.1, 1.2, Ruling.OVERSTATED),  # a gain where a loss was promised
+        (Bound.LOSS, {}, 0.997, 1.025, Ruling.OVERSTATED),  # no loss that matters, whatever else
+        (Bound.LOSS, {}, 0.985, 1.025, Ruling.UNDECIDED),
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.62, 0.7, Ruling.CONFIRMED),  # a cost
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.5, 0.59, Ruling.HARMFUL),  # a worse one
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.55, 0.65, Ruling.UNDECIDED),
         (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.99, 1.01, Ruling.NO_EFFECT),
-        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.8, 0.9, Ruling.UNDERSTATED),
+        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.8, 0.9, Ruling.OVERSTATED),  # it costs less than was said
+        (Bound.POINT, {"low": 0.8}, 0.9, 1.1, Ruling.OVERSTATED),
+        (Bound.AT_LEAST, {"low": 0.8}, 0.9, 1.1, Ruling.CONFIRMED),  # `no more than a fifth` is no loss promised
     ],
 )
 def test_other_bounds(bound: Bound, facts: dict[str, float], low: float, high: float, ruling: Ruling) -> None:
@@ -99,13 +113,40 @@ def test_other_bounds(bound: Bound, facts: dict[str, float], low: float, high: f
         (Bound.AT_LEAST, {"low": 0.9}, 0.91, 0.99, Ruling.CONFIRMED),
         (Bound.AT_LEAST, {"low": 0.9}, 0.5, 0.6, Ruling.OVERSTATED),
         (Bound.UP_TO, {"high": 0.05}, 0.01, 0.04, Ruling.CONFIRMED),
-        (Bound.UP_TO, {"high": 0.05}, 0.06, 0.5, Ruling.UNDERSTATED),
+        (Bound.UP_TO, {"high": 0.05}, 0.06, 0.5, Ruling.OVERSTATED),  # it idles less than was complained of
     ],
 )
 def test_a_share_is_a_value_and_never_a_harm(
     bound: Bound, facts: dict[str, float], low: float, high: float, ruling: Ruling
 ) -> None:
     assert rule(claim(bound, metric=Metric.DEVICE_SHARE, **facts), gauged(low, high)) is ruling
+
+
+@pytest.mark.parametrize(("bound", "low", "high"), [(Bound.LOSS, 0.997, 1.025), (Bound.LOSS, 0.985, 1.015)])
+def test_a_loss_that_is_not_there_counts_as_refuted(bound: Bound, low: float, high: float) -> None:
+    assert rule(claim(bound), gauged(low, high)) in REFUTED
+
+
+@pytest.mark.parametrize(
+    ("bound", "low", "high", "usual", "coarse"),
+    [
+        (Bound.GAIN, 1.015, 1.028, Ruling.CONFIRMED, Ruling.UNDECIDED),
+        (Bound.GAIN, 1.031, 1.1, Ruling.CONFIRMED, Ruling.CONFIRMED),
+        (Bound.GAIN, 0.95, 0.985, Ruling.HARMFUL, Ruling.UNDECIDED),
+        (Bound.GAIN, 0.985, 1.015, Ruling.NO_EFFECT, Ruling.UNDECIDED),
+        (Bound.LOSS, 0.975, 0.985, Ruling.CONFIRMED, Ruling.UNDECIDED),
+        (Bound.LOSS, 0.997, 1.025, Ruling.OVERSTATED, Ruling.UNDECIDED),
+        (Bound.LOSS, 1.031, 1.1, Ruling.OVERSTATED, Ruling.OVERSTATED),
+        (Bound.FREE, 0.985, 1.015, Ruling.CONFIRMED, Ruling.UNDECIDED),
+        (Bound.FREE, 1.022, 1.028, Ruling.UNDERSTATED, Ruling.UNDECIDED),
+    ],
+)
+def test_a_machine_that_misses_effects_below_3_percent_says_nothing_of_them(
+    bound: Bound, low: float, high: float, usual: Ruling, coarse: Ruling
+) -> None:
+    assert rule(claim(bound), gauged(low, high)) is usual
+    assert rule(claim(bound), replace(gauged(low, high), margin=0.03)) is coarse
+    assert rule(claim(bound), replace(gauged(low, high), margin=math.inf)) is Ruling.UNDECIDED
 
 
 RATIOS = st.floats(0.05, 20.0)
@@ -127,11 +168,14 @@ def test_every_interval_gets_a_ruling_that_fits_it(one: Claim, value: float, wid
     assert (ruling is Ruling.CONFIRMED) == inside
     if ruling is Ruling.HARMFUL:
         assert interval.high < 0.99
-    if ruling is Ruling.OVERSTATED:
+    if ruling is Ruling.OVERSTATED and promises_a_loss(one):
+        assert interval.low > high
+    elif ruling is Ruling.OVERSTATED:
         assert interval.low > 1.01
         assert interval.high < low
     if ruling is Ruling.UNDERSTATED:
         assert interval.low > high
+        assert not promises_a_loss(one)
     if ruling is Ruling.NO_EFFECT:
         assert interval.low >= 0.98
         assert interval.high <= 1.02
@@ -148,7 +192,7 @@ def test_a_narrower_interval_never_takes_a_ruling_back(one: Claim, value: float,
         # Within 2 % of 1 a sure gain or loss may still show, and a cost that is less than said may prove to be none.
         refined = {
             Ruling.NO_EFFECT: {Ruling.OVERSTATED, Ruling.HARMFUL, Ruling.CONFIRMED, Ruling.UNDERSTATED},
-            Ruling.UNDERSTATED: {Ruling.NO_EFFECT},
+            Ruling.OVERSTATED: {Ruling.NO_EFFECT} if promises_a_loss(one) else set(),
         }
         assert rule(one, narrow) in {rule(one, wide), *refined.get(rule(one, wide), ())}
 

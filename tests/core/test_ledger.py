@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
+from harness.core.cell import parse_switch
 from harness.core.claim import ANY, Bound, Claim, Metric, names_of
 from harness.core.ledger import checked, parsed, switches, unknown
 from harness.core.mistake import Mistake
@@ -182,6 +183,30 @@ def test_most_claims_are_testable_and_the_others_say_why_not() -> None:
     assert len(untestable) < len(CATALOGUE.claims) / 5
     assert all(not claim.untestable.endswith(".") and len(claim.untestable) > 20 for claim in untestable)
     assert all(claim.text.endswith(".") for claim in CATALOGUE.claims)
+
+
+def test_a_phase_that_adds_is_held_against_the_phases_before_it() -> None:
+    by_name = {claim.name: claim for claim in CATALOGUE.claims}
+    leak = CATALOGUE.workloads["leak"]
+    one, two, three = (by_name[f"leak-phase-{number}"] for number in ("one", "two", "three"))
+    assert switches(two.reference, leak) == switches(one.treatment, leak)
+    both = {*switches(two.treatment, leak), parse_switch("gradient_accumulation=2")}
+    assert set(switches(three.reference, leak)) == both
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["imagenet-warm-store", "leak-prefetch-memory", "patches3d-worker-rule", "patches3d-worker-memory"],
+)
+def test_what_this_suite_would_only_confirm_to_itself_or_cannot_see_is_untestable(name: str) -> None:
+    (claim,) = [one for one in CATALOGUE.claims if one.name == name]
+    assert claim.untestable
+    assert not claim.treatment
+
+
+def test_the_memory_of_workers_comes_on_top_of_the_training_process() -> None:
+    (claim,) = [one for one in CATALOGUE.claims if one.name == "imagenet-prefetching-memory"]
+    assert (claim.low, claim.high) == (pytest.approx(12 / 32), pytest.approx(12 / 28, abs=0.005))
 
 
 def test_contradictions_are_shown_from_both_sides() -> None:

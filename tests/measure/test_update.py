@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts
-from harness.measure.phases import CpuPhases
+from harness.measure.phases import CpuPhases, CudaPhases
 from harness.measure.step import Bound, shape_of_step
 from harness.measure.update import (
     DeferredMetrics,
@@ -141,6 +141,26 @@ def test_phases_are_read_once() -> None:
     assert first.wait_s > 0
     assert first.copy_s == 0
     assert phases.split().wait_s == 0
+
+
+class Event:
+    """An event of a device, at its milliseconds."""
+
+    def __init__(self, at_ms: float) -> None:
+        self.at_ms = at_ms
+
+    def elapsed_time(self, later: "Event") -> float:
+        return later.at_ms - self.at_ms
+
+
+def test_a_window_without_steps_tells_no_time_of_the_device() -> None:
+    phases: Any = CudaPhases()
+    assert phases.split().device_s is None  # an evaluation
+    phases.begins.append(Event(1.0))
+    assert phases.split().device_s is None  # a loader alone
+    phases.begins.append(Event(1.0))
+    phases.updates.append(Event(31.0))
+    assert phases.split().device_s == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(("recipe", "rates"), [(Recipe(), [0.5, 0.1]), (LINEAR, [1.5, 0.3])])

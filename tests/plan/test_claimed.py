@@ -82,6 +82,16 @@ def test_a_stand_in_is_tried_where_the_treatment_cannot_be() -> None:
     assert resolved(claim("tf32", stand_in="tf32")) == Untried(reason="tf32 needs a CUDA device")
 
 
+def test_what_no_stack_has_is_told_on_every_machine() -> None:
+    one = claim("workers=2+tf32", deviation="tested without luck")
+    lost = "tested without tf32: needs a CUDA device"
+    assert resolved(one, GPU) == tried("tf32+workers=2", shortfalls=("tested without luck",))
+    assert resolved(one) == tried("workers=2", shortfalls=("tested without luck", lost))
+    other = resolved(claim("tf32", stand_in="halved", deviation="tested without luck"))
+    assert isinstance(other, Tried)
+    assert "tested without luck" in other.shortfalls
+
+
 def test_an_impossible_rest_is_untried() -> None:
     """Without its workers a prefetch makes no sense."""
     known = KNOWN | {"workers": replace(KNOWN["workers"], needs=KNOWN["tf32"].needs)}

@@ -86,6 +86,19 @@ def test_a_count_names_what_was_refuted_and_how() -> None:
     assert count_line([]) == "0 claims: none"
 
 
+def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor_wrong() -> None:
+    one = finding(claim(), Ruling.TESTED_OTHERWISE, basis=basis("tested without tf32: x"))
+    assert count_line([one, finding(claim())]) == "2 claims: 1 confirmed, 1 tested otherwise"
+    assert verdict(one) == "tested otherwise; tested without tf32: x"
+    account = Account(machine="m", runs=(), findings=(one,))
+    ((found,),) = [machine["findings"] for machine in json.loads(to_json([account]))["machines"]]
+    assert (found["verdict"], found["refuted"]) == ("tested otherwise", False)
+    shown = to_terminal([account], width=160, colour=True)
+    assert "\x1b[31m" not in shown
+    assert "\x1b[32m" not in shown
+    assert "1 tested otherwise." in to_markdown([account])
+
+
 def test_claims_in_general_come_last_with_their_workloads_below() -> None:
     parts = (finding(claim(), Ruling.CONFIRMED),)
     general = Finding(claim=claim("wide", workload=ANY), workload=ANY, ruling=Ruling.UNDECIDED, parts=parts)
@@ -156,5 +169,5 @@ def test_json_holds_everything_a_script_needs() -> None:
     harmful, confirmed = machine["findings"]
     assert (harmful["verdict"], harmful["refuted"], harmful["estimate"]) == ("harmful", True, None)
     assert harmful["tested"]["treatment"] == "leak@quick#64:workers"
-    assert confirmed["estimate"] == {"value": 1.42, "low": 1.4, "high": "inf", "restarts": 2}
+    assert confirmed["estimate"] == {"value": 1.42, "low": 1.4, "high": "inf", "restarts": 2, "margin": 0.01}
     assert confirmed["claim"]["conditions"] == "an A10"

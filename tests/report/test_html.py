@@ -4,17 +4,20 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
 
+from harness.analyze.matrix import build_matrix
 from harness.core.plan import Hole
 from harness.report import words
 from harness.report.html.document import to_html
 from harness.report.html.series import embedded
-from tests.analyze.synthetic import comparison, plan
-from tests.report.exhibits import COMMAND, exhibit, hostile, shown, two_machines
+from tests.analyze.advised import coarse
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
+from tests.report.exhibits import COMMAND, exhibit, five, five_told, hostile, shown, two_machines
 
 EVIL = (
     "<script>alert(1)</script>",
@@ -74,6 +77,26 @@ def test_the_first_screen_says_what_every_number_depends_on() -> None:
     head = Seen(to_html(shown()).partition("<main>")[0]).text
     for fact in ("Example | 9000, 2 cores; Linux 6.1", "Python 3.11.9", "2 restarts of 4 rounds", "A/A noise floor"):
         assert fact in head
+
+
+def test_the_limits_of_verdicts_are_those_of_the_machines_that_are_shown() -> None:
+    usual = exhibit()
+    matrix = build_matrix(five(), five_told(), ENVIRONMENT, coarse(0.03))
+    other = replace(usual, kept=replace(usual.kept, name="20261123T100000-0a1b2c3d", matrix=matrix))
+    texts = [Seen(to_html(one)).text for one in (shown(usual), shown(other), shown(usual, other))]
+    assert [("1.01" in text, "1.03" in text) for text in map(_of_verdicts, texts)] == [
+        (True, False),
+        (False, True),
+        (True, True),
+    ]
+    assert ["within 0.98 and 1.02" in text for text in map(_of_verdicts, texts)] == [True, False, True]
+
+
+def _of_verdicts(text: str) -> str:
+    """What the page says of the limits."""
+    found = re.search(r"the whole interval lies above.*?anything else", text)
+    assert found
+    return found.group()
 
 
 def test_behind_a_ratio_stands_its_evidence() -> None:

@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.analyze.claims import Account, Basis, Finding
+from harness.analyze.ruling import Gauged, Ruling
+from harness.analyze.verdict import Verdict
 from harness.analyze.winner import WINNER
+from harness.core.cell import Switch
+from harness.core.claim import Bound, Claim, Metric, Tried
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.report.figures.style import MARK
@@ -16,6 +21,7 @@ from harness.report.published_figures import heat_map_picture, in_short
 from harness.report.published_index import index_page
 from harness.report.published_machine import machine_page
 from harness.report.published_workload import workload_page
+from tests.analyze.synthetic import cell
 from tests.report.collected import ANOTHER, Made, kept, placed
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
@@ -223,6 +229,46 @@ def test_what_helps_one_workload_and_hurts_another_surprises() -> None:
     assert "`amp` makes [leak](example-9000/leak.md) faster, 1.20x" in found
     assert "[spoof](example-9000/spoof.md) slower, 0.80x" in found
     assert facts(AMP, replace(AMP, ratio=1.4, workload="spoof")) == ""
+
+
+def promised(ruling: Ruling, *shortfalls: str) -> str:
+    """The surprises of a claim of 1.5x that was measured as 1.1x."""
+    made = placed(kept(replace(WORKERS, ratio=1.001)))
+    tried = Tried(treatment=(Switch(name="amp"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
+    one = Claim(
+        name="toy-amp", text="It is fast.", source="a page", workload="leak", metric=Metric.THROUGHPUT,
+        bound=Bound.POINT, low=1.5, treatment="amp", conditions="an A100",
+    )  # fmt: skip
+    finding = Finding(
+        claim=one,
+        workload="leak",
+        ruling=ruling,
+        words="but its quality differs: much",
+        gauged=Gauged(value=1.1, low=1.08, high=1.12, restarts=2),
+        basis=Basis(run="r1", cell=cell("amp"), reference=cell(), tried=tried),
+    )
+    account = Account(machine="example-9000", runs=("r1",), findings=(finding,))
+    return "\n".join(surprises(publication(replace(made, accounts=(account,)))))
+
+
+def test_a_refuted_promise_surprises_with_its_conditions_and_its_caveat() -> None:
+    found = promised(Ruling.OVERSTATED)
+    assert "about 1.5x faster (an A100)" in found
+    assert "overstated: but its quality differs: much" in found
+
+
+def test_what_was_tested_otherwise_is_no_surprise() -> None:
+    assert promised(Ruling.TESTED_OTHERWISE, "tested without tf32: x") == ""
+
+
+def test_faster_but_otherwise_is_what_a_verdict_calls_faster() -> None:
+    (entry,) = topic(replace(EVERYTHING, ratio=1.05, start=OTHERWISE)).sheets[0].entries
+    other = topic(replace(WORKERS, ratio=1.001))
+    for word, found in ((Verdict.FASTER, True), (Verdict.UNDECIDED, False)):  # as on a machine of 5 % of margin
+        row = replace(entry.row, result=replace(entry.row.estimate, verdict=word))
+        both = (*other.sheets[0].entries, replace(entry, row=row))
+        beside = replace(other, sheets=(replace(other.sheets[0], entries=both),))
+        assert (beside.faster_otherwise is not None) is found
 
 
 def test_a_faster_loader_that_training_does_not_notice_surprises() -> None:

@@ -184,8 +184,9 @@ def test_effective_tells_the_truth(folder: Path, way: str) -> None:
 
 @pytest.mark.parametrize("chunk_cache_mib", [32, 64])
 def test_the_chunk_cache_reaches_hdf5(folder: Path, chunk_cache_mib: int) -> None:
-    data = dataset(folder, SMOKE, recipe(chunk_cache_mib=chunk_cache_mib))
-    assert shown(data)["chunk_cache_mib"] == chunk_cache_mib
+    facts = shown(dataset(folder, SMOKE, recipe(chunk_cache_mib=chunk_cache_mib)))
+    assert facts["chunk_cache_mib"] == chunk_cache_mib
+    assert (facts["chunk_cache_slots"], facts["chunk_cache_w0"]) == (521, 0.75)
 
 
 def test_without_a_choice_hdf5_keeps_its_default(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The leak classifier's evaluation: same answers in both shapes, and a score that notices damage."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation
-from workloads.leak import WORKLOAD, evaluation
+from workloads.leak import WORKLOAD
 from workloads.leak.classes import LEAK, counts
 from workloads.leak.data import prepare
 from workloads.leak.datasets import dataset
@@ -73,23 +74,41 @@ def slow(folder: Path, trained: LeakCNNMulti) -> Evaluation:
     return evaluate(trained, folder, SIZE, recipe(), CPU)
 
 
-@pytest.mark.parametrize(("chunk_files", "inference_mode"), [(7, False), (64, True)])
+@pytest.mark.parametrize(("files_per_batch", "inference_mode"), [(7, False), (64, True)])
 def test_both_shapes_give_the_same_answers(
     folder: Path,
     trained: LeakCNNMulti,
     slow: Evaluation,
-    chunk_files: int,
-    monkeypatch: pytest.MonkeyPatch,
+    files_per_batch: int,
     *,
     inference_mode: bool,
 ) -> None:
-    monkeypatch.setitem(evaluation.CHUNK_FILES, "cpu", chunk_files)
-    chosen = recipe(inference_mode=inference_mode, batched_evaluation=True)
+    chosen = recipe(inference_mode=inference_mode, batched_evaluation=True, files_per_batch=files_per_batch)
     fast = evaluate(trained, folder, SIZE, chosen, CPU)
     assert slow.items == fast.items == len(slow.answers) == 40
     assert slow.score == fast.score
     np.testing.assert_allclose(slow.answers, fast.answers, rtol=0, atol=1e-6)
     assert evaluate(trained, folder, SIZE, chosen, CPU) == fast
+
+
+@pytest.mark.parametrize(
+    ("choices", "shown"),
+    [
+        ({}, 1),
+        ({"batched_evaluation": True}, 16),
+        ({"batched_evaluation": True, "files_per_batch": 7}, 7),
+        ({"batched_evaluation": True, "files_per_batch": 256}, 256),  # one pass holds all forty
+    ],
+)
+def test_passes_hold_as_many_files_as_is_chosen(
+    folder: Path, trained: LeakCNNMulti, choices: dict[str, Any], shown: int
+) -> None:
+    sizes: list[int] = []
+    hook = trained.register_forward_hook(lambda _model, inputs, _output: sizes.append(len(inputs[0]) // 80))
+    found = evaluate(trained, folder, SIZE, recipe(**choices), CPU)
+    hook.remove()
+    assert found.effective == {"files_per_batch": shown}
+    assert max(sizes) == min(shown, 40)
 
 
 def test_answers_stand_in_the_order_of_the_files(folder: Path, trained: LeakCNNMulti) -> None:
@@ -104,7 +123,7 @@ def test_answers_stand_in_the_order_of_the_files(folder: Path, trained: LeakCNNM
 
 def test_mixed_up_files_show_in_the_answers_and_cost_the_score(folder: Path, trained: LeakCNNMulti) -> None:
     with h5py.File(folder / VALIDATION, "r") as split, torch.no_grad():
-        longs = judged_at_once(judge(trained.eval()), split["segments_mel"], np.arange(40))
+        longs = judged_at_once(judge(trained.eval()), split["segments_mel"], np.arange(40), together=16)
         truth = split["labels"][:] == LEAK
     found, answers = verdicts(longs), longs.mean(1)
     wrong = [f1(np.roll(found, shift), truth) for shift in range(1, 40)]
@@ -147,7 +166,7 @@ def test_a_file_leaks_when_half_of_its_longs_say_so(tmp_path: Path, longs: int, 
     mel[0, :longs] = 1
     with h5py.File(tmp_path / "one", "w") as split:
         split["segments_mel"] = mel
-        for judged in (judged_one_by_one, judged_at_once):
+        for judged in (judged_one_by_one, partial(judged_at_once, together=16)):
             found = judged(judge(Scripted()), split["segments_mel"], np.arange(1))
             assert verdicts(found).tolist() == [leaks]
 

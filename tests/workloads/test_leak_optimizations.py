@@ -10,7 +10,7 @@ import torch
 
 from harness.core.cell import parse_switch
 from harness.core.compose import Conflict, compose, expected, unengaged
-from harness.core.optimization import Numerics, Optimization
+from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.recipe import Value
 from harness.core.workload import Built
 from harness.measure.session import Task, open_session
@@ -28,7 +28,12 @@ def read(package: str, name: str) -> Optimization:
 
 OWN = {one.name: read(optimizations.__name__, one.name) for one in pkgutil.iter_modules(optimizations.__path__)}
 KNOWN = OWN | {name: read("harness.optimizations", name) for name in GENERAL}
-EACH = [f"{name}={level}" if level else name for name, one in OWN.items() for level in one.levels or (None,)]
+EACH = [
+    f"{name}={level}" if level else name
+    for name, one in OWN.items()
+    for level in one.levels or (None,)
+    if one.timed_on is not Timing.EVALUATION
+]
 
 
 @pytest.fixture(scope="module")

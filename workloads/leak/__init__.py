@@ -100,6 +100,7 @@ WORKLOAD = Workload(
         "convolution": "square",
         "data_on_device": False,
         "file_index_cache": False,
+        "files_per_batch": 16,  # of a batched evaluation
         "hdf5_layout": "contiguous",
         "segment_read": "hdf5",
         "spec_augment": None,

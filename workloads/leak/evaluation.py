@@ -1,7 +1,8 @@
 """The evaluation: long segments vote whether a file leaks, and the files are scored by the F1 of LEAK."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from workloads.leak.layouts import LABELS, MEL, VALIDATION
 from workloads.leak.score import Verdicts, f1
 
 THRESHOLD = 0.5  # probability from which a long segment votes for a leak
-CHUNK_FILES = {"cpu": 16, "cuda": 256}  # of 80 segments: what stays in a CPU's cache, and what fills a GPU
 
 Files = npt.NDArray[np.int64]  # numbers of files, rising
 Probabilities = npt.NDArray[np.float32]  # (files, longs)
@@ -31,9 +31,11 @@ class Judge:
     model: nn.Module
     leak: int  # number of LEAK among the model's classes
     device: torch.device
+    passes: list[int] = field(default_factory=list)  # files in each pass so far
 
     def __call__(self, mel: Tensor) -> Tensor:
         """Probabilities (files, longs) of mel (files, longs, shorts, …): the mean over both heads and the shorts."""
+        self.passes.append(len(mel))
         logits, leak_logit = self.model(mel.reshape(-1, 1, *mel.shape[-2:]))
         shorts: Tensor = 0.5 * (logits.softmax(1)[:, self.leak] + leak_logit.sigmoid())
         return shorts.reshape(mel.shape[:3]).mean(2)
@@ -49,7 +51,8 @@ def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device:
         longs = judged(judge, split[MEL], files)
         truth = split[LABELS][:][files] == size.shape["leak"]
     answers = tuple(longs.mean(1, dtype=np.float64).tolist())
-    return Evaluation(items=len(files), score=f1(verdicts(longs), truth), answers=answers)
+    shown = {"files_per_batch": _files_per_batch(judge.passes, recipe)}
+    return Evaluation(items=len(files), score=f1(verdicts(longs), truth), answers=answers, effective=shown)
 
 
 def evenly_chosen(wanted: int, present: int) -> Files:
@@ -72,12 +75,11 @@ def judged_and_kept(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilit
     return longs
 
 
-def judged_at_once(judge: Judge, mel: h5py.Dataset, files: Files) -> Probabilities:
+def judged_at_once(judge: Judge, mel: h5py.Dataset, files: Files, together: int) -> Probabilities:
     """The same as one tensor program: many files in a pass, and one wait at the end."""
     found = []
-    step = CHUNK_FILES[judge.device.type]
-    for start in range(0, len(files), step):
-        blocks = torch.from_numpy(_read(mel, files[start : start + step]))
+    for start in range(0, len(files), together):
+        blocks = torch.from_numpy(_read(mel, files[start : start + together]))
         found.append(judge(blocks.to(judge.device).float()))
     longs: Probabilities = torch.cat(found).cpu().numpy()
     return longs
@@ -91,8 +93,18 @@ def verdicts(longs: Probabilities, threshold: float = THRESHOLD) -> Verdicts:
 
 def _way(recipe: Recipe) -> Judged:
     if recipe.batched_evaluation:
-        return judged_at_once
+        return partial(judged_at_once, together=_chosen(recipe))
     return judged_and_kept if recipe.device_results else judged_one_by_one
+
+
+def _chosen(recipe: Recipe) -> int:
+    return int(recipe.choice("files_per_batch") or 1)
+
+
+def _files_per_batch(passes: list[int], recipe: Recipe) -> int:
+    """The files of the largest pass; of all that one pass may hold, where it held every file."""
+    held_all = recipe.batched_evaluation and len(passes) == 1
+    return _chosen(recipe) if held_all else max(passes, default=0)
 
 
 def _blocks(mel: h5py.Dataset, files: Files, device: torch.device) -> Iterator[Tensor]:

@@ -21,6 +21,8 @@ from workloads.leak.readers import MEBIBYTE, ArrayReader, BlockReader
 NO_HANDLE: Mapping[str, Value] = {  # HDF5 is out of the way
     "layout": None,
     "chunk_cache_mib": None,
+    "chunk_cache_slots": None,
+    "chunk_cache_w0": None,
     "swmr": None,
     "file_index_cache": None,
     "block_cache_hit_rate": None,
@@ -48,10 +50,12 @@ def _of_reading(data: Any) -> Mapping[str, Value]:
 
 def _of_handle(reader: BlockReader) -> Mapping[str, Value]:
     opened = reader.opened()
-    _, _, chunk_cache_bytes, _ = opened.handle.id.get_access_plist().get_cache()
+    _, slots, chunk_cache_bytes, w0 = opened.handle.id.get_access_plist().get_cache()
     return {
         "layout": layout_of(opened.mel),
         "chunk_cache_mib": chunk_cache_bytes // MEBIBYTE,
+        "chunk_cache_slots": slots,
+        "chunk_cache_w0": w0,
         "swmr": bool(opened.handle.swmr_mode),
         "file_index_cache": opened.file_indices is not None and len(opened.file_indices) == len(opened.labels),
         "block_cache_hit_rate": reader.hit_rate,

@@ -1,22 +1,17 @@
 """The summary: what stands at the top of a page, so that its first screen says what was measured, where and how."""
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from harness.analyze.collection import TOO_SMALL
-from harness.analyze.verdict import Verdict
+from harness.analyze.verdict import MARGIN, Verdict, limits
 from harness.core.environment import Environment
 from harness.report import sentences
 from harness.report.html.exhibit import Line, Shown
 from harness.report.words import size
 
 _SHOWN = "machine", "protocol", "noise", "software", "plan", "data", "environment"
-RULES = (  # as analyze/verdict.py has them
-    (Verdict.FASTER, "the whole interval lies above 1.01"),
-    (Verdict.SLOWER, "the whole interval lies below 0.99"),
-    (Verdict.NO_EFFECT, "the whole interval lies within 0.98 and 1.02"),
-    (Verdict.UNDECIDED, "anything else, and whatever a restless machine gave: more restarts would tell"),
-)
 _MOST = 3  # different values that are told one by one
 
 
@@ -46,6 +41,24 @@ def verdicts(lines: tuple[Line, ...]) -> tuple[tuple[Verdict, int], ...]:
     """How often each verdict was given, those that were given at all."""
     counted = Counter(line.estimate.verdict for line in current(lines))
     return tuple((one, counted[one]) for one in Verdict if counted[one])
+
+
+def rules(lines: tuple[Line, ...]) -> Iterator[tuple[Verdict, str]]:
+    """What each verdict asks of an interval; machines may differ, by what their calibrations found."""
+    margins = sorted({line.estimate.terms.margin for line in lines} or {MARGIN})
+    found = [limits(one) for one in margins if math.isfinite(one)]
+    if found:
+        yield Verdict.FASTER, f"the whole interval lies above {_either(one.faster for one in found)}"
+        yield Verdict.SLOWER, f"the whole interval lies below {_either(one.slower for one in found)}"
+    for low, high in {one.same for one in found if one.same}:
+        yield Verdict.NO_EFFECT, f"the whole interval lies within {low:g} and {high:g}"
+    yield Verdict.UNDECIDED, "anything else, and whatever a restless machine gave: more restarts would tell"
+
+
+def _either(bounds: Iterable[float]) -> str:
+    """The limits of all machines: `1.01 or 1.03, by the calibration of its machine`."""
+    texts = [f"{one:g}" for one in bounds]
+    return " or ".join(texts) + (", by the calibration of its machine" if len(texts) > 1 else "")
 
 
 def remarks(shown: Shown, lines: tuple[Line, ...]) -> Iterator[str]:
