@@ -94,7 +94,7 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
         with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
         shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
-    shown |= evidence.of_learning_rate(trainee.optimizer, task)
+    shown |= evidence.of_learning_rate(trainee.optimizer, task) | evidence.of_precision(task.device)
     if task.recipe.compile:
         shown |= evidence.of_compiler(trainee, opening.batches[0])
     if timing is not Timing.EVALUATION:
