@@ -191,7 +191,7 @@ def begin(
     build_s = perf_counter() - began
     opening = take_first_steps(session, protocol.loss_steps)
     observed, score = observe(session, opening, timing)
-    spread = spreads(session, opening, protocol) if is_reference else {"seed_spread": None}
+    spread: dict[str, Any] = spreads(session, opening, protocol) if is_reference else {"seed_spread": None}
     trains = timing in {Timing.STEP, Timing.EPOCH}
     loader_rate, compute_rate = ceilings_of(session, opening, protocol) if trains else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
