@@ -14,6 +14,7 @@ class Phases:
     input_wait: float
     copy: float
     compute: float  # all the rest: launch, device, optimizer, metrics
+    overlapped: bool = False  # batches were sent ahead: what ran beside the compute is part of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,16 @@ def phases(bursts: Collection[Burst]) -> Phases:
     input_wait = sum(burst.wait_s for burst in bursts) / wall_s
     copy = sum(burst.copy_s for burst in bursts) / wall_s
     return Phases(input_wait=input_wait, copy=copy, compute=1 - input_wait - copy)
+
+
+def beside(compute: float, shares: Phases) -> Phases:
+    """The shares where batches are sent ahead, and compute alone would take that share of the time.
+
+    Copies then run on a stream of their own, and the host waits for the next batch while the device still works: only
+    what compute does not cover has held the steps up.
+    """
+    input_wait = min(shares.input_wait, max(0.0, 1 - compute))
+    return Phases(input_wait=input_wait, copy=0.0, compute=1 - input_wait, overlapped=True)
 
 
 WAITS, WORKS = 0.6, 0.02  # shares of waiting that leave no doubt of which stage is behind them

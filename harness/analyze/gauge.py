@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -46,7 +46,7 @@ def gauge(metric: Metric, trial: Trial) -> Gauged | str:
         return _throughput(trial.result)
     if metric is Metric.DEVICE_SHARE:
         shares = _shares(trial.evidence.treatment)
-        return _interval(shares) if len(shares) >= FEWEST_RESTARTS else "no device times were recorded"
+        return _at_most(_interval(shares)) if len(shares) >= FEWEST_RESTARTS else "no device times were recorded"
     measured = _COSTS[metric]
     ours, theirs = measured(trial.evidence.treatment), measured(trial.evidence.reference)
     ratios = {restart: math.log(theirs[restart] / ours[restart]) for restart in ours.keys() & theirs.keys()}
@@ -119,6 +119,11 @@ def _interval(values: Values, spread: float = 0.0) -> Gauged:
     least = stats.t.ppf(0.975, LEAST_FREEDOM) * (spread or LEAST_SPREAD * abs(array.mean()))
     centre, half_width = float(array.mean()), float(max(own, least) / math.sqrt(len(array)))
     return Gauged(value=centre, low=centre - half_width, high=centre + half_width, restarts=len(array))
+
+
+def _at_most(gauged: Gauged) -> Gauged:
+    """The same as an upper bound: the span of a step holds gaps in which the device waits for the host."""
+    return replace(gauged, low=0.0)
 
 
 def _exponential(logs: Gauged) -> Gauged:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean, harmonic_mean
 
-from harness.analyze.bottleneck import Bottleneck, Phases, bottleneck, phases
+from harness.analyze.bottleneck import Bottleneck, Phases, beside, bottleneck, phases
 from harness.analyze.evidence import Side
 from harness.analyze.soundness import workers_of
 from harness.core.cell import Cell
@@ -22,7 +22,7 @@ class Profile:
     rate: float
     restart_rates: tuple[float, ...]  # of each process by itself
     phases: Phases
-    device_busy: float | None  # share of wall time, where events can tell
+    device_span: float | None  # share of wall time from the first kernel of each step to its last, gaps included
     loader_rate: float | None
     compute_rate: float | None
     bottleneck: Bottleneck | None  # of training; None where a ceiling is missing or evaluation is timed
@@ -34,6 +34,7 @@ class Profile:
     joules: float | None = None  # of a sample, where the device counts what it takes
     clock_mhz: float | None = None  # of the device's multiprocessors, mean over bursts
     process_bytes: int | None = None  # peak of what its process held of the device in all
+    host_queueing: float | None = None  # share of wall time in which the host queued what spans so long on the device
 
 
 def profile(side: Side) -> Profile | None:
@@ -45,16 +46,19 @@ def profile(side: Side) -> Profile | None:
     trains = bursts[0].timing in {Timing.STEP, Timing.EPOCH}
     shares = phases(bursts)
     loader_rate, compute_rate = _bounds(side, rate, shares) if trains else (None, None)
+    ahead = any(one.effective.get("device_prefetch") is True for one in readies)
+    shown = beside(rate / compute_rate, shares) if ahead and compute_rate else shares
     clocks = [burst.clock_mhz for burst in bursts if burst.clock_mhz is not None]
     return Profile(
         cell=side.cell,
         rate=rate,
         restart_rates=_restart_rates(bursts),
-        phases=shares,
-        device_busy=_device_busy(bursts),
+        phases=shown,
+        device_span=_share("device_s", bursts),
+        host_queueing=_share("queue_s", bursts),
         loader_rate=loader_rate,
         compute_rate=compute_rate,
-        bottleneck=bottleneck(rate, loader_rate, compute_rate, shares.input_wait)
+        bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
         if loader_rate and compute_rate
         else None,
         host_bytes=max(burst.host_bytes for burst in bursts),
@@ -97,9 +101,10 @@ def _mean_rate(rates: Iterable[float | None]) -> float | None:
     return harmonic_mean(known) if known else None  # as if all samples went through one after the other
 
 
-def _device_busy(bursts: Iterable[Burst]) -> float | None:
-    known = [(burst.device_s, burst.wall_s) for burst in bursts if burst.device_s is not None]
-    return sum(device_s for device_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
+def _share(seconds: str, bursts: Iterable[Burst]) -> float | None:
+    """Of wall time, in the windows that tell so many seconds."""
+    known = [(getattr(burst, seconds), burst.wall_s) for burst in bursts if getattr(burst, seconds) is not None]
+    return sum(told_s for told_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
 
 
 def _joules(bursts: Iterable[Burst]) -> float | None:

@@ -11,6 +11,9 @@ from harness.core.optimization import Numerics
 # Losses may differ from the reference's by so many times what another seed's do on average. At 1, a training that has
 # merely drifted apart, as small batches do within twenty steps, would be called different about every second time.
 ENVELOPE = 1.5
+# A sum on a GPU may come in any order, and then no run repeats the bits of another. One run more lies within so many
+# times the widest of the reference's own differences but for five times in a thousand.
+REPEATS = 10
 SCORE_TOLERANCE = 0.002  # 0.2 points of a score between 0 and 1: the least that a benchmark of accuracy argues about
 
 
@@ -66,21 +69,36 @@ def judge_score(treatment: Ready, reference: Ready, numerics: Numerics) -> Quali
         return _quality(Agreement.NOT_JUDGED, "changes what is learned")
     if ours == theirs:
         return _quality(Agreement.SAME_BITS, f"after the first steps both score {ours:.6g}")
-    close = numerics is Numerics.CLOSE and abs(ours - theirs) <= SCORE_TOLERANCE
+    within = numerics is Numerics.CLOSE or reference.repeat_spread
+    close = within and abs(ours - theirs) <= SCORE_TOLERANCE
     return _quality(Agreement.CLOSE if close else Agreement.DIFFERS, words)
 
 
 def _exact(treatment: Ready, reference: Ready) -> Quality:
+    if reference.repeat_spread:
+        return _repeated(treatment, reference, reference.repeat_spread)
     differences = (abs(ours - theirs) for ours, theirs in zip(treatment.losses, reference.losses, strict=True))
     step, difference = next((step, one) for step, one in enumerate(differences, 1) if one)
     return _quality(Agreement.DIFFERS, f"losses differ from step {step} by {difference:.2g}")
 
 
+def _repeated(treatment: Ready, reference: Ready, spread: float) -> Quality:
+    """Within what the reference's own repeats differ by; never wider than what is merely close."""
+    mean = _mean_difference(treatment, reference)
+    seeds = math.inf if reference.seed_spread is None else ENVELOPE * reference.seed_spread
+    words = f"losses differ by {mean:.2g} on average, repeats of the reference by {spread:.2g}"
+    return _quality(Agreement.CLOSE if mean <= min(REPEATS * spread, seeds) else Agreement.DIFFERS, words)
+
+
+def _mean_difference(treatment: Ready, reference: Ready) -> float:
+    pairs = zip(treatment.losses, reference.losses, strict=True)
+    return sum(abs(ours - theirs) for ours, theirs in pairs) / len(reference.losses)
+
+
 def _close(treatment: Ready, reference: Ready) -> Quality:
     if reference.seed_spread is None:
         return _quality(Agreement.NOT_JUDGED, "the reference reported no spread over seeds")
-    pairs = zip(treatment.losses, reference.losses, strict=True)
-    mean = sum(abs(ours - theirs) for ours, theirs in pairs) / len(reference.losses)
+    mean = _mean_difference(treatment, reference)
     close = mean <= ENVELOPE * reference.seed_spread
     words = f"losses differ by {mean:.2g} on average, other seeds by {reference.seed_spread:.2g}"
     return _quality(Agreement.CLOSE if close else Agreement.DIFFERS, words)

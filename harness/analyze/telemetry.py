@@ -37,10 +37,10 @@ def signals(profile: Profile, *, overlapped: bool) -> dict[Signal, float]:
     Behind loader workers, waiting tells no stage: it is what remains of loading when the rest of the step is over.
     """
     found = {
-        Signal.WAIT: None if overlapped else profile.phases.input_wait / profile.rate,
+        Signal.WAIT: None if overlapped or profile.phases.overlapped else profile.phases.input_wait / profile.rate,
         Signal.LOADER: 1 / profile.loader_rate if profile.loader_rate else None,
         Signal.COMPUTE: 1 / profile.compute_rate if profile.compute_rate else None,
-        Signal.SPAN: profile.device_busy / profile.rate if profile.device_busy else None,
+        Signal.SPAN: profile.device_span / profile.rate if profile.device_span else None,
     }
     return {signal: seconds for signal, seconds in found.items() if seconds}
 

@@ -42,4 +42,6 @@ def _quality(treatment: Ready, reference: Ready, promised: Numerics, timing: Tim
         return judge_losses(treatment, reference, promised)
     # An evaluation must leave the training alone, whatever it does to the score.
     trained = judge_losses(treatment, reference, Numerics.EXACT)
-    return trained if trained.status is not Agreement.SAME_BITS else judge_score(treatment, reference, promised)
+    if trained.status not in {Agreement.SAME_BITS, Agreement.CLOSE}:
+        return trained
+    return judge_score(treatment, reference, promised)

@@ -16,7 +16,7 @@ class Metric(StrEnum):
     START_UP = "start-up"  # seconds until the first step is done
     HOST_MEMORY = "host memory"  # bytes of the training process and its workers
     DEVICE_MEMORY = "device memory"  # peak bytes
-    DEVICE_SHARE = "device share"  # of the time in which the device works, from 0 to 1; of one cell, not a ratio
+    DEVICE_SHARE = "device share"  # of the time, 0 to 1, that steps span on the device, gaps included; of one cell
     RATE = "rate"  # samples a second of one cell, not a ratio
     QUALITY = "quality"  # losses or score stay what they were
 

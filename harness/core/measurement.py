@@ -42,6 +42,8 @@ class Ready:
     compute_rate: float | None
     score: float | None  # of the model after its first steps, where evaluation is what is timed
     cycle_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # until the same work comes round again
+    # The same between runs from the arm's own seed: 0 where it repeats every bit, as an exact optimization then must.
+    repeat_spread: float | None = field(default=None, metadata={"since": "0.3.1"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class Burst:
     wall_s: float
     wait_s: float  # for the next batch
     copy_s: float  # to the device
-    device_s: float | None  # the device was busy, where events can tell
+    device_s: float | None  # from the first kernel of each step to its last, gaps included; where events can tell
     host_bytes: int  # of the arm with its loader workers, when the burst had ended
     device_bytes: int | None
     others: float | None = field(
@@ -83,6 +85,7 @@ class Burst:
     slipped: int | None = field(
         default=None, metadata={"since": "0.3.0"}
     )  # that they finished while the arm stood still
+    queue_s: float | None = field(default=None, metadata={"since": "0.3.1"})  # of `device_s`, on the host's clock
 
     @property
     def rate(self) -> float:

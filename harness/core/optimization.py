@@ -26,7 +26,7 @@ class Stage(StrEnum):
 class Numerics(StrEnum):
     """How the losses of an optimized run must relate to the reference's."""
 
-    EXACT = "exact"  # bitwise the same
+    EXACT = "exact"  # bitwise the same, or as near as the reference comes to its own bits
     CLOSE = "close"  # within the spread of seeds
     DIFFERENT = "different"  # changes what is learned; its score must be measured
 

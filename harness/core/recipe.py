@@ -36,6 +36,8 @@ BARRED: Mapping[str, Mapping[str, str]] = {
     },
 }
 
+CAPTURING = frozenset({"reduce-overhead", "max-autotune"})  # modes of torch.compile that replay CUDA graphs
+
 # What means nothing without loader workers.
 OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharing_strategy", "batch_transport")
 
@@ -121,11 +123,20 @@ class Recipe:
             raise ImpossibleRecipe("half a batch cannot be taken in equal parts: keep_last_batch needs whole batches")
         if self.batch_scale == 1 and self.learning_rate_rule == "linear":
             raise ImpossibleRecipe("linear_learning_rate needs a larger batch: add batch_scale=2")
-        if self.cuda_graph and self.compile in {"reduce-overhead", "max-autotune"}:
-            raise ImpossibleRecipe(f"cuda_graph excludes compile={self.compile}: it captures graphs of its own")
+        if self.compile in CAPTURING:
+            self._refuse_beside_captures()
         self._refuse_barred()
         if (self.added_delay is None) != (self.delay_percent == 0):
             raise ImpossibleRecipe("a delay needs a place and a length: added_delay and delay_percent go together")
+
+    def _refuse_beside_captures(self) -> None:
+        if self.cuda_graph:
+            raise ImpossibleRecipe(f"cuda_graph excludes compile={self.compile}: it captures graphs of its own")
+        if self.set_to_none and self.micro_batches > 1:
+            raise ImpossibleRecipe(
+                f"compile={self.compile} and gradient_accumulation exclude set_to_none: "
+                "gradients of one micro-batch would lie in memory that the graphs of the next one overwrite"
+            )
 
     def _differs(self, name: str) -> bool:
         """Whether a choice is another than the plain recipe's."""

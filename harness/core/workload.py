@@ -100,10 +100,11 @@ class Parts:
     `prepare` writes real files into a folder and yields the share that is done, from 0 to 1. `dataset` gives a
     map-style dataset in an order that is already shuffled; an item depends on its index alone, so that any number of
     workers sees the same data. A batch is a tuple of tensors; without a device stage it is a pair (input, target).
-    `device_stage` makes that pair out of a batch that has reached the device, or is None. `model` and `loss` are built
-    after a seed was set; the loss may have parameters. `optimizer` gets all parameters and the keywords that choose
-    its kernel. `evaluate` runs one whole pass as the recipe says, with the model in evaluation mode. `effective` tells
-    what the parts really do, from what it sees and never from the recipe.
+    `device_stage` makes that pair out of a batch that has reached the device, or is None; parts of the batch whose
+    numbers are in its attribute `on_host` stay on the host, where it may ask for their values. `model` and `loss` are
+    built after a seed was set; the loss may have parameters. `optimizer` gets all parameters and the keywords that
+    choose its kernel. `evaluate` runs one whole pass as the recipe says, with the model in evaluation mode. `effective`
+    tells what the parts really do, from what it sees and never from the recipe.
     """
 
     model: Callable[[Size, Recipe], "nn.Module"]

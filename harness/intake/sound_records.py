@@ -71,8 +71,9 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
     within(ready.warm_up_steps, 0, MOST, f"{where} warm_up_steps")
     for name in ("loader_rate", "compute_rate"):
         within(getattr(ready, name), SLOWEST, FASTEST, f"{where} {name}")
-    if ready.seed_spread is not None and ready.seed_spread < 0:
-        raise Unfit(f"{where} seed_spread is negative")
+    for name in ("seed_spread", "repeat_spread"):
+        if (getattr(ready, name) or 0.0) < 0:
+            raise Unfit(f"{where} {name} is negative")
     within(ready.cycle_steps, 1, MOST, f"{where} cycle_steps")
     for name, count, most in (
         ("settings", len(ready.effective), MOST_SETTINGS),
@@ -126,7 +127,7 @@ def _check_device(burst: Burst, where: str) -> None:
 def _check_times(burst: Burst, where: str) -> None:
     within(burst.wall_s, SHORTEST_S, LONGEST_S, f"{where} wall_s")
     within(burst.began_s, 0.0, LONGEST_S, f"{where} began_s")
-    for name in ("wait_s", "copy_s", "device_s"):
+    for name in ("wait_s", "copy_s", "device_s", "queue_s"):
         within(getattr(burst, name), 0.0, LONGEST_PHASE * burst.wall_s, f"{where} {name}")
 
 

@@ -63,7 +63,8 @@ class CudaRoad:
         main = torch.cuda.current_stream(self.device)
         main.wait_event(parcel.copied)
         for tensor in parcel.tensors:
-            tensor.record_stream(main)
+            if tensor.is_cuda:  # a device stage may want a part of it on the host
+                tensor.record_stream(main)
         self.phases.beginning()
         return parcel.tensors
 

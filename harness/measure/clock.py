@@ -1,5 +1,6 @@
 """The clock: windows timed as a whole, the device synchronised only at their two ends."""
 
+import gc
 from collections.abc import Callable
 from time import perf_counter
 
@@ -37,6 +38,14 @@ def stamped(call: Callable[[], object], times: int, device: torch.device) -> lis
     return stamps
 
 
+def forget_memory(device: torch.device) -> None:
+    """Gives back what the caching allocator holds for nobody and begins its peak anew."""
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def device_bytes(device: torch.device) -> int | None:
-    """Peak of the caching allocator since the arm began; None on a CPU."""
+    """Peak of the caching allocator since its warm-up began; None on a CPU."""
     return torch.cuda.max_memory_reserved(device) if device.type == "cuda" else None

@@ -38,16 +38,25 @@ class Delay:
     share: float  # of a step
     device: torch.device
     seconds: float = 0.0
+    cycles: int = 0  # of a pause of the device
     pause: Callable[[], object] = _no_pause
 
     def begin(self, step_s: float) -> None:
         """Fixes the length, for good, as a share of a step that takes so long."""
         self.seconds = self.share * step_s
         if self.place == "device":
-            cycles = max(1, round(self.seconds * cycles_per_s(self.device)))
-            self.pause = partial(torch.cuda._sleep, cycles)  # noqa: SLF001
+            self._sleep_for(self.seconds * cycles_per_s(self.device))
         else:
             self.pause = partial(spin, self.seconds)
+
+    def correct(self, step: Callable[[], object]) -> None:
+        """Gives a pause of the device its length at the clock that steps leave it, not that of an idle one."""
+        if self.place == "device" and (found := self.lengths(step, TRIALS)):
+            self._sleep_for(self.cycles * self.seconds / median(found))
+
+    def _sleep_for(self, cycles: float) -> None:
+        self.cycles = max(1, round(cycles))
+        self.pause = partial(torch.cuda._sleep, self.cycles)  # noqa: SLF001
 
     def record(self, _value: Tensor) -> None:
         """Pauses when the step's loss has been recorded, as a habit."""
@@ -94,6 +103,7 @@ def delay_of(recipe: Recipe, device: torch.device) -> Delay | None:
 def begun(delay: Delay, step: Callable[[], object], steps: int) -> dict[str, Value]:
     """Times so many steps without the delay, gives it its length, and tells how long it then was found to be."""
     delay.begin(timed(step, steps, delay.device) / steps)
+    delay.correct(step)
     watched = min(steps, WATCHED)
     found = sorted(delay.lengths(step, watched))
     # A neighbour that takes the core for a moment makes some pauses longer, whatever was asked for.

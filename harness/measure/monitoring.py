@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import psutil
 import torch
 
+from harness.measure.driver import driver_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one reading shows; the device's two values are None on a CPU."""
+    """What one reading shows; the device's two values are None where no driver tells, as on a CPU."""
 
     host_bytes: int  # resident memory of this process
     cpu_share: float  # of one core, since the reading before
@@ -32,18 +34,15 @@ def _host_gauge(process: psutil.Process) -> Callable[[], Reading]:
 
 
 def _cuda_gauge(process: psutil.Process, device: torch.device) -> Callable[[], Reading]:
-    import pynvml
-
-    pynvml.nvmlInit()
-    # CUDA numbers the devices that it may see, NVML all that there are: only the identity means the same to both.
-    handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+    driver = driver_of(str(torch.cuda.get_device_properties(device).uuid))
 
     def read() -> Reading:
+        used, memory = driver.ask("nvmlDeviceGetUtilizationRates"), driver.ask("nvmlDeviceGetMemoryInfo")
         return Reading(
             host_bytes=process.memory_info().rss,
             cpu_share=process.cpu_percent() / 100,
-            device_share=pynvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
-            device_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).used,
+            device_share=None if used is None else used.gpu / 100,
+            device_bytes=None if memory is None else memory.used,
         )
 
     return read

@@ -1,7 +1,9 @@
 """The opening of an arm: its first steps, and what they show of its settings."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import combinations, cycle
+from statistics import fmean
 from time import perf_counter
 from typing import Any
 
@@ -36,6 +38,10 @@ class Opening:
     def full_batches(self, order: Order) -> list[Any]:
         """The batches that hold as many samples as the recipe says; an epoch's last may hold fewer."""
         return [one for at, one in enumerate(self.batches) if order.samples(at, at + 1) == order.samples(0, 1)]
+
+    def shapes(self, order: Order) -> int:
+        """How many shapes those batches have."""
+        return len({tuple(part.shape for part in batch) for batch in self.full_batches(order)})
 
 
 def take_first_steps(session: Session, steps: int) -> Opening:
@@ -82,12 +88,13 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device)
     if task.recipe.nvtx:
         shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), torch.cuda.nvtx.range_push)
+    shown["varying_shapes"] = opening.shapes(session.feed.order) > 1
     shown["whole_batches"] = len(opening.host_batch[0]) == task.size.batch
     with evidence.run_in_eager(trainee.model):
         with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
         shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
-    shown |= evidence.of_learning_rate(trainee.optimizer, task)
+    shown |= evidence.of_learning_rate(trainee.optimizer, task) | evidence.of_precision(task.device)
     if task.recipe.compile:
         shown |= evidence.of_compiler(trainee, opening.batches[0])
     if timing is not Timing.EVALUATION:
@@ -110,12 +117,40 @@ def _built(session: Session, opening: Opening) -> Built:
     )
 
 
-def seed_spread(session: Session, opening: Opening, protocol: Protocol) -> float:
-    """Mean absolute difference of the first losses between the arm's seed and others, on the same batches."""
-    differences = []
-    for other in OTHER_SEEDS[: 1 if protocol.is_slow(opening.step_s) else None]:
-        trainee = open_trainee(replace(session.task, seed=session.task.seed + other), session.phases)
-        step = step_of(trainee, cycle(opening.batches).__next__)
-        differences += [abs(float(step()) - loss) for loss in opening.losses]
+def spreads(session: Session, opening: Opening, protocol: Protocol) -> dict[str, float]:
+    """How far the first losses of other runs on the same batches lie from the arm's, by the names of Ready's fields."""
+    runs = 1 if protocol.is_slow(opening.step_s) else 2
+    return {
+        "seed_spread": seed_spread(session, opening, OTHER_SEEDS[:runs]),
+        "repeat_spread": repeat_spread(session, opening, runs),
+    }
+
+
+def seed_spread(session: Session, opening: Opening, others: Sequence[int]) -> float:
+    """Mean absolute difference of the first losses between the arm's seed and others."""
+    return fmean(_difference(_first_losses(session, opening, other), opening.losses) for other in others)
+
+
+def repeat_spread(session: Session, opening: Opening, runs: int) -> float:
+    """The largest mean absolute difference of the first losses between runs from the arm's own seed; 0 if none differs.
+
+    More than one run is only taken where the first one shows that kernels do not repeat their own bits.
+    """
+    losses = [opening.losses, _first_losses(session, opening)]
+    if losses[0] == losses[1]:
+        return 0.0
+    losses += [_first_losses(session, opening) for _ in range(runs - 1)]
+    return max(_difference(one, other) for one, other in combinations(losses, 2))
+
+
+def _first_losses(session: Session, opening: Opening, other: int = 0) -> tuple[float, ...]:
+    """The losses of the first steps once more, from the arm's own seed or another one."""
+    trainee = open_trainee(replace(session.task, seed=session.task.seed + other), session.phases)
+    step = step_of(trainee, cycle(opening.batches).__next__)
+    losses = tuple(float(step()) for _ in opening.losses)
     session.phases.split()
-    return sum(differences) / len(differences)
+    return losses
+
+
+def _difference(one: Sequence[float], other: Sequence[float]) -> float:
+    return fmean(abs(first - second) for first, second in zip(one, other, strict=True))

@@ -13,11 +13,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Seconds of one burst: waiting for batches, copying them, and the device's own time where steps bound it."""
+    """Seconds of one burst: waiting for batches and copying them, and where events tell it, the span of the steps.
+
+    A span lasts from the first kernel of a step to its last, and holds the gaps in which the device waits for the host:
+    there are some where the host takes as long to queue the step.
+    """
 
     wait_s: float
     copy_s: float
     device_s: float | None
+    queue_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -66,10 +71,22 @@ class CudaPhases:
     copies: list[tuple[torch.cuda.Event, torch.cuda.Event]] = field(default_factory=list)
     begins: list[torch.cuda.Event] = field(default_factory=list)  # behind them the device works on a batch
     updates: list[torch.cuda.Event] = field(default_factory=list)
+    begins_ns: list[int] = field(default_factory=list)  # the same moments on the host, which only queues
+    updates_ns: list[int] = field(default_factory=list)
+    in_step: bool = False
+    wait_in_steps_ns: int = 0  # for what follows: the next micro-batch, or a batch that is sent ahead
 
     def waiting(self, fetch: Callable[[], Result]) -> Callable[[], Result]:
         """The fetch, its time on the host counted as waiting."""
-        return _waiting(self, fetch)
+        waited = _waiting(self, fetch)
+
+        def told_apart() -> Result:
+            before_ns = self.wait_ns
+            result = waited()
+            self.wait_in_steps_ns += (self.wait_ns - before_ns) * self.in_step
+            return result
+
+        return told_apart
 
     def copying(self, transfer: Callable[[Any], Result]) -> Callable[[Any], Result]:
         """The transfer between two events."""
@@ -80,7 +97,7 @@ class CudaPhases:
             result = transfer(batch)
             after.record()
             self.copies.append((before, after))
-            self.begins.append(after)
+            self._begun(after)
             return result
 
         return copied
@@ -102,7 +119,12 @@ class CudaPhases:
         """A step begins on a batch that was sent ahead."""
         event = _event()
         event.record()
+        self._begun(event)
+
+    def _begun(self, event: torch.cuda.Event) -> None:
         self.begins.append(event)
+        self.begins_ns.append(perf_counter_ns())
+        self.in_step = True
 
     def finishing(self, update: Callable[Given, Result]) -> Callable[Given, Result]:
         """The update, or whatever ends a step, with an event behind it, which ends the step's span on the device."""
@@ -112,6 +134,8 @@ class CudaPhases:
             event = _event()
             event.record()
             self.updates.append(event)
+            self.updates_ns.append(perf_counter_ns())
+            self.in_step = False
             return result
 
         return finished
@@ -121,14 +145,20 @@ class CudaPhases:
         copy_ms = sum(before.elapsed_time(after) for before, after in self.copies)
         # With micro-batches a step has several copies: its span begins behind the first that follows an update.
         begins_per_update = max(1, len(self.begins) // max(1, len(self.updates)))
-        firsts = self.begins[::begins_per_update]
-        device_ms = sum(first.elapsed_time(last) for first, last in zip(firsts, self.updates, strict=False))
-        device_s = device_ms / 1e3 if self.updates and self.begins else None  # an evaluation has no steps
-        split = Split(wait_s=self.wait_ns / 1e9, copy_s=copy_ms / 1e3, device_s=device_s)
-        self.wait_ns = 0
-        self.copies.clear()
-        self.begins.clear()
-        self.updates.clear()
+        steps = slice(None, None, begins_per_update)
+        device_ms = sum(one.elapsed_time(last) for one, last in zip(self.begins[steps], self.updates, strict=False))
+        spent_ns = sum(last - one for one, last in zip(self.begins_ns[steps], self.updates_ns, strict=False))
+        queue_ns = spent_ns - self.wait_in_steps_ns
+        stepped = bool(self.updates and self.begins)  # an evaluation has no steps
+        split = Split(
+            wait_s=self.wait_ns / 1e9,
+            copy_s=copy_ms / 1e3,
+            device_s=device_ms / 1e3 if stepped else None,
+            queue_s=queue_ns / 1e9 if stepped else None,
+        )
+        self.wait_ns = self.wait_in_steps_ns = 0
+        for seen in (self.copies, self.begins, self.updates, self.begins_ns, self.updates_ns):
+            seen.clear()
         return split
 
 

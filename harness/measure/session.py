@@ -136,7 +136,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     device_stage = parts.device_stage(task.data, task.size, recipe, device)
     torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
     scaler = GradScaler(device.type) if recipe.gradient_scaling else None
-    move = transfer_to(device, recipe)
+    move = transfer_to(device, recipe, getattr(device_stage, "on_host", ()))
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)

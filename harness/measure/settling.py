@@ -1,6 +1,7 @@
 """Settling: what must not happen in a window, read from counters, and how long a resumption tells on steps."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
@@ -9,16 +10,26 @@ from harness.core.recipe import Recipe
 from harness.measure.evidence.compiling import captured
 
 VOID = 3  # windows in a row that may be thrown away
+ALLOCATION_S = 0.01  # the driver takes a millisecond to give memory, some more where some had to be given back first
+NEGLIGIBLE = 0.01  # share of a window that allocations may take
 AS_USUAL = 0.05  # beyond the range of later steps, by which an early one is told from them
 
 Taken = TypeVar("Taken")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What was counted so far: the compiler's graphs, and how often the allocator turned to the driver."""
+
+    graphs: tuple[int, ...] = ()
+    allocations: int = 0
 
 
 class Unsettled(RuntimeError):
     """An arm without a steady state: whatever is timed of it is part of its start."""
 
 
-def events_of(recipe: Recipe, device: torch.device) -> Callable[[], tuple[int, ...]]:
+def events_of(recipe: Recipe, device: torch.device) -> Callable[[], Events]:
     """A reading of all that has been counted so far: it stays the same while an arm is settled.
 
     Counted are graphs that were compiled and, on CUDA, the times when the caching allocator asked the driver for more
@@ -27,26 +38,28 @@ def events_of(recipe: Recipe, device: torch.device) -> Callable[[], tuple[int, .
     compiled = recipe.compile is not None
     grows = device.type == "cuda" and not recipe.empty_cache
 
-    def events() -> tuple[int, ...]:
-        found = tuple(captured().values()) if compiled else ()
-        if grows:
-            counted = torch.cuda.memory_stats(device)
-            found += (counted.get("num_device_alloc", 0), counted.get("num_alloc_retries", 0))
-        return found
+    def events() -> Events:
+        counted = torch.cuda.memory_stats(device) if grows else {}
+        return Events(
+            graphs=tuple(captured().values()) if compiled else (),
+            allocations=counted.get("num_device_alloc", 0) + counted.get("num_alloc_retries", 0),
+        )
 
     return events
 
 
-def undisturbed(take: Callable[[], Taken], events: Callable[[], tuple[int, ...]]) -> Taken:
-    """What `take` gives when nothing was counted meanwhile; raises Unsettled when something is every time."""
-    for _ in range(VOID + 1):
-        before = events()
-        taken = take()
-        if events() == before:
+def undisturbed(take: Callable[[], Taken], events: Callable[[], Events], seconds: Callable[[Taken], float]) -> Taken:
+    """What `take` gives when nothing was compiled meanwhile; raises Unsettled when something is every time.
+
+    A window whose allocations are not negligible is thrown away too. But where shapes vary they never end, and are part
+    of what a step costs: then the last window counts.
+    """
+    for number in range(VOID + 1):
+        before, taken, after = events(), take(), events()
+        asked_s = (after.allocations - before.allocations) * ALLOCATION_S
+        if after.graphs == before.graphs and (number == VOID or asked_s <= NEGLIGIBLE * seconds(taken)):
             return taken
-    raise Unsettled(
-        f"it compiled, or took memory from the device, in {VOID + 1} windows in a row: it has no steady state"
-    )
+    raise Unsettled(f"it compiled in {VOID + 1} windows in a row: it has no steady state")
 
 
 def transient(times: Sequence[float]) -> int | None:

@@ -16,11 +16,11 @@ from harness.measure import evidence
 from harness.measure.backend import effective_backend, settle_backend
 from harness.measure.board import Board, board_of
 from harness.measure.ceilings import ceilings_of
-from harness.measure.clock import device_bytes, stamped, timed
+from harness.measure.clock import device_bytes, forget_memory, stamped, timed
 from harness.measure.delay import begun
 from harness.measure.habits import Diverged
 from harness.measure.interlude import Interlude
-from harness.measure.opening import Opening, observe, seed_spread, take_first_steps
+from harness.measure.opening import Opening, observe, spreads, take_first_steps
 from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
 from harness.measure.settling import events_of, transient, undisturbed
@@ -88,7 +88,8 @@ class Trial:
                 led_in = {"lead_s": lead_s, "lead_steps": lead, "slipped": slipped}
                 return self._burst(steps, strangers) | led_in
 
-        return undisturbed(taken, events_of(self.session.task.recipe, self.session.task.device))
+        events = events_of(self.session.task.recipe, self.session.task.device)
+        return undisturbed(taken, events, lambda window: float(window["wall_s"]))
 
     def _burst(self, steps: int, strangers: int | None) -> dict[str, Any]:
         session, feed, device = self.session, self.session.feed, self.session.task.device
@@ -113,6 +114,7 @@ class Trial:
             "wait_s": split.wait_s,
             "copy_s": split.copy_s,
             "device_s": split.device_s,
+            "queue_s": split.queue_s,
             "device_bytes": device_bytes(device),
             "first_half_s": stamps[steps // 2] - stamps[0],
             "slowest_s": tuple(sorted(times, reverse=True)[: 1 + steps // 50]),
@@ -189,11 +191,14 @@ def begin(
     build_s = perf_counter() - began
     opening = take_first_steps(session, protocol.loss_steps)
     observed, score = observe(session, opening, timing)
-    ceilings = ceilings_of(session, opening, protocol) if timing in {Timing.STEP, Timing.EPOCH} else (None, None)
+    spread: dict[str, Any] = spreads(session, opening, protocol) if is_reference else {"seed_spread": None}
+    trains = timing in {Timing.STEP, Timing.EPOCH}
+    loader_rate, compute_rate = ceilings_of(session, opening, protocol) if trains else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
-    loader_rate, compute_rate = ceilings
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
+    opening.batches.clear()
+    forget_memory(task.device)  # of all that only the evidence needed, so that the peak is that of the training
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
@@ -211,12 +216,11 @@ def begin(
         "effective": effective,
         "unengaged": unengaged(proof, effective),
         "losses": opening.losses,
-        "seed_spread": seed_spread(session, opening, protocol) if is_reference else None,
         "loader_rate": loader_rate,
         "compute_rate": compute_rate,
         "score": score,
         "cycle_steps": trial.cycle_steps,
-    }
+    } | spread
 
 
 def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
@@ -231,7 +235,6 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | evidence.of_feed(session.feed, pinned=opening.pinned, non_blocking=task.recipe.non_blocking)
         | evidence.of_interlude(trial.interlude)
         | evidence.of_capture(session.trainee)
-        | evidence.of_precision(task.device)
         | ({} if trial.protocol.is_timed else evidence.of_kernels(trial.step, task.device))
         | effective_backend()
     )

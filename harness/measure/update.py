@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
-from harness.core.recipe import ImpossibleRecipe, Recipe
+from harness.core.recipe import CAPTURING, ImpossibleRecipe, Recipe
 from harness.core.workload import Parts
 
 
@@ -28,7 +28,20 @@ def optimizer_of(parts: Parts, parameters: list[nn.Parameter], recipe: Recipe) -
             group["lr"] *= recipe.batch_scale
         if recipe.cuda_graph and "capturable" in group:
             group["capturable"] = True  # counts its steps on the device, where a replay can go on counting
+    if recipe.compile in CAPTURING and not recipe.set_to_none:
+        own_gradients(parameters)
     return optimizer
+
+
+def own_gradients(parameters: list[nn.Parameter]) -> None:
+    """Gives each parameter a gradient of zeros, to which the first backward pass adds its own.
+
+    Autograd takes over the tensor of a first gradient where it finds none. A captured backward pass makes it in memory
+    of its graph, which the next forward pass overwrites: torch then refuses to add to what has to last.
+    """
+    for one in parameters:
+        if one.requires_grad:
+            one.grad = torch.zeros_like(one)
 
 
 def plain_backward(value: Tensor) -> None:

@@ -6,6 +6,10 @@ again. `reduce-overhead` adds CUDA graphs, `max-autotune` searches kernels for m
 code cannot be traced, instead of a model that silently runs in pieces. `regional` compiles the repeated blocks of a
 model, each kind once: the start is shorter, and what lies between the blocks stays as it is.
 
+Gradients that last from step to step must not lie in the memory of such a CUDA graph. With `reduce-overhead` and
+`max-autotune` they are therefore filled with zeros before the first backward pass, unless `set_to_none` drops them
+after every step; `set_to_none` and gradient accumulation together are refused.
+
     model = torch.compile(model, mode="default")        # or fullgraph=True
     for block in model.layers:                          # regional
         block.compile()

@@ -79,7 +79,8 @@ def _leads(counsel: Counsel) -> Iterator[str]:
         yield sentences.cause(counsel.base.name, profile.bottleneck)
         yield _where_to_begin(profile.bottleneck)
     if profile and _waits(profile):
-        yield f"The device works {share(profile.device_busy or 0)} of the time: the host holds it up."
+        spanned = share(profile.device_span or 0)
+        yield f"From the first kernel of a step to its last passes {spanned} of the time: the host holds the device up."
 
 
 def _where_to_begin(found: Bottleneck) -> str:
@@ -94,7 +95,7 @@ def _where_to_begin(found: Bottleneck) -> str:
 
 def _waits(profile: Profile) -> bool:
     held = profile.bottleneck is not None and profile.bottleneck.stage == "compute"
-    return held and profile.device_busy is not None and profile.device_busy < IDLE
+    return held and profile.device_span is not None and profile.device_span < IDLE
 
 
 def _warnings(counsel: Counsel) -> Iterator[str]:

@@ -62,8 +62,7 @@ def measured(finding: Finding) -> str:
     if gauged is None:
         return NOTHING
     if metric is Metric.DEVICE_SHARE:
-        value, low, high = (f"{100 * one:.0f}" for one in (gauged.value, gauged.low, gauged.high))
-        return f"{value} % [{low}, {high}]"
+        return f"at most {100 * gauged.high:.0f} %"
     return f"{_factor(gauged)} {_AS[metric]}"
 
 

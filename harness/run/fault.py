@@ -84,8 +84,8 @@ COURSES: Mapping[Fault, Course] = {
 
 # By what an exception says, the first that fits. Torch says of shared memory, too, that no space is left on a device.
 SAID: tuple[tuple[Fault, str], ...] = (
-    (Fault.DEVICE_MEMORY, r"CUDA out of memory|CUDA error: out of memory|CUDNN_STATUS_ALLOC_FAILED"),
-    (Fault.DEVICE_MEMORY, r"CUBLAS_STATUS_ALLOC_FAILED"),
+    (Fault.DEVICE_MEMORY, r"CUDA out of memory|CUDA(?: driver)? error: out of memory|CUDNN_STATUS_ALLOC_FAILED"),
+    (Fault.DEVICE_MEMORY, r"CUBLAS_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED"),
     (Fault.SHARED_MEMORY, r"is killed by signal: Bus error|insufficient shared memory|out of shared memory"),
     (
         Fault.SHARED_MEMORY,
@@ -98,10 +98,13 @@ SAID: tuple[tuple[Fault, str], ...] = (
     (Fault.CRASHED, r"DataLoader worker .* is killed by signal: (?:Segmentation fault|Aborted|Illegal|Floating)"),
     (Fault.EXITED, r"DataLoader worker .* exited unexpectedly with exit code"),
     (Fault.WORKER_DEATH, r"DataLoader worker .*(?:is killed by signal|exited unexpectedly)"),
-    (Fault.DEVICE_LOST, r"CUDA error: (?:uncorrectable|no CUDA-capable device|CUDA-capable device\(s\) is/are busy)"),
-    (Fault.DEVICE_LOST, r"CUDA error: (?:unknown error|system not yet initialized|.*a hardware error)"),
+    (
+        Fault.DEVICE_LOST,
+        r"CUDA(?: driver)? error: (?:uncorrectable|no CUDA-capable device|CUDA-capable device\(s\) is/are busy)",
+    ),
+    (Fault.DEVICE_LOST, r"CUDA(?: driver)? error: (?:unknown error|system not yet initialized|.*a hardware error)"),
     (Fault.DEVICE_LOST, r"No CUDA GPUs are available|CUDA unknown error|GPU is lost"),
-    (Fault.DEVICE_ERROR, r"CUDA error: |CUBLAS_STATUS_|CUDNN_STATUS_|cuDNN error: "),
+    (Fault.DEVICE_ERROR, r"CUDA(?: driver)? error: |CUBLAS_STATUS_|CUDNN_STATUS_|cuDNN error: |cuFFT error: "),
 )
 # By what an exception is, where its words tell nothing.
 KINDS: tuple[tuple[Fault, str], ...] = (

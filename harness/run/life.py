@@ -149,7 +149,7 @@ class Life:
             self._lose(position, lost)
             return
         if self.room is not None:
-            self.room.begun()
+            self.room.begun(varying_shapes=ready["effective"].get("varying_shapes") is True)
         self._ready[position] = self._keep(Ready(arm=self._name(position), **ready))
 
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from harness.analyze.bottleneck import bottleneck, phases
+from harness.analyze.bottleneck import Phases, beside, bottleneck, phases
 from harness.analyze.evidence import Side
 from harness.analyze.profile import profile
 from harness.core.optimization import Timing
@@ -10,6 +12,31 @@ from tests.analyze.synthetic import arm, burst, cell, ready
 def test_phases_are_sums_over_sums() -> None:
     found = phases([burst(arm(), 0, 100.0), burst(arm(), 2, 50.0)])
     assert (found.input_wait, found.copy, found.compute) == pytest.approx((0.8, 0.05, 0.15))
+
+
+def test_what_runs_beside_the_compute_is_not_taken_from_it() -> None:
+    """Batches sent ahead: the device works 90 % of the time, while the next batch is waited for and copied."""
+    shares = Phases(input_wait=0.5, copy=0.3, compute=0.2)
+    found = beside(0.9, shares)
+    assert (found.input_wait, found.copy, found.compute) == pytest.approx((0.1, 0.0, 0.9))
+    assert beside(0.2, shares).input_wait == 0.5
+    assert beside(1.1, shares).compute == 1.0
+
+
+def test_a_device_that_always_works_is_not_called_idle_because_its_next_batch_was_waited_for() -> None:
+    """Windows in which the host waits 80 % of the time, at a rate that the step alone does not exceed."""
+    told = {}
+    for ahead in (True, False):
+        working = {"workers": 2, "device_prefetch": ahead}
+        readies = tuple(replace(one, effective=working, compute_rate=100.0) for one in side(loader_rate=120.0).readies)
+        told[ahead] = profile(replace(side(), readies=readies, bursts=(burst(arm(), 0, 98.0), burst(arm(1), 0, 98.0))))
+    for found in told.values():
+        assert found is not None
+        assert found.bottleneck is not None
+    assert (told[True].bottleneck.stage, told[False].bottleneck.stage) == ("compute", "input")
+    assert told[True].phases.input_wait == pytest.approx(0.02)
+    assert told[True].phases.overlapped
+    assert told[False].phases.input_wait == pytest.approx(0.8)
 
 
 def test_times_add_without_loader_workers() -> None:
@@ -44,7 +71,7 @@ def test_a_profile_gathers_all_restarts() -> None:
     assert found is not None
     assert found.rate == pytest.approx(2 / (1 / 100 + 1 / 50))
     assert found.loader_rate == pytest.approx(150)
-    assert (found.first_step_s, found.steady, found.device_bytes, found.device_busy) == (1.35, False, None, None)
+    assert (found.first_step_s, found.steady, found.device_bytes, found.device_span) == (1.35, False, None, None)
     assert found.facts == {"layout": "contiguous", "workers": 2}
     assert found.bottleneck is not None
 

@@ -226,12 +226,14 @@ def test_start_up_is_that_of_each_restarts_first_life() -> None:
     assert value.value == pytest.approx(0.5)
 
 
-def test_a_devices_share_is_of_the_treatment_alone() -> None:
+def test_a_devices_share_is_of_the_treatment_alone_and_at_most_the_span_of_its_steps() -> None:
     found = changed(changed(records(0, 1.0), 0, device_s=0.0), 1, device_s=3.2, wall_s=6.4)
     value = gauge(Metric.DEVICE_SHARE, trial(found))
     assert isinstance(value, Gauged)
-    assert value.value == pytest.approx(0.5)
-    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).ruling is Ruling.CONFIRMED
+    assert (value.value, value.low) == (pytest.approx(0.5), 0.0)
+    upper = claim(metric=Metric.DEVICE_SHARE, bound=Bound.UP_TO, low=None, high=0.6)
+    assert judged(upper, found).ruling is Ruling.CONFIRMED
+    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).ruling is Ruling.UNDECIDED
     assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), found).ruling is Ruling.OVERSTATED
     unseen = judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), records(0, 1.0))
     assert (unseen.ruling, unseen.words) == (Ruling.NOT_MEASURED, "no device times were recorded")

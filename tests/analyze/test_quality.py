@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,27 @@ def test_exact_means_the_same_bits() -> None:
     other = ready(arm(position=1), losses=(2.3, math.nextafter(2.1, 3), 1.9))
     differs = judge_losses(other, REFERENCE, Numerics.EXACT)
     assert (differs.status, differs.sentence) == (Agreement.DIFFERS, "losses differ from step 2 by 4.4e-16")
+
+
+NOT_REPEATING = replace(REFERENCE, repeat_spread=1e-6)
+
+
+@pytest.mark.parametrize(("shift", "status"), [(9e-6, Agreement.CLOSE), (2e-5, Agreement.DIFFERS)])
+def test_exact_is_judged_within_what_a_reference_differs_by_from_itself(shift: float, status: Agreement) -> None:
+    shifted = ready(arm(position=1), losses=tuple(loss + shift for loss in LOSSES))
+    assert judge_losses(shifted, NOT_REPEATING, Numerics.EXACT).status is status
+    assert judge_losses(shifted, replace(REFERENCE, repeat_spread=0.0), Numerics.EXACT).status is Agreement.DIFFERS
+
+
+def test_exact_is_never_judged_more_loosely_than_close() -> None:
+    shifted = ready(arm(position=1), losses=tuple(loss + 0.08 for loss in LOSSES))
+    assert judge_losses(shifted, replace(REFERENCE, repeat_spread=0.05), Numerics.EXACT).status is Agreement.DIFFERS
+
+
+def test_the_score_of_an_exact_option_may_move_where_the_reference_does_not_repeat_itself() -> None:
+    near, far = (ready(arm(position=1), score=score) for score in (0.501, 0.503))
+    assert judge_score(near, NOT_REPEATING, Numerics.EXACT).status is Agreement.CLOSE
+    assert judge_score(far, NOT_REPEATING, Numerics.EXACT).status is Agreement.DIFFERS
 
 
 @pytest.mark.parametrize(("shift", "status"), [(0.07, Agreement.CLOSE), (0.08, Agreement.DIFFERS)])

@@ -78,7 +78,7 @@ def test_what_was_not_recorded_is_not_there() -> None:
     profile = matrix().tables[0].profile
     assert isinstance(profile, Profile)
     assert signals(replace(profile, loader_rate=None, compute_rate=None), overlapped=True) == {}
-    told = signals(replace(profile, device_busy=0.25), overlapped=True)
+    told = signals(replace(profile, device_span=0.25), overlapped=True)
     assert set(told) == {Signal.LOADER, Signal.COMPUTE, Signal.SPAN}
     assert set(signals(profile, overlapped=False)) == {Signal.LOADER, Signal.COMPUTE, Signal.WAIT}
 

@@ -32,6 +32,13 @@ def test_status(treatment: Ready | Lost, reference: Ready | Lost, promised: Nume
     assert verified(treatment, reference, promised, Timing.STEP)[0] == status
 
 
+def test_an_evaluation_is_judged_by_its_score_where_the_reference_does_not_repeat_its_bits() -> None:
+    reference = replace(REFERENCE, score=0.5, repeat_spread=1.0, seed_spread=1.0)
+    moved = replace(MOVED, score=0.7)
+    assert verified(moved, reference, Numerics.EXACT, Timing.EVALUATION)[0] == "differs"
+    assert verified(replace(moved, score=0.501), reference, Numerics.EXACT, Timing.EVALUATION)[0] == "close"
+
+
 def test_an_evaluation_that_changes_the_training_is_broken_whatever_its_score() -> None:
     scored = replace(REFERENCE, score=0.5)
     assert verified(replace(MOVED, score=0.5), scored, Numerics.CLOSE, Timing.EVALUATION)[0] == "differs"

@@ -80,3 +80,12 @@ def test_a_learning_rate_that_follows_the_batch_needs_a_larger_one() -> None:
     assert patched(Recipe(), {"learning_rate_rule": "linear", "batch_scale": 2}).batch_scale == 2
     with pytest.raises(ImpossibleRecipe, match="linear_learning_rate needs a larger batch: add batch_scale=2"):
         patched(Recipe(), {"learning_rate_rule": "linear"})
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_gradients_of_captured_passes_add_up_only_where_they_have_memory_of_their_own(mode: str) -> None:
+    with pytest.raises(ImpossibleRecipe, match=f"compile={mode} and gradient_accumulation exclude set_to_none"):
+        Recipe(compile=mode, micro_batches=2, set_to_none=True)
+    for possible in ({"micro_batches": 2}, {"set_to_none": True}):
+        assert patched(Recipe(), {"compile": mode, **possible}).compile == mode
+    assert Recipe(compile="default", micro_batches=2, set_to_none=True).compile == "default"

@@ -398,6 +398,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a ceiling of zero": (line_with(READY, loader_rate=0), f"line 1: loader_rate is 0, {BETWEEN}"),
     "a negative ceiling": (line_with(READY, compute_rate=-1), f"line 1: compute_rate is -1, {BETWEEN}"),
     "a negative spread": (line_with(READY, seed_spread=-0.1), "line 1: seed_spread is negative"),
+    "a negative spread of repeats": (line_with(READY, repeat_spread=-0.1), "line 1: repeat_spread is negative"),
     "ten thousand and one losses": (line_with(READY, losses=[1.0] * 10_001), "it has 10,001 losses, and 10,000"),
     "an outcome that is a verdict": (lost_with(outcome="faster"), "the outcome 'faster' is none of failed, skipped"),
     "a loss without a reason": (lost_with(reason="\x1b\n"), "an arm was lost without a reason"),

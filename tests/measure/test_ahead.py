@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from harness.measure import evidence
 from harness.measure.ahead import Ahead, Parcel
-from harness.measure.session import Session, open_session
+from harness.measure.session import Session, open_session, open_trainee
 from tests.measure.tasks import task_of
 
 
@@ -102,3 +103,29 @@ def test_a_batch_on_the_stream_that_computes_or_unpinned_is_not_ahead() -> None:
         ahead.send()
         assert evidence.of_ahead(ahead, pinned=pinned) == {"device_prefetch": engaged}
     assert evidence.of_ahead(None, pinned=True) == {"device_prefetch": False}
+
+
+STAGES = [
+    ("imagenet", ("gpu_decoding",)),
+    ("imagenet", ("uint8_transfer",)),
+    ("leak", ("data_on_device",)),
+    ("leak", ("device_spec_augment",)),
+    ("patches3d", ("device_augmentation",)),
+    ("speaker", ("device_mixing",)),
+    ("spoof", ("device_mel",)),
+]
+
+
+@pytest.mark.parametrize(("name", "names"), STAGES)
+def test_a_device_stage_never_asks_the_device_for_values(
+    name: str, names: tuple[str, ...], smoke_data: dict[str, Path]
+) -> None:
+    session = open_session(task_of(name, smoke_data[name], names))
+    batch, stage = session.feed.fetch(), session.trainee.device_stage
+    assert stage is not None
+    trainee = open_trainee(replace(session.task, device=torch.device("meta")), session.phases)
+    moved = [one.is_meta for one in trainee.move(batch)]
+    assert any(moved)
+    on_device = FakeTensorMode(allow_non_fake_inputs=True)  # whose tensors have no values to ask for
+    arrived = [on_device.from_tensor(one) if away else one for one, away in zip(batch, moved, strict=True)]
+    assert len(stage(tuple(arrived))) == 2

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -20,6 +21,7 @@ from harness.core.throttling import reasons
 from harness.measure.board import Board, board_of
 from harness.measure.driver import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
 from harness.measure.learning import UNTIMED
+from harness.measure.monitoring import gauge_for
 from harness.measure.trial import begin
 from tests.measure.planted import Mismatched, Nvml, Refused, Running
 from tests.measure.tasks import task_of
@@ -170,6 +172,26 @@ def test_a_device_is_found_by_the_identity_that_cuda_gives_it(monkeypatch: pytes
     assert driver_of() == Driver()
     monkeypatch.setitem(sys.modules, "pynvml", None)  # type: ignore[arg-type]
     assert driver_of() == Driver()
+
+
+def test_a_script_s_gauge_finds_a_slice_too_and_leaves_out_what_its_driver_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def by_identity(identity: str) -> str:
+        if identity.startswith("GPU-"):
+            raise Refused(identity)
+        return identity
+
+    nvml = Nvml(
+        nvmlInit=None,
+        nvmlDeviceGetHandleByUUID=by_identity,
+        nvmlDeviceGetMemoryInfo=SimpleNamespace(used=7),
+        nvmlDeviceGetUtilizationRates=Refused("Not Supported"),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: SimpleNamespace(uuid="5e-3"))
+    reading = gauge_for(torch.device("cuda"))()
+    assert (reading.device_bytes, reading.device_share) == (7, None)
 
 
 class Noting:

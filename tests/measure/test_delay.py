@@ -98,6 +98,25 @@ def test_a_delay_of_another_length_is_not_seen(monkeypatch: pytest.MonkeyPatch) 
     assert shown[DELAY_S] >= 0.0012
 
 
+@pytest.mark.usefixtures("_steps_of_ten_milliseconds")
+def test_a_delay_of_the_device_keeps_its_length_at_the_clock_of_a_device_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    idle, at_work, slept = 2e9, 1.7e9, list[int]()  # cycles a second
+
+    def between(pause: Callable[[], object]) -> Callable[[], float]:
+        pause()
+        seconds = slept[-1] / at_work
+        return lambda: seconds
+
+    monkeypatch.setattr(torch.cuda, "_sleep", slept.append)
+    monkeypatch.setattr(delays, "cycles_per_s", lambda _device: idle)
+    monkeypatch.setattr(delays, "_between_events", between)
+    delay = Delay(place="device", share=0.1, device=CPU)
+    shown = begun(delay, delay.after(lambda: None), 10)
+    assert shown == {"added_delay": "device", DELAY_S: pytest.approx(0.001, rel=1e-3)}
+
+
 def test_fetch_and_update_do_what_they_did_and_pause_once() -> None:
     delay, paused = host_delay(), []
     delay.pause = lambda: paused.append(1)

@@ -58,6 +58,19 @@ def test_a_device_that_shortens_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     assert unengaged(PROOF, of_precision(CPU)) == ()
 
 
+def test_a_device_that_shortens_large_convolutions_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As cuDNN may: it has kernels without tensor cores, and chooses by the shape."""
+    convolution = precision.conv2d
+
+    def chosen(x: Tensor, y: Tensor, stride: int) -> Tensor:
+        large = len(x) * (x.shape[-1] // stride) ** 2 >= 8192  # outputs of a channel: a tile for each multiprocessor
+        return convolution(cut(x), cut(y), stride=stride) if large else convolution(x, y, stride=stride)
+
+    monkeypatch.setattr(precision, "conv2d", chosen)
+    monkeypatch.setitem(precision.CONVOLVED, "cpu", precision.CONVOLVED["cuda"])
+    assert of_precision(CPU)["reduced_convolutions"] is True
+
+
 def cut(numbers: Tensor) -> Tensor:
     return numbers if numbers.dtype == torch.float64 else cut_to(10, numbers)
 

@@ -1,6 +1,7 @@
 """The parts of a step, counted: no foreign work in it, none missing."""
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts
+from harness.measure import phases as measured
 from harness.measure.phases import CpuPhases, CudaPhases
 from harness.measure.step import Bound, shape_of_step
 from harness.measure.update import (
@@ -91,6 +93,39 @@ def test_an_update_moves_the_parameters_and_clears_the_gradients() -> None:
     assert parameter.grad is None
 
 
+class Captured(torch.autograd.Function):
+    """A product whose gradient lies in memory that the next forward pass overwrites, as a CUDA graph's does."""
+
+    pool = torch.zeros(2)
+
+    @staticmethod
+    def forward(context: Any, weight: Tensor) -> Tensor:
+        Captured.pool.fill_(float("nan"))
+        context.save_for_backward(weight)
+        return weight.sum()
+
+    @staticmethod
+    def backward(_: Any, given: Tensor) -> Tensor:
+        Captured.pool.fill_(1.0)
+        return Captured.pool.mul_(given).detach()
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+@pytest.mark.parametrize(("passes", "set_to_none"), [(1, False), (1, True), (2, False)])
+def test_gradients_outlive_the_memory_of_the_graphs_that_made_them(mode: str, passes: int, set_to_none: bool) -> None:
+    parameter = nn.Parameter(torch.zeros(2))
+    recipe = Recipe(compile=mode, micro_batches=passes, set_to_none=set_to_none)
+    parts = Parts(
+        model=_unused, loss=_unused, dataset=_unused, optimizer=lambda found, _: torch.optim.SGD(found, lr=1.0)
+    )
+    update = update_of(optimizer_of(parts, [parameter], recipe), recipe)
+    for _ in range(3):
+        for _ in range(passes):
+            plain_backward(Captured.apply(parameter))
+        update()
+    assert parameter.tolist() == [-3.0 * passes] * 2
+
+
 def test_scaling_leaves_the_update_as_it_is() -> None:
     parameter = nn.Parameter(torch.ones(2))
     optimizer = torch.optim.SGD([parameter], lr=0.5)
@@ -157,10 +192,72 @@ def test_a_window_without_steps_tells_no_time_of_the_device() -> None:
     phases: Any = CudaPhases()
     assert phases.split().device_s is None  # an evaluation
     phases.begins.append(Event(1.0))
+    phases.begins_ns.append(1_000_000)
     assert phases.split().device_s is None  # a loader alone
     phases.begins.append(Event(1.0))
+    phases.begins_ns.append(1_000_000)
     phases.updates.append(Event(31.0))
+    phases.updates_ns.append(2_000_000)
     assert phases.split().device_s == pytest.approx(0.03)
+
+
+@dataclass
+class Moment:
+    """An event of a device whose clock is a list of milliseconds."""
+
+    clock: list[float]
+    at_ms: float = 0.0
+
+    def record(self) -> None:
+        self.at_ms = self.clock.pop(0)
+
+    def elapsed_time(self, later: "Moment") -> float:
+        return later.at_ms - self.at_ms
+
+
+@pytest.mark.parametrize(
+    ("copies", "device_ms", "host_ms", "span_s", "queue_s"),
+    [
+        (1, [0, 2, 10, 10, 12, 20], [1, 3, 11, 13], 0.016, 0.004),  # the host queues a step in 2 ms of its 8
+        (1, [0, 2, 10, 10, 12, 20], [2, 10, 12, 20], 0.016, 0.016),  # it takes as long as the device
+        (2, [0, 1, 4, 5, 10], [1, 4, 6], 0.009, 0.005),  # a step of two micro-batches begins behind the first copy
+    ],
+)
+def test_a_step_s_span_is_told_from_the_time_in_which_the_host_queues_it(
+    copies: int,
+    device_ms: list[float],
+    host_ms: list[int],
+    span_s: float,
+    queue_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device, host = [*map(float, device_ms)], [one * 1_000_000 for one in host_ms]
+    monkeypatch.setattr(measured, "_event", lambda: Moment(device))
+    monkeypatch.setattr(measured, "perf_counter_ns", lambda: host.pop(0))
+    phases = CudaPhases()
+    copy, update = phases.copying(lambda batch: batch), phases.finishing(lambda: None)
+    while device:
+        for _ in range(copies):
+            copy("batch")
+        update()
+    split = phases.split()
+    assert (split.device_s, split.queue_s) == (pytest.approx(span_s), pytest.approx(queue_s))
+    assert phases.split().queue_s == 0
+
+
+def test_waiting_for_the_next_batch_in_a_step_is_no_queueing(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = [float(one) for one in range(20)]
+    host = iter([0, 40, 41, 50, 80, 90])  # a fetch of 40, the step begins, a fetch of 30 for the next one, the update
+    monkeypatch.setattr(measured, "_event", lambda: Moment(device))
+    monkeypatch.setattr(measured, "perf_counter_ns", lambda: next(host) * 1_000_000)
+    phases = CudaPhases()
+    fetch = phases.waiting(lambda: "batch")
+    fetch()
+    phases.copying(lambda batch: batch)("batch")
+    fetch()
+    phases.finishing(lambda: None)()
+    split = phases.split()
+    assert (split.wait_s, split.queue_s) == (pytest.approx(0.07), pytest.approx(0.019))
 
 
 @pytest.mark.parametrize(("recipe", "rates"), [(Recipe(), [0.5, 0.1]), (LINEAR, [1.5, 0.3])])

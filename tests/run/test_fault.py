@@ -36,6 +36,11 @@ SAID = [
     ("CUDA error: unspecified launch failure", Fault.DEVICE_ERROR),
     ("CUDA error: device-side assert triggered", Fault.DEVICE_ERROR),
     ("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", Fault.DEVICE_ERROR),
+    ("cuFFT error: CUFFT_INTERNAL_ERROR", Fault.DEVICE_ERROR),
+    ("cuFFT error: CUFFT_ALLOC_FAILED", Fault.DEVICE_MEMORY),
+    ("CUDA driver error: out of memory", Fault.DEVICE_MEMORY),
+    ("CUDA driver error: unknown error", Fault.DEVICE_LOST),
+    ("CUDA driver error: invalid argument", Fault.DEVICE_ERROR),
     (
         "[enforce fail at alloc_cpu.cpp:121] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to",
         Fault.HOST_MEMORY,

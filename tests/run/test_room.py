@@ -150,6 +150,41 @@ def test_what_was_timed_in_turn_is_not_timed_again() -> None:
     assert outstanding(block, 0, without_reference, PLAN.protocol) == {1: 4, 2: 4, 3: 4, 4: 4}
 
 
+@pytest.mark.parametrize(("free", "fit"), [(89, False), (90, True)])
+def test_arms_of_varying_shapes_live_together_only_where_the_device_holds_what_they_may_grow_to(
+    free: int, fit: bool
+) -> None:
+    left = iter([(100, free + 10), (90, free), (90, free)])
+    room = Room(free=lambda: next(left))
+    room.begins()
+    room.begun(varying_shapes=True)
+    assert room.fits(1) is fit, "five times as much for the next, and four times as much again for the first"
+
+
+def test_the_host_need_not_hold_what_a_device_s_allocator_keeps() -> None:
+    left = iter([(25,), (15,), (15,)])
+    room = Room(free=lambda: next(left))
+    room.begins()
+    room.begun(varying_shapes=True)
+    assert room.fits(1)
+
+
+@pytest.mark.parametrize(("varying", "most"), [(False, 5), (True, 1)])
+def test_an_arm_that_shows_varying_shapes_is_not_joined_by_others_on_a_device(
+    varying: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = RehearsedArm.begin
+
+    def shown(arm: RehearsedArm) -> dict[str, Any]:
+        ready = begin(arm)
+        return {**ready, "effective": {**ready["effective"], "varying_shapes": varying}}
+
+    monkeypatch.setattr(RehearsedArm, "begin", shown)
+    monkeypatch.setattr(Memory, "free", lambda memory: (1000, memory.size - memory.taken))
+    memory, _, complete = measured(PLAN, 75)
+    assert (complete, memory.most) == (True, most)
+
+
 def test_every_kind_of_memory_must_hold_an_arm() -> None:
     free = iter([(100, 50), (90, 20), (90, 20), (90, 20), (90, 40)])
     room = Room(free=lambda: next(free))

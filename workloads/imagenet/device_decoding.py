@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from PIL import Image
@@ -57,17 +57,21 @@ class EncodedBatches(Dataset[EncodedBatch]):
 
 @dataclass(frozen=True, slots=True)
 class DeviceDecoding:
-    """Makes inputs (B, 3, px, px) in float32 and targets (B,) of an encoded batch that lies on the device."""
+    """Makes inputs (B, 3, px, px) in float32 and targets (B,) of an encoded batch, whose labels lie on the device.
 
+    The decoder takes bytes from host memory, and crops are cut by numbers of the host: neither travels.
+    """
+
+    on_host: ClassVar = (0, 1)
     px: int
     device: torch.device
     normalization: Normalization
 
     def __call__(self, batch: EncodedBatch) -> tuple[Tensor, Tensor]:
-        """Decodes all images in one call; the decoder takes the encoded bytes from host memory."""
+        """Decodes all images in one call."""
         together, table, labels = batch
         rows = table.tolist()
-        encoded = together.cpu().split([row[0] for row in rows])
+        encoded = together.split([row[0] for row in rows])
         images = decode_jpeg(list(encoded), mode=ImageReadMode.RGB, device=self.device)
         views = [self._view(image, row[1:]) for image, row in zip(images, rows, strict=True)]
         return self.normalization(torch.stack(views)), labels

@@ -42,11 +42,24 @@ def device_stage(
     _folder: Path, _size: Size, recipe: Recipe, _device: torch.device
 ) -> Callable[[tuple[Tensor, Tensor, Tensor]], tuple[Tensor, Tensor]] | None:
     """Augmentation on the device if the recipe asks for it; None where the loader's batches are complete."""
-    return augmented if recipe.choice("resampling") == "on_device" else None
+    return Augmentation() if recipe.choice("resampling") == "on_device" else None
+
+
+class Augmentation:
+    """The augmentation of a batch on the device, by seeds that the host reads."""
+
+    on_host = (2,)  # the seeds
+
+    def __call__(self, batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Augmented patches and targets."""
+        return augmented(batch)
 
 
 def augmented(batch: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Patches and targets (batch, 1, depth, height, width) and seeds (batch,) to augmented patches and targets."""
+    """Patches and targets (batch, 1, depth, height, width) and seeds (batch,) to augmented patches and targets.
+
+    The seeds lie on the host: to ask a device for them would wait for all that it has still to do.
+    """
     pairs = [_pair(image, target, seed) for image, target, seed in zip(*batch[:2], batch[2].tolist(), strict=True)]
     images, targets = zip(*pairs, strict=True)
     return torch.stack(images), torch.stack(targets)

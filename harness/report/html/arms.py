@@ -32,7 +32,8 @@ def speeds(line: Line) -> Iterator[Pair]:
     yield _pair("rate", (ours.rate, theirs.rate), rate)
     for name in _PHASES:
         yield _pair(name.replace("_", " "), (getattr(ours.phases, name), getattr(theirs.phases, name)), share)
-    yield from _where_known("device busy", (ours.device_busy, theirs.device_busy), share)
+    yield from _where_known("first to last kernel of its steps", (ours.device_span, theirs.device_span), share)
+    yield from _where_known("host queueing them", (ours.host_queueing, theirs.host_queueing), share)
     yield from _where_known("device clock", (ours.clock_mhz, theirs.clock_mhz), frequency)
     yield from _where_known("its loader alone", (ours.loader_rate, theirs.loader_rate), rate)
     yield from _where_known("its step alone", (ours.compute_rate, theirs.compute_rate), rate)

@@ -82,6 +82,7 @@ _ARMS = (
     *_maybe(
         "number",
         seed_spread="mean difference of the first losses between seeds; the reference's alone",
+        repeat_spread="the same between runs from its own seed, 0 for the same bits; none before version 0.3.1",
         loader_rate="samples a second with the step left out; none where windows tell it",
         compute_rate="samples a second on batches that lie on the device; none where windows tell it",
         score="of the model after its first steps, where evaluation is timed",
@@ -116,7 +117,8 @@ _BURSTS = (
     ),
     *_maybe(
         "number",
-        device_s="seconds in which the device worked; none on a CPU",
+        device_s="seconds from the first kernel of each step to its last, gaps included; none on a CPU",
+        queue_s="seconds in which the host queued what lies between those; none on a CPU and before version 0.3.1",
         others="share of the cores, from 0 to 1, that others took while none was idle; none where it was not read",
         clock_mhz="megahertz of the device's multiprocessors at the end; as what follows, none where no driver told",
         memory_clock_mhz="megahertz of the device's memory",
@@ -152,7 +154,8 @@ _PROFILE: Mapping[str, tuple[Kind, str]] = {
     "rate": ("number", "samples a second over all its windows"),
     "input_wait": ("number", "share of its time, from 0 to 1, in which it waited for batches"),
     "copy": ("number", "share of its time in which batches were copied"),
-    "device_busy": ("number", "share of its time in which the device worked; none on a CPU"),
+    "device_span": ("number", "share of its time from the first kernel of each step to its last; none on a CPU"),
+    "host_queueing": ("number", "share of its time in which the host queued those; none on a CPU"),
     "loader_rate": ("number", "samples a second of its loader alone"),
     "compute_rate": ("number", "samples a second of its step alone"),
     "bottleneck": ("text", "input or compute: the lower of the two, unless how long its steps wait shows the other"),

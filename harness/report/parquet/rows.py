@@ -74,7 +74,7 @@ def _runs(run: Exported) -> Iterator[Fields]:
 
 def _arms(run: Exported) -> Iterator[Fields]:
     numbers = ("build_s", "first_step_s", "warm_up_s", "step_s", "warm_up_steps", "steady")
-    told = ("seed_spread", "loader_rate", "compute_rate", "score", "cycle_steps")
+    told = ("seed_spread", "repeat_spread", "loader_rate", "compute_rate", "score", "cycle_steps")
     for ready in _of(run, Ready):
         yield {
             **_arm(ready.arm),
@@ -109,7 +109,7 @@ def _losses(run: Exported) -> Iterator[Fields]:
 
 def _bursts(run: Exported) -> Iterator[Fields]:
     counts = ("order", "steps", "samples", "host_bytes", "device_bytes", "process_bytes", "strangers")
-    seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "others", "rate")
+    seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "queue_s", "others", "rate")
     board = ("clock_mhz", "memory_clock_mhz", "watts", "energy_j", "temperature_c")
     edges = ("lead_steps", "lead_s", "first_half_s", "batches", "produced", "slipped")
     for burst in _of(run, Burst):
@@ -189,7 +189,16 @@ def _profile(side: str, profile: Profile | None) -> Fields:
         return {}
     found = profile.bottleneck
     same = (
-        *("rate", "device_busy", "loader_rate", "compute_rate", "host_bytes", "device_bytes", "first_step_s"),
+        *(
+            "rate",
+            "device_span",
+            "host_queueing",
+            "loader_rate",
+            "compute_rate",
+            "host_bytes",
+            "device_bytes",
+            "first_step_s",
+        ),
         *("process_bytes", "joules", "clock_mhz"),
     )
     facts = {

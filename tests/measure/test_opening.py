@@ -1,0 +1,90 @@
+"""The first steps of a reference: what other runs make of the same batches, and what their memory leaves behind."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harness.core.optimization import Timing
+from harness.core.recipe import Recipe
+from harness.measure import opening, session, trial
+from harness.measure.backend import settle_backend
+from harness.measure.learning import UNTIMED
+from harness.measure.session import Task
+from tests.measure.tasks import task_of
+
+SHIVER = 1e-4  # of a loss, as of sums in any order
+
+
+@pytest.fixture(autouse=True)
+def _plain_backend_afterwards() -> Iterator[None]:
+    """An arm's switches belong to its process; these tests share one."""
+    yield
+    settle_backend(Recipe())
+
+
+class Shivering(nn.Module):
+    """A loss that no run gives twice, by numbers that no seed of torch decides."""
+
+    def __init__(self, loss: nn.Module) -> None:
+        super().__init__()
+        self.loss, self.numbers = loss, torch.Generator()
+        self.numbers.seed()
+
+    def forward(self, output: Any, targets: Tensor) -> Tensor:
+        value: Tensor = self.loss(output, targets)
+        return value * (1 + SHIVER * torch.rand((), generator=self.numbers))
+
+
+def begun(task: Task) -> dict[str, Any]:
+    """What a reference tells when it is ready."""
+    started, ready = trial.begin(task, Timing.STEP, replace(UNTIMED, loss_steps=3), {}, is_reference=True)
+    started.session.feed.close()
+    return ready
+
+
+@pytest.mark.parametrize("workload", ["leak", "speaker"])
+def test_a_reference_that_repeats_its_bits_has_no_spread_of_repeats(workload: str, smoke_data: dict[str, Path]) -> None:
+    ready = begun(task_of(workload, smoke_data[workload], ()))
+    assert ready["repeat_spread"] == 0.0
+    assert ready["seed_spread"] > 0
+
+
+def test_a_reference_that_does_not_repeat_its_bits_tells_by_how_much(smoke_data: dict[str, Path]) -> None:
+    task = task_of("leak", smoke_data["leak"], ())
+    parts = replace(task.parts, loss=lambda size, recipe: Shivering(task.parts.loss(size, recipe)))
+    ready = begun(replace(task, parts=parts))
+    assert 0 < ready["repeat_spread"] < SHIVER * 10 * max(ready["losses"]) < ready["seed_spread"]
+
+
+def test_memory_that_only_the_evidence_needed_is_forgotten_before_the_warm_up(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[str] = []
+
+    def noted(module: Any, name: str) -> None:
+        call = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, **named: (did.append(name), call(*given, **named))[1])
+
+    noted(opening, "open_trainee")
+    noted(session, "open_trainee")
+    noted(trial, "forget_memory")
+    noted(trial, "warm_up")
+    noted(trial.evidence, "of_precision")
+    begun(task_of("leak", smoke_data["leak"], ()))
+    forgotten = did.index("forget_memory")
+    assert did[forgotten:] == ["forget_memory", "warm_up"]
+    assert did[:forgotten].count("open_trainee") == 1 + 2 + 1  # its own, two of other seeds, one of its own again
+
+
+@pytest.mark.parametrize(("names", "vary"), [((), True), (("fixed_patch_shape",), False)])
+def test_batches_that_differ_in_shape_are_seen(names: tuple[str, ...], vary: bool, smoke_data: dict[str, Path]) -> None:
+    assert begun(task_of("patches3d", smoke_data["patches3d"], names))["effective"]["varying_shapes"] is vary
+
+
+def test_a_shorter_last_batch_is_no_varying_shape(smoke_data: dict[str, Path]) -> None:
+    assert begun(task_of("leak", smoke_data["leak"], ("keep_last_batch",)))["effective"]["varying_shapes"] is False
