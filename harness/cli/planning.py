@@ -55,6 +55,11 @@ class Wish:
     own: Path | None
     data_roots: tuple[str, ...] = ()
     target: str | None = None
+    environment: Environment | None = None  # of the campaign that it belongs to; None: this machine's
+
+    def surroundings(self) -> Environment:
+        """The environment that is planned for; raises Mistake where the device is not there."""
+        return self.environment or read_environment(self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,7 @@ class Prepared:
 def prepared(wish: Wish) -> Prepared:
     """The plan of a wish on this machine; raises Mistake for whatever cannot be."""
     catalogue = read_catalogue(wish.own)
-    environment = read_environment(wish.device)
+    environment = wish.surroundings()
     real_data = roots(wish.data_roots, catalogue, chosen_workloads(wish, catalogue))
     catalogue = adopted(catalogue, real_data, _size(wish, environment))
     plan = planned(wish, catalogue, environment)
