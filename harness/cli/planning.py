@@ -133,8 +133,9 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     cell = block.reference
     size = catalogue.workload(cell.workload).sizes[cell.size]
     rounds = protocol.rounds
-    if size.step_s and block.timing in {Timing.STEP, Timing.COMPUTE}:
-        rounds = protocol.rounds_of(size.step_s, size.epoch_steps)
+    step_s = {Timing.STEP: size.step_s, Timing.COMPUTE: size.compute_s or size.step_s}.get(block.timing)
+    if step_s:
+        rounds = protocol.rounds_of(step_s, size.epoch_steps)
     return replace(block, rounds=rounds) if rounds < protocol.rounds else block
 
 
