@@ -149,7 +149,8 @@ def patches_reserved(folder: Path, steps: int, *, fixed: bool) -> list[int]:
                 prediction = trainee.bound.model(torch.empty(1, 1, *sides))
                 value = torch.stack([one.sigmoid().mean() for one in (prediction.logits, *prediction.aux_logits)]).sum()
                 trainee.bound.backward(value)
-                trainee.bound.update()
+                if not reserved:  # later updates take as much, whatever the shape
+                    trainee.bound.update()
                 del prediction, value
             memory.replay(events)
             reserved.append(memory.reserved)

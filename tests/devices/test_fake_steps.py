@@ -14,7 +14,7 @@ from tests.devices.fakes import batch_of, captured, fakes, smoke, trainee_of
 from tests.measure.tasks import CATALOGUE
 from workloads.patches3d.device import augmented
 
-GENERAL = ("", "amp_bfloat16+channels_last+set_to_none", "fused_optimizer+foreach_clipping")
+GENERAL = ("", "amp_bfloat16+channels_last+set_to_none+foreach_optimizer", "fused_optimizer+foreach_clipping")
 OWN = {
     "imagenet": ("uint8_transfer+foreach_optimizer", "image_size=160+cudnn_benchmark"),
     "leak": (
@@ -23,7 +23,7 @@ OWN = {
     ),
     "speaker": (
         "metric_learning=angular_prototypical+amp_bfloat16", "metric_learning=softmax_prototypical+fused_optimizer",
-        "larger_network=resnetse34v2+channels_last", "int16_waveforms", "device_mixing+set_to_none",
+        "larger_network=resnetse34v2+foreach_optimizer", "device_mixing+set_to_none",
     ),
     "spoof": ("se_resnet34+in_place_activations", "device_mel+amp_bfloat16", "no_tiling+foreach_optimizer"),
 }  # fmt: skip
