@@ -2,7 +2,7 @@
 
 import signal
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -17,7 +17,7 @@ from harness.cli.closing import closable
 from harness.cli.legs import Ground, ground_of, slowness
 from harness.cli.measuring import REPORT_S, age_s, seconds_of, stopping_on_terminate
 from harness.cli.publishing import CLAIMS, publish
-from harness.cli.reopening import check_same, extended, new_account
+from harness.cli.reopening import check_same, extended, gone_on_with, new_account
 from harness.cli.slices import Slice
 from harness.cli.spending import Account, Asked, Meter, read_account
 from harness.cli.stocking import Stock
@@ -81,6 +81,7 @@ def campaign(wanted: Wanted, where: Where) -> int:
             if where.archive:
                 _take_in(where.archive, where)
             account = _account(wanted, where, ground)
+            ground = replace(ground, environment=account.environment)
             if account.done:
                 return _told_end(account, where, ground)
             return _one_slice(account, where, ground, (began_s, began_s + slice_s))
@@ -114,6 +115,8 @@ def _account(wanted: Wanted, where: Where, ground: Ground) -> Account:
     found = None if where.fresh else read_account(machine / ACCOUNT)
     if found is not None:
         check_same(found, ground, machine / ACCOUNT)
+        found = gone_on_with(found, ground.environment)
+        ground = replace(ground, environment=found.environment)
         if found.minutes == wanted.minutes:
             Console().print(f"Going on with the campaign: {spent(found.spent_s, found.minutes)}", highlight=False)
             return found

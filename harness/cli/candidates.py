@@ -14,7 +14,6 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Timing
 from harness.core.protocol import PROTOCOLS, Protocol
-from harness.measure.surroundings import read_environment
 from harness.plan.crossed import space_of, varied
 from harness.plan.entries import Scope, everything, hindrance
 
@@ -86,7 +85,7 @@ def _scope(asked: Asked, catalogue: Catalogue) -> Scope:
     name = next(iter(asked.wish.workloads), catalogue.own)
     if name is None:
         raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
-    environment = read_environment(asked.wish.device)
+    environment = asked.wish.surroundings()
     context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.wish, environment))
     request = reference_request("plain", catalogue.workload(name).name, asked.wish.size, asked.wish.batch)
     return context.scope(catalogue.workload(name), context.cell(request))

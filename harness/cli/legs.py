@@ -110,7 +110,7 @@ def _wish(ground: Ground, workloads: tuple[str, ...], design: str) -> Wish:
     return Wish(
         workloads=workloads, size=asked.size, batch=None, design=design, only=(), stack=None, reference="plain",
         probe=None, protocol=asked.protocol, restarts=None, rounds=None, seed=asked.seed,
-        device=ground.environment.device, own=None,
+        device=ground.environment.device, own=None, environment=ground.environment,
     )  # fmt: skip
 
 

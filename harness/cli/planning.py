@@ -56,6 +56,11 @@ class Wish:
     own: Path | None
     data_roots: tuple[str, ...] = ()
     target: str | None = None
+    environment: Environment | None = None  # of the campaign that it belongs to; None: this machine's
+
+    def surroundings(self) -> Environment:
+        """The environment that is planned for; raises Mistake where the device is not there."""
+        return self.environment or read_environment(self.device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,7 @@ class Prepared:
 def prepared(wish: Wish) -> Prepared:
     """The plan of a wish on this machine; raises Mistake for whatever cannot be."""
     catalogue = read_catalogue(wish.own)
-    environment = read_environment(wish.device)
+    environment = wish.surroundings()
     real_data = roots(wish.data_roots, catalogue, chosen_workloads(wish, catalogue))
     catalogue = adopted(catalogue, real_data, _size(wish, environment))
     plan = planned(wish, catalogue, environment)
@@ -135,8 +140,9 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     cell = block.reference
     size = catalogue.workload(cell.workload).sizes[cell.size]
     rounds = protocol.rounds
-    if size.step_s and block.timing in {Timing.STEP, Timing.COMPUTE}:
-        rounds = protocol.rounds_of(size.step_s, size.epoch_steps)
+    step_s = {Timing.STEP: size.step_s, Timing.COMPUTE: size.compute_s or size.step_s}.get(block.timing)
+    if step_s:
+        rounds = protocol.rounds_of(step_s, size.epoch_steps)
     return replace(block, rounds=rounds) if rounds < protocol.rounds else block
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness import __version__
 from harness.cli.legs import Ground
-from harness.cli.spending import Account, Asked
-from harness.core.environment import differing
+from harness.cli.spending import Account, Asked, Further
+from harness.core.environment import Environment, differing, is_one_kind
 from harness.core.mistake import Mistake
 from harness.plan.campaign import Leg
 from harness.store import IN_PROGRESS
@@ -40,8 +40,9 @@ def check_same(account: Account, ground: Ground, path: Path) -> None:
         words = "; ".join(_asked_otherwise(account.asked, ground.asked))
         raise Mistake(f"{path} is of a campaign that was asked otherwise ({words}); ask the same, or give --fresh.")
     changed: list[str] = []
-    for name, before, after in differing(account.environment, ground.environment):
-        changed.append(f"{name} {_shown(before)}, now {_shown(after)}")
+    if not is_one_kind(account.environment, ground.environment):
+        for name, before, after in differing(account.environment, ground.environment):
+            changed.append(f"{name} {_shown(before)}, now {_shown(after)}")
     if account.version != __version__:
         changed.append(f"speedmatrix {account.version}, now {__version__}")
     if changed:
@@ -49,6 +50,15 @@ def check_same(account: Account, ground: Ground, path: Path) -> None:
             f"{path} is of another environment ({'; '.join(changed)}), and a campaign has one; restore it, or give "
             "--fresh to begin another: no run is lost."
         )
+
+
+def gone_on_with(account: Account, environment: Environment) -> Account:
+    """The account with this machine noted where it is not the one that came before."""
+    latest = account.further[-1].environment if account.further else account.environment
+    if not any(differing(latest, environment)):
+        return account
+    now = Further(since=datetime.now(UTC).isoformat(timespec="seconds"), environment=environment)
+    return replace(account, further=(*account.further, now))
 
 
 def _asked_otherwise(was: Asked, now: Asked) -> Iterator[str]:

@@ -33,6 +33,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Further:
+    """A machine of the same kind on which a campaign went on."""
+
+    since: str  # UTC, ISO 8601
+    environment: Environment  # its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """What is known of a campaign besides its runs. Seconds of all its slices together."""
 
@@ -52,6 +60,8 @@ class Account:
     arm_s: Mapping[str, Mapping[str, float]] = field(default_factory=dict, metadata={"since": "0.2.0"})
     # Before the first leg of these kinds what was left has been shared out anew.
     shared_at: tuple[Kind, ...] = field(default=(), metadata={"since": "0.2.0"})
+    # Machines after the first; `environment` and every run stay those of the first, since they are of one kind.
+    further: tuple[Further, ...] = field(default=(), metadata={"since": "0.3.0"})
 
     @property
     def measuring_s(self) -> float:

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 STEP_BYTES = 1 << 26
 MATRIX_UNITS = ("amx_bf16", "bf16")  # flags of a processor with matrix units for bfloat16, as x86 and Arm call them
 LATER = frozenset({"variables", "cpu_flags", "allocators"})  # facts that the first runs did not record
+MEMORY_SHARE = 0.03  # by which total memory differs between machines that are sold as the same
 
 
 def round_memory(count: int) -> int:
@@ -75,3 +76,28 @@ def differing(one: Environment, other: Environment) -> Iterator[tuple[str, str |
     for name in ours | theirs:
         if ours.get(name) != theirs.get(name):
             yield name, ours.get(name), theirs.get(name)
+
+
+def is_one_kind(one: Environment, other: Environment) -> bool:
+    """Whether two machines differ at most in the patch level of the driver and by a few per cent of memory."""
+    alike = replace(
+        other,
+        driver=one.driver,
+        memory_bytes=one.memory_bytes,
+        accelerator_memory_bytes=one.accelerator_memory_bytes,
+    )
+    return (
+        alike == one
+        and _branch(one.driver) == _branch(other.driver)
+        and _is_near(one.memory_bytes, other.memory_bytes)
+        and _is_near(one.accelerator_memory_bytes, other.accelerator_memory_bytes)
+    )
+
+
+def _branch(driver: str | None) -> tuple[str, ...] | None:
+    """The numbers of a driver before its patch level: 580 and 159 of 580.159.03."""
+    return None if driver is None else tuple(driver.split(".")[:2])
+
+
+def _is_near(one: int | None, other: int | None) -> bool:
+    return one == other or (one is not None and other is not None and abs(one - other) <= MEMORY_SHARE * one)

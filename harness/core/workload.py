@@ -28,7 +28,10 @@ class Size:
     data_bytes: int  # on disk, for the free-space check
     shape: Mapping[str, int]  # the workload's own numbers: files, speakers, classes
     original_epoch_steps: int  # in the real system, shown beside ours
-    step_s: float = 0.0  # of a plain step on one core, about; for planning only
+    # For planning only, until arms were seen: about the seconds of a plain step that loads on one core, and of them
+    # what is not loading. Real sizes train on a GPU, beside which loading takes nearly all of a step. 0: nobody knows.
+    step_s: float = 0.0
+    compute_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

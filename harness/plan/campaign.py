@@ -115,8 +115,17 @@ def _check(minutes: float, left_s: float, able: Sequence[Want]) -> None:
         subject = f"{_number(count)} workload{'s' if count != 1 else ''}"
         raise Mistake(
             f"--minutes {minutes:g} is too short for {subject}; give {math.ceil((least + PAGES_S) / 60)} or more, "
-            "name fewer workloads, or take a smaller --size."
+            f"name fewer workloads, or take a smaller --size{_costliest(able)}."
         )
+
+
+def _costliest(able: Sequence[Want]) -> str:
+    """Words on the workload that needs most of the minutes, where several are wanted."""
+    alone = [one for one in able if one.kind is Kind.MATRIX]
+    if len(alone) < 2:
+        return ""
+    most = max(alone, key=lambda one: one.least_s)
+    return f": one comparison of {' '.join(most.workloads)} takes about {most.least_s / 60:.1f} minutes"
 
 
 def _first(left_s: float, able: Sequence[Want]) -> Iterator[tuple[Want, float]]:

@@ -19,7 +19,7 @@ from harness.cli.legs import Ground, ground_of, prepared_for, slowness
 from harness.cli.naming import protocol_named
 from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
-from harness.cli.reopening import check_same, extended, new_account
+from harness.cli.reopening import check_same, extended, gone_on_with, new_account
 from harness.cli.slices import LEAST_S, Slice
 from harness.cli.spending import Account, Asked, Meter, account_text, parsed_account, read_account
 from harness.cli.stocking import Data, SliceOver, Stock
@@ -481,6 +481,45 @@ def test_another_question_or_environment_is_refused_with_what_differs(ground: Gr
         check_same(other, ground, where)
     with pytest.raises(Mistake, match=r"another environment \(speedmatrix 0\.0\.1, now "):
         check_same(replace(fresh, version="0.0.1"), ground, where)
+
+
+def test_another_box_of_the_same_kind_goes_on_with_the_runs_and_is_noted(
+    tmp_path: Path, machine: Machine, single: Ground
+) -> None:
+    first = replace(single.environment, device="cuda", accelerator="NVIDIA H200", driver="580.159.03")
+    box = replace(first, driver="580.159.04", memory_bytes=round(1.01 * first.memory_bytes))
+    there, path = replace(single, environment=first), tmp_path / first.machine / ACCOUNT
+    account = account_of(MINUTES, there)
+    one_slice(machine, tmp_path, there, account, slice_s=300.0)
+    begun = runs_in(tmp_path)
+    check_same(kept(tmp_path, there), replace(there, environment=box), path)
+    now = gone_on_with(kept(tmp_path, there), box)
+    assert now.environment == first
+    assert [one.environment for one in now.further] == [box]
+    assert gone_on_with(now, box) == now  # the same box once more
+    assert parsed_account(account_text(now), "here") == now
+    one_slice(machine, tmp_path, replace(there, environment=now.environment), now)
+    assert begun
+    assert set(begun) <= set(runs_in(tmp_path))
+    assert_nothing_twice(tmp_path)
+    assert {read_run(one).environment for one in runs_in(tmp_path)} == {first}
+    with pytest.raises(Mistake, match="another environment"):
+        check_same(now, replace(there, environment=replace(box, cores=3)), path)
+
+
+def test_the_command_measures_on_another_box_of_the_same_kind(
+    tmp_path: Path, machine: Machine, single: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = replace(single.environment, device="cuda", accelerator="NVIDIA H200", driver="580.159.03")
+    seen = list[Ground]()
+    monkeypatch.setattr(Slice, "all_legs", lambda self: seen.append(self.ground) is not None)
+    for driver in ("580.159.03", "580.159.04"):
+        monkeypatch.setattr(campaigning, "read_environment", lambda _, it=driver: replace(first, driver=it))
+        assert campaign(wanted(slice_="9m", asked=single.asked), where(tmp_path)) == 3
+    assert [one.environment for one in seen] == [first, first]
+    found = read_account(tmp_path / "results" / first.machine / ACCOUNT)
+    assert found is not None
+    assert [one.environment.driver for one in found.further] == ["580.159.04"]
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
-from harness.cli import candidates
 from harness.cli.candidates import Asked, QualityClass, put_off, wish_of
 from harness.cli.planning import Wish
 from harness.core.environment import Environment
@@ -22,16 +19,14 @@ def asked(protocol: str, *only: str) -> Asked:
     return Asked(wish=wish, quality=QualityClass.CLOSE)
 
 
-def sought(monkeypatch: pytest.MonkeyPatch, there: Environment, one: Asked) -> tuple[set[str], list[str]]:
+def sought(there: Environment, asked_for: Asked) -> tuple[set[str], list[str]]:
     """The names that are sought on a machine, and what is said of others."""
-    monkeypatch.setattr(candidates, "read_environment", lambda _: there)
+    one = replace(asked_for, wish=replace(asked_for.wish, environment=there))
     return {name.partition("=")[0] for name in wish_of(one).only}, list(put_off(one))
 
 
-def test_a_first_look_on_a_cpu_leaves_out_what_takes_minutes_to_start_and_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found, said = sought(monkeypatch, CPU, asked("brief"))
+def test_a_first_look_on_a_cpu_leaves_out_what_takes_minutes_to_start_and_says_so() -> None:
+    found, said = sought(CPU, asked("brief"))
     assert {"amp_bfloat16", "workers"} <= found
     assert "compile" not in found
     assert said == [
@@ -39,17 +34,17 @@ def test_a_first_look_on_a_cpu_leaves_out_what_takes_minutes_to_start_and_says_s
     ]
 
 
-def test_a_patient_search_tries_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, said = sought(monkeypatch, CPU, asked("standard"))
+def test_a_patient_search_tries_it() -> None:
+    found, said = sought(CPU, asked("standard"))
     assert "compile" in found
     assert said == []
 
 
-def test_whoever_names_it_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sought(monkeypatch, CPU, asked("brief", "compile", "workers=1")) == ({"compile", "workers"}, [])
+def test_whoever_names_it_gets_it() -> None:
+    assert sought(CPU, asked("brief", "compile", "workers=1")) == ({"compile", "workers"}, [])
 
 
-def test_on_a_gpu_it_is_always_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, said = sought(monkeypatch, replace(H200, compiler="g++"), asked("brief"))
+def test_on_a_gpu_it_is_always_tried() -> None:
+    found, said = sought(replace(H200, compiler="g++"), asked("brief"))
     assert "compile" in found
     assert said == []

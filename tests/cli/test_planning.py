@@ -6,20 +6,25 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
+from harness.cli.apportioning import apportioned
+from harness.cli.legs import ground_of, step_s
 from harness.cli.planning import Wish, planned
+from harness.cli.spending import Asked
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan
+from harness.core.protocol import FEWEST_ROUNDS
+from harness.plan.campaign import least_s
 from tests.analyze.synthetic import ENVIRONMENT
 
 NAMED = ("workers=2", "prefetch_factor", "amp_bfloat16")
 
 
 def plan(design: str, *only: str, environment: Environment = ENVIRONMENT, **facts: Any) -> Plan:
-    given = {"stack": None, "reference": "plain", "protocol": "brief", **facts}
+    usual = {"workloads": ("leak",), "size": "smoke", "stack": None, "reference": "plain", "protocol": "brief"}
     wish = Wish(
-        workloads=("leak",), size="smoke", batch=None, design=design, only=only, probe=None, restarts=None, rounds=None,
-        seed=0, device="cpu", own=None, **given,
+        batch=None, design=design, only=only, restarts=None, rounds=None, seed=0, device="cpu", own=None,
+        **{**usual, "probe": None, **facts},
     )  # fmt: skip
     return planned(wish, read_catalogue(), environment)
 
@@ -71,3 +76,23 @@ def test_a_stack_is_measured_beside_a_crossed_design_of_what_is_named() -> None:
 def test_too_many_for_a_factorial_is_a_mistake() -> None:
     with pytest.raises(Mistake, match="are too many; name 6 at most"):
         plan("factorial")
+
+
+@pytest.mark.parametrize("size", ["quick", "standard"])
+def test_every_workload_says_about_how_long_its_steps_take(size: str) -> None:
+    assert [name for name, one in read_catalogue().workloads.items() if not one.sizes[size].step_s] == []
+
+
+def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
+    known = step_s(("leak", "patches3d"), "standard", read_catalogue())
+    quick, slow = (plan("alone", "set_to_none", workloads=(name,), size="standard") for name in known)
+    assert least_s(slow, known) > 10 * least_s(quick, known)
+    assert {one.rounds for one in slow.blocks} == {FEWEST_ROUNDS}
+    asked = Asked(workloads=("leak", "patches3d"), size="standard", protocol="brief", seed=0)
+    with pytest.raises(Mistake, match=r"one comparison of patches3d takes about \d+"):
+        apportioned(10.0, ground_of(asked, ENVIRONMENT))
+
+
+def test_steps_without_their_loading_have_all_rounds() -> None:
+    found = plan("alone", "set_to_none", workloads=("patches3d",), size="standard", probe="compute")
+    assert {one.rounds for one in found.blocks} == {None}

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.environment import Environment
+from harness.core.environment import Environment, is_one_kind
 from tests.analyze.synthetic import ENVIRONMENT
 
 OTHER: dict[str, Any] = {
@@ -58,3 +58,42 @@ def test_some_pages_of_memory_are_no_other_environment() -> None:
     whole = replace(ENVIRONMENT, memory_bytes=24 << 30)
     assert replace(whole, memory_bytes=(24 << 30) + 8192).digest == whole.digest
     assert replace(whole, memory_bytes=32 << 30).digest != whole.digest
+
+
+H200 = replace(
+    ENVIRONMENT, device="cuda", accelerator="NVIDIA H200", accelerator_memory_bytes=150_754_820_096,
+    driver="580.159.03", capability="9.0", memory_bytes=128 << 30,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"driver": "580.159.04"},
+        {"driver": "580.159"},
+        {"memory_bytes": 130 << 30},
+        {"accelerator_memory_bytes": 150_000_000_000},
+    ],
+)
+def test_boxes_of_one_kind_differ_in_patches_and_a_little_memory(facts: dict[str, Any]) -> None:
+    assert is_one_kind(H200, replace(H200, **facts))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"driver": "580.160.03"},
+        {"driver": "581.159.03"},
+        {"driver": None},
+        {"memory_bytes": 64 << 30},
+        {"accelerator_memory_bytes": 80 << 30},
+        {"accelerator_memory_bytes": None},
+        {"cpu": "another"},
+        {"cores": 8},
+        {"packages": (("torch", "2.12.0"),)},
+        {"variables": (("CUDA_LAUNCH_BLOCKING", "1"),)},
+    ],
+)
+def test_whatever_else_differs_is_another_kind(facts: dict[str, Any]) -> None:
+    assert not is_one_kind(H200, replace(H200, **facts))

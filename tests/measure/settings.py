@@ -2,10 +2,14 @@
 
 import gc
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+
+# What torch says about the settings of these tests, which they chose: as errors they would end them.
+FLOAT32_COMPILED = "ignore:TensorFloat32 tensor cores for float32 matrix multiplication available but not enabled"
 
 
 @contextmanager
@@ -24,3 +28,18 @@ def put_back() -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
         gc.unfreeze()
         gc.enable()
+
+
+@contextmanager
+def no_waits() -> Iterator[None]:
+    """Makes a wait of the host for the device an error within the block.
+
+    In each process the first call warns when the mode is set already: as an error that would leave it on for good.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode", UserWarning)
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

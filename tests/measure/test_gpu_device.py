@@ -26,6 +26,7 @@ from harness.measure.gpu_settings import multi_process_service, read_settings
 from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
 from harness.measure.transfer import transfer_to
 from harness.measure.trial import begin
+from tests.measure.settings import no_waits
 from tests.measure.tasks import task_of
 from tests.measure.test_gpu import gpu
 
@@ -188,11 +189,8 @@ def test_a_batch_arrives_in_its_format_and_nobody_waits() -> None:
     gpu("a pinned batch is sent channels-last without a wait of the host")
     move = transfer_to(device(), Recipe(channels_last=True, non_blocking=True, pin_memory=True))
     batch = [torch.rand(8, 3, 32, 32).pin_memory(), torch.zeros(8).pin_memory()]
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_waits():
         images, targets = move(batch)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert images.is_contiguous(memory_format=torch.channels_last)
     assert (images.is_cuda, targets.is_cuda) == (True, True)
 
@@ -250,10 +248,7 @@ def test_deferred_metrics_never_wait_and_eager_ones_do() -> None:
     from harness.measure.update import DeferredMetrics, EagerMetrics
 
     value: Tensor = torch.ones((), device="cuda")
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_waits():
         DeferredMetrics().record(value)
         with pytest.raises(RuntimeError, match="synchroniz"):
             EagerMetrics().record(value)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")

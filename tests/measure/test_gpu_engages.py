@@ -1,20 +1,21 @@
 """Switches that act on a GPU engage there; without one each test says what it would have checked."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.core.cell import parse_switch
-from harness.core.compose import expected
+from harness.core.compose import compose, expected, unmet
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure.backend import settle_backend
 from harness.measure.trial import begin
-from tests.measure.settings import put_back
-from tests.measure.tasks import CATALOGUE, task_of
+from tests.measure.settings import FLOAT32_COMPILED, put_back
+from tests.measure.tasks import CATALOGUE, ENVIRONMENT, task_of
 from tests.measure.test_gpu import gpu
 
 pytestmark = pytest.mark.gpu
@@ -35,27 +36,29 @@ def proof_of(switches: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
+STACKS = [
+    ("leak", "cudnn_deterministic"),
+    ("leak", "fused_optimizer"),
+    ("leak", "foreach_optimizer+foreach_clipping"),
+    ("leak", "data_on_device"),
+    ("leak", "device_spec_augment"),
+    ("speaker", "activation_checkpointing"),
+    ("leak", "set_to_none+deferred_metrics+non_blocking+pin_memory+workers=2+persistent_workers"),
+    ("speaker", "device_mixing"),
+    ("spoof", "device_mel"),
+    ("patches3d", "device_augmentation"),
+    ("patches3d", "amp_bfloat16+channels_last_3d"),
+    ("imagenet", "local_copy+uint8_transfer"),
+    ("imagenet", "local_copy+gpu_decoding"),
+    ("imagenet", "local_copy+channels_last+amp_bfloat16+cudnn_benchmark"),
+]
+SLOW = [("leak", "compile=default")]
+
+
 @pytest.mark.parametrize(
-    ("workload", "stack"),
-    [
-        ("leak", "cudnn_deterministic"),
-        ("leak", "fused_optimizer"),
-        ("leak", "foreach_optimizer+foreach_clipping"),
-        ("leak", "data_on_device"),
-        ("leak", "device_spec_augment"),
-        ("leak", "activation_checkpointing"),
-        ("leak", "set_to_none+deferred_metrics+non_blocking+pin_memory+workers=2+persistent_workers"),
-        ("speaker", "device_mixing"),
-        ("spoof", "device_mel"),
-        ("patches3d", "device_augmentation"),
-        ("patches3d", "amp_bfloat16+channels_last_3d"),
-        ("imagenet", "local_copy+uint8_transfer"),
-        ("imagenet", "local_copy+gpu_decoding"),
-        ("imagenet", "local_copy+channels_last+amp_bfloat16+cudnn_benchmark"),
-        pytest.param("leak", "compile=default", marks=[pytest.mark.slow]),
-    ],
+    ("workload", "stack"), [*STACKS, *(pytest.param(*one, marks=[pytest.mark.slow]) for one in SLOW)]
 )
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", FLOAT32_COMPILED)
 def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:
     gpu(f"all that {stack} promises on {workload} takes effect, and a burst of it is timed")
     switches = tuple(stack.split("+"))
@@ -65,6 +68,16 @@ def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[st
     trial.session.feed.close()
     assert ready["unengaged"] == ()
     assert burst["device_s"] > 0
+
+
+@pytest.mark.parametrize(("workload", "stack"), [*STACKS, *SLOW])
+def test_every_stack_here_can_be_planned_for_a_gpu(workload: str, stack: str) -> None:
+    """Needs no GPU itself: what a workload does not offer would never engage."""
+    there, environment = CATALOGUE.workloads[workload], replace(ENVIRONMENT, device="cuda", compiler="g++", cores=8)
+    switches = tuple(map(parse_switch, stack.split("+")))
+    compose(there, switches, CATALOGUE.optimizations)
+    known = CATALOGUE.optimizations
+    assert [unmet(known[one.name], environment, there, one.level) for one in switches] == [None] * len(switches)
 
 
 def test_every_switch_that_needs_cuda_has_a_test_here() -> None:

@@ -17,6 +17,7 @@ from harness.measure.backend import settle_backend
 from harness.measure.habits import Monitor, examined, habits_of
 from harness.measure.trial import begin
 from harness.measure.update import plain_backward
+from tests.measure.settings import no_waits
 from tests.measure.tasks import CATALOGUE, task_of
 
 pytestmark = pytest.mark.gpu
@@ -32,7 +33,6 @@ def gpu(what: str) -> torch.device:
 def _plain_backend_afterwards() -> Iterator[None]:
     yield
     settle_backend(Recipe())
-    torch.cuda.set_sync_debug_mode("default") if torch.cuda.is_available() else None
 
 
 def begun(folder: Path, name: str, stack: tuple[str, ...]) -> dict[str, Any]:
@@ -93,16 +93,15 @@ def test_a_history_never_waits_for_the_device(kind: Any) -> None:
     device = gpu(f"a {kind} history of losses is kept without a wait")
     (habit,) = habits_of(Recipe(loss_history=kind), device)
     value = torch.ones((), device=device)
-    torch.cuda.set_sync_debug_mode("error")
-    for _ in range(3):
-        habit.record(value)
+    with no_waits():
+        for _ in range(3):
+            habit.record(value)
 
 
 def test_a_check_for_nan_waits_for_the_device() -> None:
     device = gpu("the NaN check reads the loss back before the backward pass")
     value = torch.ones((), device=device, requires_grad=True)
-    torch.cuda.set_sync_debug_mode("error")
-    with pytest.raises(RuntimeError, match="synchroniz"):
+    with no_waits(), pytest.raises(RuntimeError, match="synchroniz"):
         examined(plain_backward, Recipe(finite_check=True))(value)
 
 

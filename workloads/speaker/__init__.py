@@ -42,6 +42,8 @@ STANDARD = Size(
         "noise_files": 60, "noise_s": 23, "music_files": 20, "music_s": 232, "speech_files": 30, "speech_s": 507,
     },
     original_epoch_steps=1_092_009 // 100,
+    step_s=3.5,
+    compute_s=0.01,
 )  # fmt: skip
 
 

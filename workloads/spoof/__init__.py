@@ -44,6 +44,8 @@ STANDARD = Size(
         "dev_bonafide": 41, "fake_or_real_train": 2_000, "fake_or_real_dev": 400, "fake_or_real_ms": 2_000,
     },
     original_epoch_steps=ORIGINAL_EPOCH_STEPS,
+    step_s=0.25,
+    compute_s=0.01,
 )  # fmt: skip
 
 
