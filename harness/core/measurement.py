@@ -58,7 +58,7 @@ class Burst:
     wait_s: float  # for the next batch
     copy_s: float  # to the device
     device_s: float | None  # the device was busy, where events can tell
-    host_bytes: int  # of the arm with its loader workers, when the burst had ended
+    host_bytes: int  # resident in the arm and its loader workers when the burst had ended
     device_bytes: int | None
     others: float | None = field(
         default=None, metadata={"since": "0.2.0"}
@@ -83,6 +83,11 @@ class Burst:
     slipped: int | None = field(
         default=None, metadata={"since": "0.3.0"}
     )  # that they finished while the arm stood still
+    first_step: int | None = field(default=None, metadata={"since": "0.3.0"})  # of the cycle; 0 of whole cycles
+    # The most that the arm and its loader workers held in the window and in what led into it; None where the kernel did
+    # not tell, or nobody asked it yet.
+    host_peak_bytes: int | None = field(default=None, metadata={"since": "0.3.0"})
+    host_peak_since_start: bool = field(default=False, metadata={"since": "0.3.0"})  # where no peak could begin anew
 
     @property
     def rate(self) -> float:
