@@ -140,8 +140,6 @@ def test_step(benchmark: Any, name: str) -> None:
 @pytest.mark.parametrize("kind", ["plain", "full"])
 def test_the_harness_costs_a_few_microseconds_a_step(kind: str) -> None:
     """The median of paired differences lies below the limit, with its whole 95 % interval."""
-    if getloadavg()[0] > usable_cores():
-        pytest.skip("the machine is busy; would check that a step of the harness costs little more than one by hand")
     import torch
 
     torch.set_num_threads(1)
@@ -155,6 +153,8 @@ def test_the_harness_costs_a_few_microseconds_a_step(kind: str) -> None:
             break
     said = f"{1e6 * middle_s:.2f} us [{1e6 * low_s:.2f}, {1e6 * high_s:.2f}] in {len(costs_s)} pairs"
     sys.stdout.write(f"{kind} step: {said}\n")
+    if high_s >= LIMIT_S and getloadavg()[0] > usable_cores():
+        pytest.skip(f"the machine is busy; would check that the harness adds less than 5 us to a step: {said}")
     assert high_s < LIMIT_S, said
 
 
