@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.analyze.matrix import Matrix
-from harness.analyze.profile import Profile
+from harness.analyze.profile import Profile, host_memory
 from harness.analyze.study import Stack
 from harness.core.cell import Switch
 from harness.core.environment import Environment
@@ -39,7 +39,7 @@ def footprints(matrices: Iterable[Matrix], workload: str, environment: Environme
     """The host's footprint and, where there is one, the device's; nothing before anything was measured."""
     profiles = [one for matrix in matrices for one in _profiles(matrix, workload)]
     limit = environment.accelerator_memory_bytes
-    host = [(one.cell.switches, one.host_bytes) for one in profiles]
+    host = list(zip((one.cell.switches for one in profiles), host_memory(*profiles)[1], strict=True))
     device = [(one.cell.switches, one.device_bytes) for one in profiles if one.device_bytes]
     found = [fitted(host, environment.memory_bytes)] if host else []
     return (*found, fitted(device, limit)) if device and limit else tuple(found)

@@ -72,7 +72,9 @@ def _throughput(result: Estimate | Absence) -> Gauged | str:
 
 
 def _host_bytes(side: Side) -> Values:
-    return _largest((burst.arm.restart, float(burst.host_bytes)) for burst in side.bursts)
+    """Peaks alone: what was resident after a window says little of what a window needs."""
+    known = ((burst.arm.restart, burst.host_peak_bytes) for burst in side.bursts)
+    return _largest((restart, float(count)) for restart, count in known if count)
 
 
 def _device_bytes(side: Side) -> Values:

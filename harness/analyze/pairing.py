@@ -26,6 +26,7 @@ from harness.core.throttling import SLOWDOWNS
 # forbids a verdict. The kernel counts in hundredths of a second, so that a window of 0.1 s on two cores is read to
 # within 0.1 (docs/decisions/crowding.md): no misreading of a calm window gets there.
 OTHERS = 0.2
+LIKE = 4  # changes between windows with the same samples, from which on they alone tell how restless a machine is
 TOGETHER = 3  # neighbouring windows whose sum shows whether what is slow comes by turns
 CONTENTION = "other processes took the cores"
 SLOWED = "heat or a fault held the device's clock down"
@@ -52,7 +53,7 @@ class Pairs:
     """What one comparison's windows say, before any statistics between replicates."""
 
     replicates: tuple[Replicate, ...]
-    interference: float  # root mean square of the reference's own log change from window to window
+    interference: float  # root mean square of the reference's own log change between windows with like samples
     crowding: float = 0.0  # mean share of the cores that others took while none was idle
     in_turn: int = 0  # replicates whose arms were alive one after the other, because memory did not hold both
     device: Device | None = None  # how it was meanwhile, where a driver told
@@ -101,7 +102,7 @@ def pair(bursts: Iterable[Burst], position: int, spent: Spent = seconds) -> Pair
     others = [one.others for one in windows if one.arm.position in both and one.others is not None]
     return Pairs(
         replicates=tuple(found),
-        interference=_interference(windows, spent),
+        interference=_interference(windows, position, spent),
         crowding=sum(others) / len(others) if others else 0.0,
         in_turn=in_turn,
         device=device_of(bursts, position),
@@ -317,15 +318,51 @@ def _lives(bursts: Iterable[Burst]) -> Mapping[tuple[int, int], list[Burst]]:
     return lives
 
 
-def _interference(bursts: Iterable[Burst], spent: Spent) -> float:
-    changes = [one for life in _lives(bursts).values() for one in _reference_changes(life, spent)]
+def _interference(bursts: Iterable[Burst], position: int, spent: Spent) -> float:
+    """How restless the machine was, as the reference shows it by windows that hold the same samples.
+
+    Where samples differ from window to window and hardly any come again, the treatment's window with the same samples
+    stands beside the reference's. What the two ratios have in common is no cost of samples; the calmer one counts.
+    """
+    lives = [sorted(life, key=lambda burst: burst.order) for life in _lives(bursts).values()]
+    references = [[burst for burst in life if burst.arm.position == 0] for life in lives]
+    own = [change for life in references for change in _changes(_usual_logs(life, spent))]
+    if len({burst.first_step for life in references for burst in life}) <= 1:
+        return _root_mean_square(own)
+    alike: dict[tuple[int | None, int], list[Burst]] = defaultdict(list)
+    for burst in (burst for life in references for burst in life):
+        alike[burst.first_step, burst.steps].append(burst)
+    like = [change for windows in alike.values() for change in _changes(_usual_logs(windows, spent))]
+    if len(like) >= LIKE:
+        return _root_mean_square(like)
+    beside = [change for life in lives for change in _changes(_beside(life, position, spent))]
+    return min(map(_root_mean_square, (own, beside))) if beside else _root_mean_square(own)
+
+
+def _root_mean_square(changes: Sequence[float]) -> float:
     return math.sqrt(sum(change**2 for change in changes) / len(changes)) if changes else 0.0
 
 
-def _reference_changes(life: Iterable[Burst], spent: Spent) -> list[float]:
-    own = sorted((burst for burst in life if burst.arm.position == 0), key=lambda burst: burst.order)
-    rates = [_rate([one], spent) / _unlike(one) for one in own]
-    return [math.log(later / earlier) for earlier, later in pairwise(rates)]
+def _changes(logs: Sequence[float]) -> list[float]:
+    return [later - earlier for earlier, later in pairwise(logs)]
+
+
+def _usual_logs(windows: Iterable[Burst], spent: Spent) -> list[float]:
+    """Log rates of usual steps."""
+    return [math.log(_rate([one], spent) / _unlike(one)) for one in windows]
+
+
+def _beside(life: Sequence[Burst], position: int, spent: Spent) -> list[float]:
+    """Log ratios of the reference's windows and the treatment's windows with the same samples that follow them."""
+    found: list[float] = []
+    before: Burst | None = None
+    for burst in life:
+        if burst.arm.position == 0:
+            before = burst
+        elif burst.arm.position == position and before and before.first_step == burst.first_step:
+            theirs, ours = _usual_logs((before, burst), spent)
+            found.append(theirs - ours)
+    return found
 
 
 def _unlike(burst: Burst) -> float:

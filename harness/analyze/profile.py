@@ -1,8 +1,9 @@
 """Profiles: what one arm showed besides its ratio: rates, phases, memory, start-up and facts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import fmean, harmonic_mean
 
 from harness.analyze.bottleneck import Bottleneck, Phases, beside, bottleneck, phases
@@ -26,7 +27,7 @@ class Profile:
     loader_rate: float | None
     compute_rate: float | None
     bottleneck: Bottleneck | None  # of training; None where a ceiling is missing or evaluation is timed
-    host_bytes: int  # peak
+    host_bytes: int  # resident after a window, the most of all windows
     device_bytes: int | None
     first_step_s: float  # of the slowest restart, since a warm compilation cache hides the cost
     steady: bool
@@ -35,6 +36,25 @@ class Profile:
     clock_mhz: float | None = None  # of the device's multiprocessors, mean over bursts
     process_bytes: int | None = None  # peak of what its process held of the device in all
     host_queueing: float | None = None  # share of wall time in which the host queued what spans so long on the device
+    host_peak_bytes: int | None = None  # None where it is not known of every window
+    host_peak_since_start: bool = False
+
+
+class HostMemory(StrEnum):
+    """What is known of the memory that arms took of their host."""
+
+    PEAK = "host peak"
+    SINCE_START = "host peak since start"  # building, first steps and warm-up included
+    RESIDENT = "host resident"  # after a window, which is no peak
+
+
+def host_memory(*profiles: Profile) -> tuple[HostMemory, tuple[int, ...]]:
+    """Bytes that may be compared with each other: peaks where all arms have them, else what was resident."""
+    peaks = tuple(one.host_peak_bytes for one in profiles if one.host_peak_bytes is not None)
+    if len(peaks) < len(profiles):
+        return HostMemory.RESIDENT, tuple(one.host_bytes for one in profiles)
+    since_start = any(one.host_peak_since_start for one in profiles)
+    return HostMemory.SINCE_START if since_start else HostMemory.PEAK, peaks
 
 
 def profile(side: Side) -> Profile | None:
@@ -69,6 +89,8 @@ def profile(side: Side) -> Profile | None:
         joules=_joules(bursts),
         clock_mhz=fmean(clocks) if clocks else None,
         process_bytes=max((burst.process_bytes for burst in bursts if burst.process_bytes is not None), default=None),
+        host_peak_bytes=_host_peak(bursts),
+        host_peak_since_start=any(burst.host_peak_since_start for burst in bursts),
     )
 
 
@@ -84,6 +106,11 @@ def _bounds(side: Side, rate: float, shares: Phases) -> tuple[float | None, floa
     loader = rate / shares.input_wait if shares.input_wait > 0 else probed[0]
     on_host = side.bursts[0].device_s is None
     return loader, rate / (1 - shares.input_wait) if on_host and shares.input_wait < 1 else probed[1]
+
+
+def _host_peak(bursts: Sequence[Burst]) -> int | None:
+    known = [burst.host_peak_bytes for burst in bursts if burst.host_peak_bytes is not None]
+    return max(known) if len(known) == len(bursts) else None
 
 
 def _restart_rates(bursts: Iterable[Burst]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from harness.analyze.attribution import Gain, combined, gain
 from harness.analyze.effect import learns_alike
 from harness.analyze.matrix import Row
-from harness.analyze.profile import Profile
+from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
 from harness.analyze.start_up import BreakEven
 from harness.analyze.verdict import Verdict, verdict
@@ -137,7 +137,7 @@ def is_balanced(candidate: Candidate, kit: Kit) -> bool:
 def _is_small(ours: Profile | None, theirs: Profile | None) -> bool:
     if ours is None or theirs is None:
         return False
-    pairs = ((ours.host_bytes, theirs.host_bytes), (ours.device_bytes or 0, theirs.device_bytes or 0))
+    pairs = (host_memory(ours, theirs)[1], (ours.device_bytes or 0, theirs.device_bytes or 0))
     return all(one <= MOST_MEMORY * other for one, other in pairs)
 
 

@@ -43,7 +43,7 @@ class Ready:
     score: float | None  # of the model after its first steps, where evaluation is what is timed
     cycle_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # until the same work comes round again
     # The same between runs from the arm's own seed: 0 where it repeats every bit, as an exact optimization then must.
-    repeat_spread: float | None = field(default=None, metadata={"since": "0.3.1"})
+    repeat_spread: float | None = field(default=None, metadata={"since": "0.3.0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Burst:
     wait_s: float  # for the next batch
     copy_s: float  # to the device
     device_s: float | None  # from the first kernel of each step to its last, gaps included; where events can tell
-    host_bytes: int  # of the arm with its loader workers, when the burst had ended
+    host_bytes: int  # resident in the arm and its loader workers when the burst had ended
     device_bytes: int | None
     others: float | None = field(
         default=None, metadata={"since": "0.2.0"}
@@ -85,7 +85,12 @@ class Burst:
     slipped: int | None = field(
         default=None, metadata={"since": "0.3.0"}
     )  # that they finished while the arm stood still
-    queue_s: float | None = field(default=None, metadata={"since": "0.3.1"})  # of `device_s`, on the host's clock
+    first_step: int | None = field(default=None, metadata={"since": "0.3.0"})  # of the cycle; 0 of whole cycles
+    # The most that the arm and its loader workers held in the window and in what led into it; None where the kernel did
+    # not tell, or nobody asked it yet.
+    host_peak_bytes: int | None = field(default=None, metadata={"since": "0.3.0"})
+    host_peak_since_start: bool = field(default=False, metadata={"since": "0.3.0"})  # where no peak could begin anew
+    queue_s: float | None = field(default=None, metadata={"since": "0.3.0"})  # of `device_s`, on the host's clock
 
     @property
     def rate(self) -> float:

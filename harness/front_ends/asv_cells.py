@@ -184,10 +184,11 @@ def _values(run: Path) -> Iterator[tuple[str, Shown]]:
 
 
 def _peaks(bursts: Sequence[Any]) -> tuple[int, ...]:
-    """The highest of each restart."""
+    """The highest of each restart; where the kernel tells of no peak, what was resident after a window."""
     found: dict[int, int] = {}
     for burst in bursts:
-        count = burst.host_bytes if burst.device_bytes is None else burst.device_bytes
+        host_bytes = burst.host_bytes if burst.host_peak_bytes is None else burst.host_peak_bytes
+        count = host_bytes if burst.device_bytes is None else burst.device_bytes
         found[burst.arm.restart] = max(count, found.get(burst.arm.restart, 0))
     return tuple(found.values())
 

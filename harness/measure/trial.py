@@ -109,6 +109,7 @@ class Trial:
         return {
             "timing": self.timing,
             "steps": steps,
+            "first_step": self._first_step(steps, consumed),
             "samples": self._samples(steps, consumed),
             "wall_s": stamps[-1] - stamps[0],
             "wait_s": split.wait_s,
@@ -126,6 +127,11 @@ class Trial:
         """Batches that were finished since the last window, while the arm stood still."""
         produced = self._produced
         return None if produced is None or self._left_at is None else produced - self._left_at
+
+    def _first_step(self, steps: int, consumed: int) -> int:
+        """Of its cycle, with which a window begins; whole cycles are alike wherever they begin."""
+        cycle = self.cycle_steps
+        return consumed // self.session.task.recipe.micro_batches % cycle if steps % cycle else 0
 
     def _samples(self, steps: int, consumed: int) -> int:
         """Samples of a window that began when so many batches had been consumed."""

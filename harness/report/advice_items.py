@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.analyze.advice import Call, Counsel, Item
 from harness.analyze.deciding import MOST_RESTARTS
 from harness.analyze.effect import Effect
-from harness.analyze.profile import Profile
+from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
 from harness.analyze.remedy import remedy
 from harness.analyze.start_up import BreakEven
@@ -102,9 +102,10 @@ def _price(item: Item) -> Iterator[str]:
     ours, theirs, quality = item.effect.with_it, item.effect.without_it, item.effect.row.quality
     found = []
     if ours is not None and theirs is not None:
-        found.append(f"host memory {_change(ours.host_bytes, theirs.host_bytes)}")
+        kind, host = host_memory(ours, theirs)
+        found.append(f"{kind} {_change(*host)}")
         if ours.device_bytes is not None and theirs.device_bytes:
-            found.append(f"device memory {_change(ours.device_bytes, theirs.device_bytes)}")
+            found.append(f"device peak {_change(ours.device_bytes, theirs.device_bytes)}")
         if ours.joules and theirs.joules:
             found.append(f"energy a sample {_change(ours.joules, theirs.joules)}")
     if item.break_even is not None:
@@ -183,13 +184,14 @@ def _elsewhere(item: Item, counsel: Counsel) -> Iterator[str]:
 
 
 def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
-    """Peak memory of both arms and the time to the first step."""
+    """Memory of both arms and the time to the first step."""
     if ours is None or theirs is None:
         return
-    found = [_memory("host", ours.host_bytes, theirs.host_bytes)]
+    kind, host = host_memory(ours, theirs)
+    found = [_memory(kind, *host)]
     if ours.device_bytes is not None and theirs.device_bytes:
-        found.append(_memory("device", ours.device_bytes, theirs.device_bytes))
-    yield f"Peak memory: {'; '.join(found)}."
+        found.append(_memory("device peak", ours.device_bytes, theirs.device_bytes))
+    yield f"Memory: {'; '.join(found)}."
     yield f"First step after {duration(ours.first_step_s)}, without it {duration(theirs.first_step_s)}."
 
 

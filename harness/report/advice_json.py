@@ -7,6 +7,7 @@ from typing import Any
 from harness.analyze.advice import Advice, Counsel, Item
 from harness.analyze.attribution import Gain
 from harness.analyze.interplay import Interplay
+from harness.analyze.profile import host_memory
 from harness.analyze.ready_made import Candidate, ReadyMade
 from harness.analyze.remedy import remedy
 from harness.analyze.start_up import BreakEven
@@ -15,7 +16,7 @@ from harness.report.advice import without_advice
 from harness.report.machine_readable import plain
 from harness.report.sentences import holes
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
@@ -52,6 +53,7 @@ def _counsel(counsel: Counsel, advice: Advice, commands: Mapping[Comparison, str
 def _item(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[str, Any]:
     effect, optimization = item.effect, item.optimization
     ours, theirs = effect.with_it, effect.without_it
+    kind, host = host_memory(ours, theirs) if ours and theirs else (None, None)
     return {
         "switch": str(item.switch),
         "advice": item.call,
@@ -65,7 +67,8 @@ def _item(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[s
         "restarts": effect.estimate.processes,
         "numerics": optimization.numerics if optimization else None,
         "quality": effect.row.quality,
-        "host_bytes": [ours.host_bytes, theirs.host_bytes] if ours and theirs else None,
+        "host_memory": kind,
+        "host_bytes": host,
         "device_bytes": [ours.device_bytes, theirs.device_bytes] if ours and theirs else None,
         "start_up": _start(item.break_even),
         "requires": optimization.requires if optimization else (),

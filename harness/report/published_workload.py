@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from harness.analyze.attribution import Attribution
 from harness.analyze.claims import Finding
 from harness.analyze.collection import Entry
+from harness.analyze.profile import Profile, host_memory
 from harness.analyze.ruling import Ruling
 from harness.report import claims, sentences
 from harness.report.markdown import escaped, grid
@@ -128,8 +129,16 @@ def _stack(sheet: Sheet, entry: Entry) -> Iterator[str]:
     yield timed(sheet)
     yield estimated(entry)
     yield quality(entry.row)
-    yield size(arm.host_bytes if arm.device_bytes is None else arm.device_bytes) if arm else NOTHING
+    yield _memory(arm) if arm else NOTHING
     yield run_link(entry.kept)
+
+
+def _memory(arm: Profile) -> str:
+    """How much, and what it is: rows come from several runs, of which old ones know no peak."""
+    if arm.device_bytes is not None:
+        return f"{size(arm.device_bytes)} ({sentences.DEVICE_PEAK})"
+    kind, (count,) = host_memory(arm)
+    return f"{size(count)} ({kind})"
 
 
 def _switches(entry: Entry) -> str:

@@ -1,12 +1,12 @@
 """Sentences: headings, table cells, causes and facts of a matrix, before any format is chosen."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from harness.analyze.bottleneck import Bottleneck
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
-from harness.analyze.profile import Profile
+from harness.analyze.profile import HostMemory, Profile, host_memory
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
@@ -23,6 +23,8 @@ TIMED = {
 
 
 ENERGY = "energy a sample, times thriftier"  # a column that is there where the device counts what it takes
+DEVICE_PEAK = "device peak"
+MEMORY = frozenset({DEVICE_PEAK, *HostMemory})  # what the column of memory may be called
 
 
 def settings(environment: Environment) -> str:
@@ -70,31 +72,47 @@ def title(table: Table) -> str:
 
 def columns(table: Table) -> tuple[str, ...]:
     """The names of a table's columns; memory is the device's where there is one to tell."""
-    on_device = table.profile is not None and table.profile.device_bytes is not None
-    memory = "device peak" if on_device else "host peak"
-    always = ("subject", "speedup, 95 %", "verdict", "input wait", memory, "engaged", "quality")
+    always = ("subject", "speedup, 95 %", "verdict", "input wait", _memory(table)[0], "engaged", "quality")
     return (*always, ENERGY) if _counts_energy(table) else always
 
 
 def body(table: Table) -> Iterator[tuple[str, ...]]:
     """The cells of a table: its reference, then every row that has an estimate."""
-    spends = _counts_energy(table)
+    spends, of = _counts_energy(table), _memory(table)[1]
     own = _energy(table.profile, None) if spends else ()
-    yield one_line(table.name), "1 (reference)", NOTHING, *_costs(table.profile), NOTHING, NOTHING, *own
+    yield one_line(table.name), "1 (reference)", NOTHING, *_costs(table.profile, of), NOTHING, NOTHING, *own
     for row in table.rows:
         if row.estimate is not None:
             engaged = "yes" if row.comparison.treatment.switches else NOTHING
             quality = row.quality.status.value if row.quality else NOTHING
             verdict = row.estimate.verdict.value
             spent = _energy(row.treatment, row.energy) if spends else ()
-            yield one_line(row.subject), ratio(row.estimate), verdict, *_costs(row.treatment), engaged, quality, *spent
+            yield (
+                one_line(row.subject),
+                ratio(row.estimate),
+                verdict,
+                *_costs(row.treatment, of),
+                engaged,
+                quality,
+                *spent,
+            )
 
 
-def _costs(profile: Profile | None) -> tuple[str, str]:
+def _costs(profile: Profile | None, memory: Callable[[Profile], int | None]) -> tuple[str, str]:
     if profile is None:
         return NOTHING, NOTHING
-    memory = profile.host_bytes if profile.device_bytes is None else profile.device_bytes
-    return share(profile.phases.input_wait), size(memory)
+    count = memory(profile)
+    return share(profile.phases.input_wait), NOTHING if count is None else size(count)
+
+
+def _memory(table: Table) -> tuple[str, Callable[[Profile], int | None]]:
+    """The memory that can be told alike of all rows of a table: its name, and how much of it a row took."""
+    if table.profile is not None and table.profile.device_bytes is not None:
+        return DEVICE_PEAK, lambda one: one.device_bytes
+    kind, _ = host_memory(*(one for one in (table.profile, *(row.treatment for row in table.rows)) if one))
+    if kind is HostMemory.RESIDENT:
+        return kind.value, lambda one: one.host_bytes
+    return kind.value, lambda one: one.host_peak_bytes
 
 
 def _counts_energy(table: Table) -> bool:

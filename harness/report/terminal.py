@@ -17,7 +17,7 @@ from harness.report.words import one_line
 
 _WIDE, _NARROW = 100, 79  # below the first columns stand close and energy has none, below the second more lack
 FEW = 5  # predicted stacks; the other forms show more
-_LEFT_OUT_IF_NARROW = {"device peak", "host peak", "engaged"}
+_LEFT_OUT_IF_NARROW = {*sentences.MEMORY, "engaged"}
 # Colour only repeats what the word beside it says.
 _COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "dim", Verdict.UNDECIDED: "yellow"}
 
@@ -84,7 +84,7 @@ def _grid(table: Table, width: int) -> Grid:
     shown = [index for index, name in enumerate(names) if name not in left_out]
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1) if width >= _WIDE else 0, pad_edge=False)
     for index in shown:
-        counted = names[index] in {"input wait", "device peak", "host peak"}
+        counted = names[index] in {"input wait", *sentences.MEMORY}
         header = names[index].replace(" ", "\n", 1) if counted else names[index]
         grid.add_column(
             header, justify="right" if counted else "left", no_wrap=names[index] != "subject", overflow="fold"

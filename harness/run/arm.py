@@ -14,8 +14,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Protocol
 
-import psutil
-
 from harness.core.allocator import STEMS, library_of
 from harness.core.fault import Fault
 from harness.core.recipe import Recipe
@@ -23,6 +21,7 @@ from harness.core.service import ADDRESS
 from harness.run.crowding import read_accounts, share_of_others
 from harness.run.ending import end_groups, members_of, state_of
 from harness.run.fault import COURSES, fault_ended, fault_silent, struck_by_kernel, with_remedy
+from harness.run.host_memory import begin_peaks, read_memory
 from harness.run.job import SHOW_STACK, Job, send
 from harness.run.memory_kills import memory_kills
 from harness.run.sentinel import Sentinel
@@ -153,10 +152,11 @@ class ProcessArm:
 
     def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
         """Resumes the arm for one window and pauses it again; its memory is read when it stands still."""
+        begun = begin_peaks(self._process.pid)
         before, message = read_accounts(), {"burst": {"lead": lead, "steps": steps, "start": start}}
         fields = self._ask(message, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)
         others = share_of_others(before, read_accounts())
-        return fields | {"others": others, "host_bytes": proportional_bytes(self._process.pid)}
+        return fields | {"others": others} | read_memory(self._process.pid, begun=begun)
 
     def close(self) -> None:
         """Kills the group, suspended or not, and waits for it."""
@@ -258,19 +258,3 @@ class ProcessArm:
             os.killpg(self._process.pid, signal.SIGSTOP)
         except ProcessLookupError:
             raise self._lost() from None
-
-
-def proportional_bytes(group: int) -> int:
-    """Memory of a process group, shared pages counted once (proportional set size)."""
-    return sum(_proportional_bytes(one) for one in members_of(frozenset({group})))
-
-
-def _proportional_bytes(process: int) -> int:
-    """Of one process; its resident set where the kernel does not tell, nothing where it is gone."""
-    try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    except (OSError, StopIteration):
-        with suppress(psutil.Error):
-            return psutil.Process(process).memory_info().rss
-        return 0

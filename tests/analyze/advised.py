@@ -61,7 +61,8 @@ def _changed(record: Record, made: Made) -> Record:
     if not isinstance(record, Burst):
         return record
     wait_s = record.wait_s if made.wait is None else made.wait * record.wall_s
-    return replace(record, host_bytes=int(record.host_bytes * made.host), wait_s=wait_s)
+    count = int(record.host_bytes * made.host)
+    return replace(record, host_bytes=count, host_peak_bytes=count, wait_s=wait_s)
 
 
 def coarse(margin: float) -> Calibration:

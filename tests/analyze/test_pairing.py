@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.analyze.estimate import DISTURBED
 from harness.analyze.pairing import CONTENTION, SLOWED, errors, pair
 from harness.core.measurement import Burst
 from tests.analyze.synthetic import arm, burst, bursts
@@ -138,6 +139,36 @@ def test_stalls_of_the_workload_are_no_restless_machine() -> None:
     assert pair(own, 1).interference > 1
     told = [replace(one, slowest_s=(4.1,) if one.wall_s == 5.0 else (0.1,)) for one in own]
     assert pair(told, 1).interference == pytest.approx(0.0)
+
+
+COSTS_S = [1.0, 3.0, 0.8, 5.0, 2.0, 1.2, 4.0, 0.5]  # of windows in different parts of an epoch
+BUSY = [1.0, 2.2, 0.9, 1.9, 1.0, 1.1, 2.4, 1.0, 2.0]  # times as long, on a machine that others use now and then
+
+
+def in_parts(reference_s: list[float], treatment_s: list[float], parts: int) -> list[Burst]:
+    """Windows over an epoch of so many parts, each by both arms; the reference ends with the part it began with."""
+    own = windows([*reference_s, reference_s[0]], treatment_s)
+    last = own[-1].order
+    return [replace(one, first_step=0 if one.order == last else one.order // 2 % parts * one.steps) for one in own]
+
+
+def disturbed(own: list[Burst]) -> list[Burst]:
+    return [replace(one, wall_s=one.wall_s * BUSY[one.order * 5 % len(BUSY)]) for one in own]
+
+
+def test_unequal_samples_are_no_restless_machine() -> None:
+    """Each part once: the other arm's windows have the same samples."""
+    own = in_parts(COSTS_S, [one / 2 for one in COSTS_S], parts=8)
+    assert pair([replace(one, first_step=None) for one in own], 1).interference > 1
+    assert pair(own, 1).interference == pytest.approx(0.0)
+    assert pair(disturbed(own), 1).interference > DISTURBED
+
+
+def test_unequal_samples_that_the_other_arm_does_not_feel_are_no_restless_machine() -> None:
+    """Workers hide what loading costs; the reference's own windows over the same part are alike."""
+    own = in_parts(COSTS_S[:4] * 3, [0.5] * 12, parts=4)
+    assert pair(own, 1).interference == pytest.approx(0.0)
+    assert pair(disturbed(own), 1).interference > DISTURBED
 
 
 def test_arms_that_were_alive_one_after_the_other_have_a_ratio_and_an_error() -> None:

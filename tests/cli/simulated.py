@@ -37,6 +37,7 @@ EFFECTS = {  # name: what it makes of the times of input, device, host and sync
     "garbage_collector_off": (1.0, 1.0, 1.1, 1.0),
 }
 NAMES = tuple(EFFECTS)
+MEMORY = ("host_bytes", "host_peak_bytes")  # what `spoil` may change of a window
 
 
 def pipeline() -> Pipeline:
@@ -114,7 +115,7 @@ class SimulatedArm:
             "score": None,
         }  # fmt: skip
         self.spoil(self.cell, told)
-        return {name: value for name, value in told.items() if name != "host_bytes"}
+        return {name: value for name, value in told.items() if name not in MEMORY}
 
     def settle(self, steps: int, offset: int) -> int:  # noqa: ARG002  its steps are all alike
         self.clock.now_s += steps * self.step_s
@@ -129,12 +130,12 @@ class SimulatedArm:
         told = {
             "timing": self.timing.value, "steps": steps, "samples": steps * self.cell.batch, "wall_s": wall_s,
             "wait_s": 0.0 if np.isnan(wait_s) else min(steps * float(wait_s), 0.95 * wall_s), "copy_s": 0.0,
-            "device_s": None, "host_bytes": 1 << 30, "device_bytes": None,
+            "device_s": None, "host_bytes": 1 << 30, "host_peak_bytes": 1 << 30, "device_bytes": None,
             "lead_steps": lead, "lead_s": lead_s,
         }  # fmt: skip
         facts: dict[str, Any] = {}
         self.spoil(self.cell, facts)
-        return told | {name: value for name, value in facts.items() if name == "host_bytes"}
+        return told | {name: value for name, value in facts.items() if name in MEMORY}
 
     def close(self) -> None:
         pass

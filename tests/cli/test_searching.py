@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None
 
     def spoil(cell: Cell, told: dict[str, Any]) -> None:
         doubled = len({"amp_bfloat16", "conv1d_rewrite"} & on_in(cell))
-        told["host_bytes"] = (3 << 30) * 2**doubled
+        told["host_bytes"] = told["host_peak_bytes"] = (3 << 30) * 2**doubled
 
     there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
     quest = there.quest()

@@ -1,5 +1,6 @@
 """Hostile bundles: each is refused in one sentence that holds certain words."""
 
+import json
 import struct
 import warnings
 import zipfile
@@ -21,6 +22,7 @@ from tests.intake.made import (
     changed_line,
     changed_run,
     line_data,
+    run_data,
     with_manifest,
 )
 
@@ -188,6 +190,42 @@ def lost_early() -> bytes:
     arm = lines[READY]["arm"]
     lost = {"schema": 4, "record": "lost", "arm": arm, "outcome": "failed", "reason": "gone", "trace": ""}
     return bundled(lines=[*lines[:2], lost, *lines[2:]])
+
+
+def with_workers(**changes: Any) -> Make:
+    """A window of an arm with two loader workers that hold two batches each, changed."""
+
+    def make() -> bytes:
+        lines = line_data()
+        for line in lines:
+            if line["record"] == "ready" and line["arm"] == lines[BURST]["arm"]:
+                line["effective"] |= {"workers": 2, "prefetch_factor": 2, "micro_batches": 1}
+        lines[BURST] |= {"batches": 10, "produced": 10, "slipped": 0, **changes}
+        return bundled(lines=lines)
+
+    return make
+
+
+def with_steps(*slowest_s: float, first_half_s: float | None = None) -> Make:
+    """A window of ten steps in 5 s that tells of its slowest step."""
+    told = {"wall_s": 5.0, "wait_s": 0.0, "slowest_s": slowest_s, "first_half_s": first_half_s}
+    return line_with(BURST, **told)
+
+
+def of_passes(samples: int) -> Make:
+    """Ten evaluation passes over so many items in all."""
+
+    def make() -> bytes:
+        run, lines = run_data(), line_data()
+        for block in run["plan"]["blocks"]:
+            block["timing"] = "evaluation"
+            block["comparisons"][0]["timing"] = "evaluation"
+        for line in lines:
+            if line["record"] == "burst":
+                line |= {"timing": "evaluation", "samples": samples}
+        return bundled(run=json.dumps(run).encode(), lines=lines)
+
+    return make
 
 
 BETWEEN, AT_LEAST = "and must lie between", "and must be at least"
@@ -383,6 +421,59 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "an order that does not rise": (line_with(BURST, order=0), "line 4: order 0 comes after order 0 of the same life"),
     "bursts in another order": (lines_in([0, 1, 3, 2]), "line 4: order 0 comes after order 1 of the same life"),
     "no memory": (line_with(BURST, host_bytes=0), f"line 4: host_bytes is 0, {AT_LEAST} 1"),
+    "one sample in eight steps": (line_with(BURST, steps=8, samples=1), "samples is 1, and 8 steps of 64 samples"),
+    "a sample too many": (line_with(BURST, samples=641), "line 4: samples is 641, and 10 steps of 64 samples"),
+    "half a batch that nothing explains": (line_with(BURST, samples=608), "line 4: samples is 608, and 10 steps of 64"),
+    "passes of half an item": (of_passes(641), "samples is 641, and 10 equal passes cannot have as many"),
+    "a slowest step beyond the window": (with_steps(6.0), f"line 4: slowest_s is 6, {BETWEEN} 0 and"),
+    "a slowest step that is none": (with_steps(0.4), f"line 4: the sum of slowest_s is 0.4, {BETWEEN} 1.4 and 5"),
+    "negative slowest steps": (with_steps(-1.0), f"line 4: slowest_s is -1, {BETWEEN} 0 and"),
+    "more slowest steps than are told": (
+        with_steps(1.0, 1.0),
+        "slowest_s tells of 2 steps, which is another",
+    ),
+    "a half longer than the whole": (with_steps(1.0, first_half_s=5.5), f"first_half_s is 5.5, {BETWEEN} 0 and 5"),
+    "a half of five steps that are slower than any": (
+        with_steps(0.6, first_half_s=3.5),
+        f"line 4: first_half_s is 3.5, {BETWEEN} 2 and 3",
+    ),
+    "a half that leaves too much to the other": (
+        with_steps(0.6, first_half_s=1.5),
+        f"line 4: first_half_s is 1.5, {BETWEEN} 2 and 3",
+    ),
+    "a lead-in of no time": (line_with(BURST, lead_steps=3, lead_s=0.0), "lead_s is 0, and 3 steps led into it"),
+    "a lead-in of no steps": (line_with(BURST, lead_steps=None), "lead_steps and lead_s are told together or not"),
+    "a lead-in before the window before": (
+        line_with(BURST, lead_s=9.0),
+        "began_s and lead_s say that it began before the one before it had ended",
+    ),
+    "batches that nobody finished": (line_with(BURST, batches=10), "batches and produced are told together or not"),
+    "batches that slipped from nowhere": (line_with(BURST, slipped=1), "line 4: slipped is told without batches"),
+    "batches of workers that are not there": (
+        line_with(BURST, batches=10, produced=10),
+        "batches is told of an arm without loader workers",
+    ),
+    "a batch for half of the steps": (with_workers(batches=5), "line 4: batches is 5, which 10 steps cannot take"),
+    "two batches for a step": (with_workers(batches=20, produced=20), "line 4: batches is 20, which 10 steps cannot"),
+    "more batches than the queue gives": (with_workers(produced=1), f"line 4: produced is 1, {BETWEEN} 5 and 15"),
+    "more batches than the queue holds": (with_workers(slipped=9), f"line 4: slipped is 9, {BETWEEN} 0 and 5"),
+    "a peak below what lies there": (
+        line_with(BURST, host_bytes=400, host_peak_bytes=399),
+        f"line 4: host_peak_bytes is 399, {AT_LEAST} 400",
+    ),
+    "a device that is none": (
+        line_with(BURST, device_s=1.0),
+        "device_s is told of a device, and run.json was",
+    ),
+    "a device's memory without one": (
+        line_with(BURST, device_bytes=1),
+        "device_bytes is told of a device, and",
+    ),
+    "steps of no time": (line_with(READY, step_s=0.0), f"line 1: step_s is 0, {BETWEEN}"),
+    "a treatment's spread of seeds": (
+        lambda: changed_line(1, lambda line: line.update(seed_spread=0.1)),
+        "line 2: seed_spread is told of a treatment",
+    ),
     "a burst of something else": (line_with(BURST, timing="loader"), "a burst of loader, and its block times step"),
     "a position beyond the block": (arm_with(BURST, position=2), f"the position in block 0 is 2, {BETWEEN} 0 and 1"),
     "a negative position": (arm_with(BURST, position=-1), f"the position in block 0 is -1, {BETWEEN}"),

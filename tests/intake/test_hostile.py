@@ -2,14 +2,18 @@
 
 import json
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from harness.cli import main
+from harness.intake.contribution import read
+from harness.intake.parcel import unpacked
 from harness.store import RUN
-from tests.intake.hostile import HOSTILE
-from tests.intake.made import GOOD, run_data
+from tests.intake.hostile import HOSTILE, of_passes, with_steps, with_workers
+from tests.intake.made import GOOD, Data, bundled, line_data, run_data
 
 REMEDIES = (
     "ask for",
@@ -62,6 +66,32 @@ def test_the_bundle_that_all_were_made_from_is_taken_in(
         main()
     assert ended.value.code == 0
     assert "2 of 2 cells with a ratio" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        with_workers(),
+        with_workers(produced=14, slipped=5),
+        with_workers(produced=6),
+        with_steps(1.0, first_half_s=2.0),
+        with_steps(0.5, first_half_s=2.5),
+        of_passes(640),
+    ],
+)
+def test_what_may_be_is_taken_in(make: Callable[[], bytes], tmp_path: Path) -> None:
+    (tmp_path / "run.zip").write_bytes(make())
+    assert read(unpacked(tmp_path / "run.zip"), datetime(2027, 1, 1, tzinfo=UTC)).records
+
+
+def test_a_short_last_batch_is_what_an_arm_that_keeps_it_may_have(tmp_path: Path) -> None:
+    def told(line: Data) -> Data:
+        if line["record"] == "ready":
+            return {**line, "effective": {**line["effective"], "last_batch": "short"}}
+        return {**line, "samples": 640 - 32} if line["record"] == "burst" else line
+
+    (tmp_path / "run.zip").write_bytes(bundled(lines=[told(line) for line in line_data()]))
+    assert read(unpacked(tmp_path / "run.zip"), datetime(2027, 1, 1, tzinfo=UTC)).records
 
 
 def test_a_folder_that_was_copied_by_hand_commands_no_terminal(

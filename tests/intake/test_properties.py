@@ -20,6 +20,7 @@ from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.importing import cleaned
 from harness.core.claim import Metric
 from harness.core.measurement import Burst, Ready
+from harness.core.optimization import Timing
 from harness.intake.contribution import Contribution, read
 from harness.intake.parcel import Parcel, unpacked
 from harness.intake.placing import Origin, place
@@ -206,7 +207,8 @@ def test_both_ends_are_reached() -> None:
 
 LENGTHS = st.floats(SHORTEST_S, LONGEST_S / 100) | st.sampled_from((SHORTEST_S, 1.0, LONGEST_S / 100))
 RATES = st.floats(SLOWEST, 0.99 * FASTEST) | st.sampled_from((SLOWEST, 1.0, 0.99 * FASTEST))
-POOL = [comparison(*names) for names in (("workers",), ("amp",), ("pin_memory",), ("augment",), ("chunk_cache",))]
+SUBJECTS = (("workers",), ("amp",), ("pin_memory",), ("augment",), ("chunk_cache",))
+POOL = [comparison(*names, timing=Timing.EVALUATION) for names in SUBJECTS]
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -222,9 +224,11 @@ def test_the_ends_of_every_range_are_borne(drawn: list[tuple[float, float]], cei
         began_s = 0.0
         for order in range(3):
             wall_s, rate = next(left)
-            one = burst(arm(block, restart, order % 2), order, 100.0, began_s=began_s)
-            found.append(replace(one, wall_s=wall_s, samples=max(1, int(rate * wall_s)), wait_s=wall_s, copy_s=wall_s))
-            began_s += wall_s
+            one = burst(arm(block, restart, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
+            count = max(1, int(rate * wall_s))  # of one pass, which may have any number of items
+            changes = {"wall_s": wall_s, "wait_s": wall_s, "copy_s": wall_s, "lead_s": 1e-6 * wall_s}
+            found.append(replace(one, steps=1, samples=count, **changes))
+            began_s += (1 + 1e-5) * wall_s
     run = replace(GOOD_RUN, plan=plan(*POOL))
     check_records(run, found)
     matrix = bear(Contribution(run=run, records=tuple(found), schema=2))
@@ -240,11 +244,13 @@ def test_the_widest_interval_there_can_be_is_one() -> None:
         began_s = 0.0
         for order in range(9):
             samples = treatment if order % 2 else reference
-            one = burst(arm(0, restart, order % 2), order, 100.0, began_s=began_s)
-            found.append(replace(one, wall_s=lengths[samples], samples=samples, wait_s=0.0, copy_s=0.0))
-            began_s += lengths[samples]
-    check_records(GOOD_RUN, found)
-    matrix = bear(Contribution(run=GOOD_RUN, records=tuple(found), schema=2))
+            one = burst(arm(0, restart, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
+            one = replace(one, steps=1, samples=samples, wait_s=0.0, copy_s=0.0, lead_s=1e-6)
+            found.append(replace(one, wall_s=lengths[samples]))
+            began_s += lengths[samples] + 1.0
+    run = replace(GOOD_RUN, plan=plan(comparison("workers", timing=Timing.EVALUATION)))
+    check_records(run, found)
+    matrix = bear(Contribution(run=run, records=tuple(found), schema=2))
     estimate = next(row.estimate for row in matrix.rows if row.estimate)
     assert 0 < estimate.low < 1e-200
     assert 1e200 < estimate.high < float("inf")

@@ -85,13 +85,14 @@ def test_the_first_window_begins_with_the_same_sample_in_every_arm(arm: Trial, s
     order = list(range(EPOCH * BATCH))
     first = next(iter(arm.session.feed.order))
     lead = arm.settle(steps, offset=5)
-    arm.burst(lead=max(1, lead, 2), steps=3, start=5 + 2)
+    burst = arm.burst(lead=max(1, lead, 2), steps=3, start=5 + 2)
     in_window = trained_on(arm)[-3 * parts :]
     batches = arm.session.feed.order._batches
     assert sorted(one for batch in batches for one in batch) == order
     assert first in batches
     lead_in = max(1, lead, 2)
     wanted = 5 + lead_in if arm.session.task.recipe.workers else 7
+    assert burst["first_step"] == wanted % EPOCH
     assert in_window == [batches[(wanted * parts + number) % len(batches)] for number in range(3 * parts)]
 
 
@@ -102,6 +103,8 @@ def test_windows_without_workers_go_where_they_are_told(arm: Trial) -> None:
         burst = arm.burst(lead=2, steps=4, start=start)
         assert trained_on(arm)[-4:] == [batches[(start + number) % EPOCH] for number in range(4)]
         assert (burst["samples"], burst["lead_steps"], burst["batches"], burst["slipped"]) == (4 * BATCH, 2, None, None)
+        assert burst["first_step"] == start % EPOCH
+    assert arm.burst(lead=2, steps=2 * EPOCH, start=3)["first_step"] == 0  # whole epochs are all alike
 
 
 @pytest.mark.parametrize("arm", [ONE, TWO], indirect=True)

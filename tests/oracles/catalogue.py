@@ -193,17 +193,19 @@ def refill() -> Trial:
     ])  # fmt: skip
 
 
+def threatened(threat: str, *options: str) -> list[Oracle]:
+    """Options under one threat whose truth is timed in a loop, and a copy of their reference."""
+    under = [Oracle(option=one, threat=threat, truth="loop") for one in options]
+    return [*under, Oracle(option="variant=copy", threat="two equal arms differ")]
+
+
 def stalls() -> Trial:
     """One item in sixteen batches takes as long as all the rest of them together, and more."""
     plain = Stages(load_s=0.0032, step_s=0.009, stall_every=16, stall_s=0.6, epoch_steps=16)
-    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
-    rare = "rare stalls are thrown away as noise"
-    return trial("one item in 512 takes 3 s", stages, [
-        Oracle(option="workers=1", threat=rare, truth="loop"),
-        Oracle(option="workers=2", threat=rare, truth="loop"),
-        Oracle(option="workers=1+prefetch_factor=8", threat=rare, truth="loop"),
-        Oracle(option="variant=copy", threat="two equal arms differ"),
-    ], protocol=QUICK)  # fmt: skip
+    oracles = threatened(
+        "rare stalls are thrown away as noise", "workers=1", "workers=2", "workers=1+prefetch_factor=8"
+    )
+    return trial("one item in 512 takes 3 s", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=QUICK)
 
 
 def both() -> Trial:
@@ -212,14 +214,8 @@ def both() -> Trial:
         load_s=0.014, step_s=0.009, load_pattern="halves", step_pattern="halves", stall_every=8, stall_s=0.25,
         epoch_steps=16,
     )  # fmt: skip
-    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
-    threat = "stalls and a queue at once"
-    return trial("both faults", stages, [
-        Oracle(option="workers=1", threat=threat, truth="loop"),
-        Oracle(option="workers=2", threat=threat, truth="loop"),
-        Oracle(option="workers=2+prefetch_factor=8", threat=threat, truth="loop"),
-        Oracle(option="variant=copy", threat="two equal arms differ"),
-    ], protocol=QUICK)  # fmt: skip
+    oracles = threatened("stalls and a queue at once", "workers=1", "workers=2", "workers=2+prefetch_factor=8")
+    return trial("both faults", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=QUICK)
 
 
 def innocent() -> Trial:

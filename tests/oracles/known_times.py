@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, get_worker_info
 
 from harness.core.recipe import Recipe, Value
-from harness.core.workload import Built, Parts, Size, Workload
-from tests.oracles.stages import PLAIN, Kind, Stages, read_told
+from harness.core.workload import Built, Parts, Size
+from tests.oracles.stages import Kind, Stages, read_told, workload_of
 
 TOLD = read_told()
 FIRST = next(iter(TOLD.variants.values()))
@@ -279,23 +279,4 @@ def parts() -> Parts:
     )
 
 
-WORKLOAD = Workload(
-    name="oracle",
-    title="Known times",
-    origin="invented",
-    parameters=2,
-    traits=frozenset(),
-    own={"variant": PLAIN},
-    sizes={
-        "quick": Size(
-            batch=FIRST.batch,
-            epoch_steps=FIRST.epoch_steps,
-            evaluation_items=1,
-            data_bytes=0,
-            shape={},
-            original_epoch_steps=FIRST.epoch_steps,
-            step_s=FIRST.step_s + FIRST.load_s,
-        )
-    },
-    parts=parts,
-)
+WORKLOAD = workload_of(FIRST, parts)

@@ -18,11 +18,10 @@ from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timi
 from harness.core.plan import Block, Plan
 from harness.core.promise import promises
 from harness.core.protocol import Protocol
-from harness.core.workload import Size, Workload
 from harness.run.arm import ProcessArm
 from harness.run.campaign import Campaign
 from harness.run.sentinel import Sentinel
-from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told
+from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told, workload_of
 from tests.oracles.zygote import Zygote, forked_arms
 
 WORKLOAD_FILE = Path(__file__).with_name("known_times.py")
@@ -134,27 +133,8 @@ def _environment() -> Environment:
 
 def _catalogue(experiment: Experiment) -> Catalogue:
     """The suite's own optimizations, and one that chooses the stages."""
-    plain = experiment.stages[PLAIN]
-    size = Size(
-        batch=plain.batch,
-        epoch_steps=plain.epoch_steps,
-        evaluation_items=1,
-        data_bytes=0,
-        shape={},
-        original_epoch_steps=plain.epoch_steps,
-        step_s=plain.step_s + plain.load_s,
-    )
-    workload = Workload(
-        name="oracle",
-        title="Known times",
-        origin="invented",
-        parameters=2,
-        traits=frozenset(),
-        own={"variant": PLAIN},
-        sizes={"quick": size},
-        parts=cast("Callable[[], Any]", lambda: None),  # arms read the file
-        path=str(WORKLOAD_FILE),
-    )
+    # Arms read the parts from the file.
+    workload = workload_of(experiment.stages[PLAIN], cast("Callable[[], Any]", lambda: None), str(WORKLOAD_FILE))
     variant = Optimization(
         name="variant",
         title="Other stage times",

@@ -1,14 +1,16 @@
 """Stage times that are told to a workload, and the batches to which they belong.
 
-Nothing here needs the harness: what a batch costs is decided by its place in the epoch alone.
+Nothing here needs torch: what a batch costs is decided by its place in the epoch alone.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, Literal
+
+from harness.core.workload import Parts, Size, Workload
 
 VARIABLE = "SPEEDMATRIX_ORACLE"  # environment variable: JSON of Told
 Kind = Literal["sleep", "compute"]
@@ -116,3 +118,27 @@ def read_told() -> Told:
 def changed(stages: Stages, **fields: Any) -> Stages:
     """The same stages but for some fields."""
     return replace(stages, **fields)
+
+
+def workload_of(plain: Stages, parts: Callable[[], Parts], path: str | None = None) -> Workload:
+    """The workload whose plain steps have these stages."""
+    size = Size(
+        batch=plain.batch,
+        epoch_steps=plain.epoch_steps,
+        evaluation_items=1,
+        data_bytes=0,
+        shape={},
+        original_epoch_steps=plain.epoch_steps,
+        step_s=plain.step_s + plain.load_s,
+    )
+    return Workload(
+        name="oracle",
+        title="Known times",
+        origin="invented",
+        parameters=2,
+        traits=frozenset(),
+        own={"variant": PLAIN},
+        sizes={"quick": size},
+        parts=parts,
+        path=path,
+    )

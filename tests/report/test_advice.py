@@ -56,11 +56,11 @@ def test_a_gain_is_told_with_its_evidence_and_its_price() -> None:
     for said in (
         "3.00x [2.9",
         "On training steps, on top of plain: 8 pairs in 2 restarts",
-        "Peak memory: host 494 MiB instead of 412 MiB (+20 %)",
+        "Memory: host peak 494 MiB instead of 412 MiB (+20 %)",
         "Its start takes 45 s longer, paid back after 106 steps: 22.5 s of training",
         "the same losses, bit for bit; seen, same bits",
         "With pin_memory: redundant.",
-        "Costs: host memory +20 %, start +45 s, quality same bits, numerics exact.",
+        "Costs: host peak +20 %, start +45 s, quality same bits, numerics exact.",
     ):
         assert said in workers, said
     assert list(section(told(), "Switch on")) == ["workers", "pin_memory"]

@@ -104,7 +104,7 @@ def test_behind_a_ratio_stands_its_evidence() -> None:
     compared = one.kept.matrix.rows[0].comparison
     page = to_html(shown(exhibit(commands={compared: "./speedmatrix run leak --only it's"})))
     first = Seen(page.partition('class="behind"')[2].partition("</tbody>\n<tbody")[0]).text
-    for said in ("pairs in 2 restarts", "input wait", "its loader alone", "host memory, peak", "first step", "Quality"):
+    for said in ("pairs in 2 restarts", "input wait", "its loader alone", "host peak", "first step", "Quality"):
         assert said in first
     assert "./speedmatrix run leak --only it's" in Seen(page).text
     assert page.count("No command of this version") == 4

@@ -1,13 +1,15 @@
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from harness.analyze.matrix import Matrix
+from harness.core.measurement import Burst
 from harness.core.plan import Hole
 from harness.core.protocol import STANDARD
 from harness.report.markdown import escaped, to_markdown
-from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, story
+from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, records, story
 
 COMMAND = "./speedmatrix measure leak --seed 7"
 
@@ -43,6 +45,35 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
 def test_the_header_says_how_windows_were_led_in() -> None:
     led = replace(story(), protocol=replace(STANDARD, target=None))
     assert "2 restarts of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in to_markdown(led, COMMAND)
+
+
+@pytest.mark.parametrize(
+    ("reference", "treatment", "called", "cells"),
+    [
+        ({"host_peak_bytes": 3 << 30}, {"host_peak_bytes": 2 << 30}, "host peak", ("3.0 GiB", "2.0 GiB")),
+        (
+            {"host_peak_bytes": 3 << 30, "host_peak_since_start": True},
+            {"host_peak_bytes": 2 << 30},
+            "host peak since start",
+            ("3.0 GiB", "2.0 GiB"),
+        ),
+        ({"host_peak_bytes": None}, {"host_peak_bytes": None}, "host resident", ("1.0 GiB", "1.0 GiB")),
+        ({"host_peak_bytes": 3 << 30}, {"host_peak_bytes": None}, "host resident", ("1.0 GiB", "1.0 GiB")),
+        ({"device_bytes": 5 << 30}, {"device_bytes": 4 << 30}, "device peak", ("5.0 GiB", "4.0 GiB")),
+    ],
+)
+def test_memory_is_called_what_it_is_and_told_alike_of_all_rows(
+    reference: dict[str, Any], treatment: dict[str, Any], called: str, cells: tuple[str, str]
+) -> None:
+    told = [
+        replace(one, **({"host_bytes": 1 << 30} | (treatment if one.arm.position else reference)))
+        if isinstance(one, Burst)
+        else one
+        for one in records(0, 1.5)
+    ]
+    header, _, *rows = tables(to_markdown(matrix(plan(comparison("workers")), told), COMMAND))[1]
+    column = header.split(" | ").index(called)
+    assert tuple(row.split(" | ")[column] for row in rows) == cells
 
 
 def test_rows_and_their_details() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.analyze.evidence import Side
-from harness.analyze.profile import Profile
+from harness.analyze.profile import Profile, host_memory
 from harness.core.recipe import Value
 from harness.report.html.exhibit import Line
 from harness.report.sentences import facts
@@ -42,8 +42,9 @@ def speeds(line: Line) -> Iterator[Pair]:
 def costs(line: Line) -> Iterator[Pair]:
     """Memory and start-up of both arms; of several starts the worst."""
     ours, theirs = line.treatment, line.reference
-    yield _pair("host memory, peak", (ours.host_bytes, theirs.host_bytes), size)
-    yield from _where_known("device memory, peak", (ours.device_bytes, theirs.device_bytes), size)
+    kind, (host, other_host) = host_memory(ours, theirs)
+    yield _pair(kind.value, (host, other_host), size)
+    yield from _where_known("device peak", (ours.device_bytes, theirs.device_bytes), size)
     yield from _where_known("device memory of its process", (ours.process_bytes, theirs.process_bytes), size)
     yield from _where_known("energy a sample", (ours.joules, theirs.joules), energy)
     for name, field in (("building", "build_s"), ("first step", "first_step_s"), ("warm-up", "warm_up_s")):

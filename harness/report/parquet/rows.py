@@ -108,12 +108,13 @@ def _losses(run: Exported) -> Iterator[Fields]:
 
 
 def _bursts(run: Exported) -> Iterator[Fields]:
-    counts = ("order", "steps", "samples", "host_bytes", "device_bytes", "process_bytes", "strangers")
+    counts = ("order", "steps", "samples", "device_bytes", "process_bytes", "strangers")
+    host = ("host_bytes", "host_peak_bytes", "host_peak_since_start")
     seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "queue_s", "others", "rate")
     board = ("clock_mhz", "memory_clock_mhz", "watts", "energy_j", "temperature_c")
-    edges = ("lead_steps", "lead_s", "first_half_s", "batches", "produced", "slipped")
+    edges = ("first_step", "lead_steps", "lead_s", "first_half_s", "batches", "produced", "slipped")
     for burst in _of(run, Burst):
-        facts = {name: getattr(burst, name) for name in (*counts, *seconds, *board, *edges)}
+        facts = {name: getattr(burst, name) for name in (*counts, *host, *seconds, *board, *edges)}
         facts["slowest_s"] = max(burst.slowest_s) if burst.slowest_s else None
         facts["throttled"] = None if burst.throttled is None else ", ".join(burst.throttled)
         yield {**_arm(burst.arm), **run.cell(burst.arm), **facts}
@@ -189,17 +190,8 @@ def _profile(side: str, profile: Profile | None) -> Fields:
         return {}
     found = profile.bottleneck
     same = (
-        *(
-            "rate",
-            "device_span",
-            "host_queueing",
-            "loader_rate",
-            "compute_rate",
-            "host_bytes",
-            "device_bytes",
-            "first_step_s",
-        ),
-        *("process_bytes", "joules", "clock_mhz"),
+        *("rate", "device_span", "host_queueing", "loader_rate", "compute_rate", "host_bytes", "device_bytes"),
+        *("first_step_s", "host_peak_bytes", "host_peak_since_start", "process_bytes", "joules", "clock_mhz"),
     )
     facts = {
         **{name: getattr(profile, name) for name in same},
