@@ -128,7 +128,7 @@ class Trace(TorchDispatchMode):
     """Notes each storage that an operator makes while it is entered, and when the last tensor on it is gone."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.events: list[Event] = []
         self._numbers: dict[int, int] = {}
         self._count = 0

@@ -27,7 +27,8 @@ def fakes() -> Iterator[FakeTensorMode]:
     def moved(module: nn.Module, device: Any) -> nn.Module:
         """The module with fake weights there; PyTorch's own way swaps tensors, which fake ones do not allow."""
         for part in module.modules():
-            for kept, kind in ((part._parameters, nn.Parameter), (part._buffers, Tensor.detach)):
+            kinds: tuple[tuple[Any, Any], ...] = ((part._parameters, nn.Parameter), (part._buffers, Tensor.detach))
+            for kept, kind in kinds:
                 for name, one in kept.items():
                     kept[name] = one if one is None else kind(torch.empty_like(one.detach(), device=device))
         return module

@@ -114,7 +114,7 @@ class Recorder(TorchDispatchMode):
     """Runs operators and keeps them with their tensors; at the end all storages are as before, as after a capture."""
 
     def __init__(self, calls: list[tuple[Any, Any, Any, Any]]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls = calls
         self.before: dict[int, tuple[Tensor, Tensor]] = {}  # all bytes of each storage that was there, and their copy
         self.made: set[int] = set()
@@ -157,12 +157,12 @@ class Graph:
         """Records from now on."""
         self.device.said.append(f"capture {capture_error_mode}")
         self.device.capturing, self.recorder = self, Recorder(self.calls)
-        self.recorder.__enter__()
+        self.recorder.__enter__()  # type: ignore[no-untyped-call]
 
     def capture_end(self) -> None:
         """Records no more."""
         assert self.recorder is not None
-        self.recorder.__exit__(None, None, None)
+        self.recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         self.recorder.restore()
         self.device.capturing = None
 

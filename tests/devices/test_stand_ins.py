@@ -136,7 +136,8 @@ def test_a_batch_sent_ahead_is_waited_for_by_the_stream_that_computes(
     assert road.is_apart(ahead.pending)
     copied = ahead.pending.copied
     assert isinstance(copied, Event)
-    assert copied.stream is road.stream
+    side: object = road.stream
+    assert copied.stream is side
     assert main.waited == []
     inputs, _ = ahead.take()
     assert main.waited == [copied]
