@@ -114,6 +114,8 @@ class Progress:
         """How many replicates are done of those that all comparisons get, and how long it goes on."""
         restarts, blocks = range(self._plan.protocol.restarts), self._plan.blocks
         left = sum(len(self._left(block, restart)) for block in blocks for restart in restarts)
+        if not left and self._plan.protocol.target is None:
+            return "none to go"
         left_s = self._left_s() if self._left_s else math.inf
         time = f", {duration(round(left_s))} left" if math.isfinite(left_s) else ""
         return (f"{left} replicates to go" if left else "narrowing intervals") + time

@@ -238,4 +238,6 @@ class Campaign:
         """About the seconds that it is going to go on: until the time is up, or nothing is left that all have."""
         places = ((block, self._left(block, restart)) for block, restart in self._unmeasured())
         expected_s = sum(self._forecast.replicate_s(block, sorted(left)) for block, left in places)
-        return max(0.0, min(self._left_s(), expected_s) if expected_s else self._left_s())
+        if not expected_s and self.plan.protocol.target is not None:
+            return max(0.0, self._left_s())  # further restarts narrow intervals
+        return max(0.0, min(self._left_s(), expected_s))

@@ -289,7 +289,7 @@ def test_a_wider_target_needs_fewer_restarts(looked_at: Plan) -> None:
     assert bursts[-1] == len(fixed)
 
 
-@pytest.mark.parametrize("budget_s", [40.0, 100.0])
+@pytest.mark.parametrize("budget_s", [90.0, 150.0])
 def test_a_campaign_that_is_cut_again_and_again_ends_where_one_that_is_not_does(
     looked_at: Plan, budget_s: float
 ) -> None:
