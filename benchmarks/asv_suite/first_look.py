@@ -1,6 +1,6 @@
 """A first look at every workload, for asv: what its main optimizations bring, what memory they take, how they start.
 
-    asv run                                  # all workloads and the overhead, about six minutes on two cores
+    asv run                                  # all workloads and the overhead, about ten minutes on two cores
     asv run --bench Leak --bench Speaker     # a class for each workload: these two
     asv run --bench overhead                 # the harness's own cost alone, half a minute
 
@@ -9,8 +9,8 @@ and 1 is no gain: asv knows only that larger is worse. These variables of the en
 
     SPEEDMATRIX_ASV_SIZE      smoke, quick or standard; else quick on a CPU and standard on a GPU. A size that is named
                               is part of the environment's name, and has a series of its own
-    SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, none); else what its first comparison takes, if that
-                              is no more than 150 s; all others are n/a
+    SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, none); else what its first comparison takes at most,
+                              and what that leaves goes to others, which are n/a where it is too little
     SPEEDMATRIX_DATA          folder of the generated data; else the user's cache
 """
 
@@ -29,7 +29,7 @@ def suite_of(workload: Workload) -> type:
         shown(workload.name, subject)
 
     def track_relative_time(_self: object, subject: str) -> dict[str, Any]:
-        """The step's time with it over the time without it, bracket by bracket."""
+        """The step's time with it over the time without it, the ratio of totals between the ends of its interval."""
         return as_samples(shown(workload.name, subject).relative, DIGITS)
 
     def track_peak_memory(_self: object, subject: str) -> dict[str, Any]:

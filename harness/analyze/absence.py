@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.analyze.estimate import FEWEST_RESTARTS
 from harness.analyze.evidence import Evidence
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import unsettled, unsound
+from harness.core.protocol import FEWEST_RESTARTS
 
 
 class Outcome(StrEnum):

@@ -13,11 +13,10 @@ from harness.analyze.pairing import Pairs, errors, log_totals
 from harness.analyze.tails import Tail
 from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.analyze.verdict import Verdict, verdict
-from harness.core.protocol import Protocol
+from harness.core.protocol import FEWEST_RESTARTS, Protocol
 
 DISTURBED = 0.25  # interference above which no verdict is given
 CROWDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/crowding.md)
-FEWEST_RESTARTS = 2
 # Points of Student's t for an interval that holds in 95 % of cases: where the number of restarts was fixed beforehand,
 # and where it depended on the interval's width (docs/decisions/width-stopping.md).
 FIXED, BY_WIDTH = 0.975, 0.985
@@ -104,6 +103,20 @@ def estimates(pool: Sequence[Pairs], point: float = FIXED, terms: Terms = UNCALI
         raise ValueError("an estimate needs two restarts at least")
     widths = _widths(pool, point, terms)
     return tuple(_estimate(pairs, width, terms) for pairs, width in zip(pool, widths, strict=True))
+
+
+def so_far(pairs: Pairs) -> tuple[float, float] | None:
+    """The ratio of what was timed so far, and by which factor the scatter of its windows alone lets it be off.
+
+    It lacks how restarts differ, which an estimate has. None without a pair; the factor is infinite for a single one.
+    """
+    restarts = pairs.replicates
+    if not restarts:
+        return None
+    variance, freedom = errors(pairs)
+    error = math.sqrt(variance * sum(1 / len(one.brackets) for one in restarts)) / len(restarts)
+    off = math.exp(float(stats.t.ppf(FIXED, freedom)) * error) if freedom else math.inf
+    return math.exp(float(log_totals(pairs).mean())), off
 
 
 def trimmed_means(pairs: Pairs) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.absence import Absence
-from harness.analyze.estimate import FEWEST_RESTARTS, Estimate
+from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.notes import unproven
 from harness.analyze.pool import results
@@ -18,6 +18,7 @@ from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD, UNCALIBRATED, Ter
 from harness.core.claim import Metric
 from harness.core.measurement import Record
 from harness.core.plan import Plan
+from harness.core.protocol import FEWEST_RESTARTS
 
 Values = Mapping[int, float]  # by restart
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from statistics import geometric_mean
 
 from harness.analyze.calibration import DESIGN
 from harness.catalogue import Catalogue, read_catalogue
@@ -12,13 +11,15 @@ from harness.cli.calibrating import TARGET
 from harness.cli.candidates import Asked as Sought
 from harness.cli.candidates import QualityClass, wish_of
 from harness.cli.naming import protocol_named, usual_size
-from harness.cli.planning import RESTARTS_ALONE, SMALLEST_POOL, Prepared, Wish, plan_of, prepared
+from harness.cli.planning import RESTARTS_ALONE, SMALLEST_POOL, Prepared, Wish, pace_of, plan_of, prepared
 from harness.cli.spending import Asked
 from harness.core.cell import Comparison
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan
-from harness.plan.campaign import USUAL_STEP_S, Kind, Want, arm_guess_s, least_s, seconds_for
+from harness.plan import cost
+from harness.plan.campaign import Kind, Want
+from harness.plan.cost import Pace
 
 # As many times what one comparison takes. A calibration is no condition; a search measures some stacks, then its winner
 # in four restarts, and that against the system as it was found.
@@ -60,14 +61,14 @@ def wants_of(ground: Ground, bound_s: float, slower: float = 1.0) -> tuple[Want,
 
 def slowness(arm_s: Mapping[str, Mapping[str, float]], ground: Ground) -> float:
     """How many times as long as guessed the arms took that were seen (size -> workload -> seconds); 1 without any."""
-    protocol, known = protocol_named(ground.asked.protocol), ground.catalogue.workloads
-    ratios = [
-        seconds / arm_guess_s(protocol, known[name].sizes[size].step_s)
-        for size, by_name in arm_s.items()
-        for name, seconds in by_name.items()
-        if seconds > 0 and name in known and size in known[name].sizes  # an account may be a stranger's
-    ]
-    return geometric_mean(ratios) if ratios else 1.0
+    known, protocol = ground.catalogue.workloads, protocol_named(ground.asked.protocol)
+    measured_s = {(size, name): seconds for size, found in arm_s.items() for name, seconds in found.items()}
+    guessed_s = {
+        (size, name): cost.arm_s(protocol, _pace(name, size, ground))
+        for size, name in measured_s
+        if name in known and size in known[name].sizes  # an account may be a stranger's
+    }
+    return cost.slowness(measured_s, guessed_s) or 1.0
 
 
 def prepared_for(kind: Kind, workloads: tuple[str, ...], ground: Ground) -> Prepared | None:
@@ -95,9 +96,8 @@ def against_as_found(workload: str, stack: Iterable[object], ground: Ground) -> 
     return prepared(replace(wish, stack="+".join(map(str, stack)), reference="as_found"))
 
 
-def step_s(names: Iterable[str], size: str, catalogue: Catalogue) -> Mapping[str, float]:
-    """About a plain step's seconds by workload, where the size tells."""
-    return {name: catalogue.workload(name).sizes[size].step_s for name in names}
+def _pace(name: str, size: str, ground: Ground) -> Pace:
+    return pace_of(ground.catalogue.workload(name), size, ground.environment.device)
 
 
 @cache  # a matrix takes a while to plan, and three legs begin with it
@@ -153,14 +153,13 @@ def _want(kind: Kind, workloads: tuple[str, ...], ground: Ground) -> Want:
     if ready is None:
         words = "the matrix asks all that is claimed"
         return Want(kind=kind, workloads=workloads, comparisons=0, seconds=0.0, problem=words)
-    size = ready.plan.blocks[0].reference.size
-    steps, count = step_s(workloads, size, ground.catalogue), len(ready.plan.comparisons)
+    count, firsts_s = len(ready.plan.comparisons), cost.first_ratios_s(ready.plan, ready.paces)
     return Want(
         kind=kind,
         workloads=workloads,
         comparisons=0 if kind is Kind.BEST else count,
-        seconds=math.inf if kind is Kind.BEST else seconds_for(ready.plan, steps),
-        least_s=LIVES.get(kind, 1) * least_s(ready.plan, steps),
+        seconds=math.inf if kind is Kind.BEST else cost.seconds_for(ready.plan, ready.paces),
+        least_s=LIVES.get(kind, 1) * sum(firsts_s.values()),
     )
 
 
@@ -177,10 +176,9 @@ def _calibration(ground: Ground, bound_s: float) -> Want:
 def _short_steps(ground: Ground) -> tuple[str, ...]:
     """Workloads that show many pairs in little time, the shortest steps first; others than asked if need be."""
     protocol, size = protocol_named(ground.asked.protocol), _calibration_size(ground)
-    known = step_s(
-        (name for name, one in ground.catalogue.workloads.items() if size in one.sizes), size, ground.catalogue
-    )
-    short = sorted((one or USUAL_STEP_S, name) for name, one in known.items() if not protocol.is_slow(one))
+    sizes = {name: one.sizes[size] for name, one in ground.catalogue.workloads.items() if size in one.sizes}
+    known = sorted((one.step_s or cost.USUAL.step_s, name) for name, one in sizes.items())
+    short = [(step_s, name) for step_s, name in known if not protocol.is_slow(step_s)]
     asked = [name for _, name in short if name in ground.asked.workloads]
     return tuple(asked or [name for _, name in short[:1]])
 

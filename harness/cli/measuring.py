@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 from types import FrameType
@@ -32,6 +32,8 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.recipe import Value
+from harness.plan.cost import Forecast
+from harness.plan.outstanding import by_restart
 from harness.run.arm import ProcessArm
 from harness.run.campaign import Campaign
 from harness.run.job import Job
@@ -42,6 +44,8 @@ from harness.run.services import START_LIMIT_S, serving
 from harness.store import Journal, Run, create, finish, read_records, read_run
 
 REPORT_S = 5.0  # kept back from the budget for the report
+BEGIN_S = 3.0  # between the check of a budget and the first arm
+LONG_S = 300.0  # beyond which a time is told in minutes
 IN_FLIGHT_S = 3.0  # beyond its end, for a window that has begun; whatever takes longer is cut off
 STARTED = 19  # place of the start among the fields of /proc/self/stat that stand behind the name
 NOTHING_TIMED = (
@@ -79,6 +83,7 @@ def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
     tell_unused_gpu(wish.device, ready.environment)
     console = Console()
     with measuring_alone(), stopping_on_terminate():
+        check_budget(place.budget, monotonic() - began_s, forecast_of(ready, place))
         missing, before_s = are_data_missing(ready, place), monotonic()
         data = prepare_data(ready, place, console)
         if missing:  # written once; a budget that paid for them would buy no measurement on the first day
@@ -86,6 +91,34 @@ def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
         folder = _folder(ready, place, console)
         campaign_into(ready, folder, data, None if budget_s is None else began_s + budget_s - REPORT_S)
     return shown(folder)
+
+
+def forecast_of(ready: Prepared, place: Place) -> Forecast:
+    """How long the plan is going to take, the run that is continued considered."""
+    folder = None if place.fresh else resumable(place.results, run_of(ready))
+    kept = by_restart(read_records(folder) if folder else ())
+    return Forecast(plan=ready.plan, kept=kept, paces=ready.paces, arm_s={})
+
+
+def check_budget(text: str, spent_s: float, forecast: Forecast) -> None:
+    """Raises Mistake, with a time that would do, for a budget that ends before there is a single ratio."""
+    budget_s, firsts_s = seconds_of(text), [forecast.first_ratio_s(*one) for one in forecast.first_ratios()]
+    if budget_s is None or forecast.has_ratio or not firsts_s:
+        return
+    beside_s = spent_s + BEGIN_S + REPORT_S
+    if budget_s < min(firsts_s) + beside_s:
+        each = f" ({_time(sum(firsts_s) + beside_s)} for one of each workload)" if len(firsts_s) > 1 else ""
+        raise Mistake(
+            f"--budget {text} is too short for a ratio here; give {_time(min(firsts_s) + beside_s)} or more{each}, or "
+            "take a smaller --size."
+        )
+
+
+def _time(seconds: float) -> str:
+    """As `--budget` takes it, rounded up to five seconds, and to whole minutes where it is long."""
+    rounded = 5 * ceil(seconds / 5) if seconds < LONG_S else 60 * ceil(seconds / 60)
+    minutes, rest = divmod(rounded, 60)
+    return f"{minutes}m" * (minutes > 0) + f"{rest}s" * (rest > 0)
 
 
 def _show_matrix(own: Path | None, folder: Path) -> int:
@@ -201,13 +234,14 @@ def campaign_into(
             job = replace(job, service=services.get(job.cell.workload))
             return started(job, sentinel, ends_s)
 
-        with Progress(ready.plan, Console(), records) as progress:
-            campaign = Campaign(
-                plan=ready.plan, records=records, start=start, append=journal.append, watcher=progress,
-                clock=monotonic, deadline_s=deadline_s, step_s=_step_s(ready), arm_s={} if arm_s is None else arm_s,
-                precisions=partial(precisions, terms=_terms(folder)),
-                free=partial(free_memory, ready.environment.device),
-            )  # fmt: skip
+        terms = _terms(folder)
+        progress = Progress(ready.plan, Console(), records, lambda: campaign.left_s, terms)
+        campaign = Campaign(
+            plan=ready.plan, records=records, start=start, append=journal.append, watcher=progress,
+            clock=monotonic, deadline_s=deadline_s, paces=ready.paces, arm_s={} if arm_s is None else arm_s,
+            precisions=partial(precisions, terms=terms), free=partial(free_memory, ready.environment.device),
+        )  # fmt: skip
+        with progress:
             if campaign.run():
                 finish(folder)
             elif not campaign.bursts:
@@ -222,12 +256,6 @@ def _terms(folder: Path) -> Terms:
     """What the machine's calibration decides for every interval: looks and reports must know the same width."""
     calibration = calibration_beside(folder, read_run(folder))
     return calibration.terms if calibration else UNCALIBRATED
-
-
-def _step_s(ready: Prepared) -> dict[str, float]:
-    """About the seconds of a plain step, by workload."""
-    cells = {block.reference for block in ready.plan.blocks}
-    return {cell.workload: ready.catalogue.workload(cell.workload).sizes[cell.size].step_s for cell in cells}
 
 
 def served_in(

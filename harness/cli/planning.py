@@ -26,6 +26,7 @@ from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.claimed import Ground, Question, marked, questions
+from harness.plan.cost import USUAL, Pace, seconds_for
 from harness.plan.designs import CROSSED, DESIGNS
 from harness.plan.entries import Entry, Scope, compare, single
 from harness.plan.schedule import blocks
@@ -71,6 +72,20 @@ class Prepared:
     environment: Environment
     plan: Plan
     real_data: Mapping[str, Path]  # by workload
+
+    @property
+    def paces(self) -> dict[str, Pace]:
+        """How fast the plain steps of the plan's workloads are, about."""
+        cells = (block.reference for block in self.plan.blocks)
+        device = self.environment.device
+        return {cell.workload: pace_of(self.catalogue.workload(cell.workload), cell.size, device) for cell in cells}
+
+
+def pace_of(workload: Workload, size: str, device: str) -> Pace:
+    """What a size says of its steps, which it says of one core: on another device nobody knows."""
+    known = workload.sizes[size]
+    step_s = known.step_s if device == "cpu" else 0.0
+    return Pace(step_s=step_s or USUAL.step_s, epoch_steps=known.epoch_steps)
 
 
 def prepared(wish: Wish) -> Prepared:
@@ -258,12 +273,7 @@ def show_plan(wish: Wish, *, as_json: bool) -> None:
     protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
     console.print(
         f"{count} comparisons, each in {protocol.restarts} restarts of {protocol.rounds} rounds: "
-        f"about {_minutes(ready.plan):.0f} minutes{looks(protocol)}; "
+        f"about {seconds_for(ready.plan, ready.paces) / 60:.0f} minutes{looks(protocol)}; "
         "[bold]run[/bold] with the same words measures them.",
         highlight=False,
     )
-
-
-def _minutes(plan: Plan) -> float:
-    arms = sum(len(block.comparisons) + 1 for block in plan.blocks)
-    return arms * plan.protocol.restarts * (6.0 + 1.5 * plan.protocol.burst_s * plan.protocol.rounds) / 60

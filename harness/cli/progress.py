@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -12,10 +13,16 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from harness.core.bracket import brackets
+from harness.analyze.estimate import Estimate, so_far
+from harness.analyze.evidence import gather
+from harness.analyze.pairing import pair
+from harness.analyze.pool import results
+from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.core.measurement import Burst, Lost, Record
+from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.plan.outstanding import outstanding
+from harness.report.words import duration, factor, ratio
 
 
 @contextmanager
@@ -31,14 +38,24 @@ def _columns() -> tuple[bars.ProgressColumn, ...]:
 
 
 class Progress:
-    """Watches a campaign; on a terminal as a bar with the present ratios, elsewhere as a line for each life."""
+    """Watches a campaign; on a terminal as a bar with the present ratios, elsewhere as a line for each replicate."""
 
-    def __init__(self, plan: Plan, console: Console, records: Sequence[Record] = ()) -> None:
-        """Starts from what is recorded already; `records` may go on growing."""
+    def __init__(
+        self,
+        plan: Plan,
+        console: Console,
+        records: Sequence[Record] = (),
+        left_s: Callable[[], float] | None = None,
+        terms: Terms = UNCALIBRATED,
+    ) -> None:
+        """Starts from `records`, which may go on growing; `left_s` tells for how long it is going to go on."""
         self._plan, self._console, self._records = plan, console, records
-        self._further: dict[tuple[str, int], set[int]] = defaultdict(set)  # treatments of restarts beyond the first
-        self._bar = bars.Progress(*_columns(), bars.MofNCompleteColumn(), console=console)
-        self._task = self._bar.add_task("measuring", total=self._bursts_wanted())
+        self._left_s, self._terms, self._began_s = left_s, terms, monotonic()
+        self._kept: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+        self._sorted = 0  # records that are among those
+        self._now: dict[int, int] = {}  # rounds that the treatments of this life still need
+        self._bar = bars.Progress(*_columns(), bars.TextColumn("{task.fields[left]}"), console=console)
+        self._task = self._bar.add_task("starting", total=None, left="")
         self._line = Text()
         self._live = Live(console=console, transient=True, refresh_per_second=4, get_renderable=self._picture)
 
@@ -55,69 +72,84 @@ class Progress:
         self._live.stop()
 
     def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
-        """Says which block starts, and with whom."""
+        """Takes note of which treatments start, and shows it on a terminal."""
+        self._now = dict(rounds) or self._now
         subjects = ", ".join(block.comparisons[position - 1].subject for position in rounds)
-        if restart >= self._plan.protocol.restarts:
-            self._further[block.identity, restart] |= set(rounds)
-        text = f"{block.reference.workload}, {block.timing}, restart {restart + 1}: {subjects}"
-        if self._console.is_terminal:
-            self._bar.update(self._task, description=block.reference.workload)
-            self._line = Text(text)
-        else:
-            self._console.print(f"{text} ({self._to_go(block, restart)})", highlight=False, soft_wrap=True)
+        self._line = Text(f"{self._place(block, restart)}: {subjects}")
+        self._move()
 
     def arm_begins(self, block: Block, position: int) -> None:
         """Says which arm warms up."""
-        subject = "the reference" if position == 0 else block.comparisons[position - 1].subject
-        self._line = Text(f"warming up {subject}")
+        self._line = Text(f"{block.reference.workload}: warming up {_subject(block, position)}")
 
     def recorded(self, block: Block, record: Record) -> None:
         """Takes a window into the ratios, or shows what was lost."""
+        if self._console.quiet:
+            return
         if isinstance(record, Lost):
-            position = record.arm.position
-            subject = "the reference" if position == 0 else block.comparisons[position - 1].subject
-            told = f"{block.reference.workload}, {subject}: {record.reason}"  # foreign words, which are no markup
-            self._console.print(told, highlight=False, markup=False)
+            told = f"{block.reference.workload}, {_subject(block, record.arm.position)}: {record.reason}"
+            self._console.print(told, highlight=False, markup=False)  # foreign words
         if isinstance(record, Burst) and self._console.is_terminal:
-            wanted = self._bursts_wanted()
-            self._bar.update(self._task, total=wanted, completed=wanted - self._bursts_left())
-            self._line = Text("  ".join(self._ratios(block)))
+            self._line = Text("  ".join(filter(None, self._so_far(block))))
+            self._move()
+        if isinstance(record, Burst) and self._now and not self._now.keys() & self._left(block, record.arm.restart):
+            told = f"{self._place(block, record.arm.restart)}: {', '.join(self._ratios(block))} ({self._to_go})"
+            self._now = {}
+            self._console.print(told, highlight=False, markup=False, soft_wrap=True)
 
-    def _to_go(self, block: Block, restart: int) -> str:
-        if (block.identity, restart) in self._further:
-            return "to narrow their intervals"
-        restarts = range(self._plan.protocol.restarts)
-        return f"{sum(bool(self._left(one, r)) for one in self._plan.blocks for r in restarts)} to go"
+    def _place(self, block: Block, restart: int) -> str:
+        count = self._plan.protocol.restarts
+        place = f"replicate {restart + 1} of {count}" if restart < count else f"further replicate {restart + 1}"
+        timing = "" if block.timing is Timing.STEP else f" {block.timing}"
+        return f"{block.reference.workload}{timing}, {place}"
+
+    def _move(self) -> None:
+        """The bar shows time: what was spent and what is left of the budget, or of what is expected."""
+        spent_s, left_s = monotonic() - self._began_s, self._left_s() if self._left_s else math.inf
+        total_s = spent_s + left_s if math.isfinite(left_s) else None
+        self._bar.update(self._task, description="measuring", total=total_s, completed=spent_s, left=self._to_go)
+
+    @property
+    def _to_go(self) -> str:
+        """How many replicates are done of those that all comparisons get, and how long it goes on."""
+        restarts, blocks = range(self._plan.protocol.restarts), self._plan.blocks
+        left = sum(len(self._left(block, restart)) for block in blocks for restart in restarts)
+        if not left and self._plan.protocol.target is None:
+            return "none to go"
+        left_s = self._left_s() if self._left_s else math.inf
+        time = f", {duration(round(left_s))} left" if math.isfinite(left_s) else ""
+        return (f"{left} replicates to go" if left else "narrowing intervals") + time
 
     def _picture(self) -> Group:
         return Group(self._bar, self._line)
 
     def _ratios(self, block: Block) -> Iterator[str]:
-        lives: dict[tuple[int, int], list[Burst]] = defaultdict(list)
-        for one in self._records:
-            if isinstance(one, Burst) and one.arm.block == block.identity:
-                lives[one.arm.restart, one.arm.life].append(one)
-        for position, comparison in enumerate(block.comparisons, start=1):
-            found = [bracket for bursts in lives.values() for bracket in brackets(bursts, position)]
-            logs = [math.log(one.treatment.rate * 2 / (one.before.rate + one.after.rate)) for one in found]
-            if logs:
-                yield f"{comparison.subject} {math.exp(sum(logs) / len(logs)):.2f}x"
+        """The present ratio of every comparison of a block, with its interval as soon as it has one."""
+        places = [
+            (one.identity, position) for one in self._plan.blocks for position, _ in enumerate(one.comparisons, 1)
+        ]
+        found = results(list(gather(self._plan, self._records)), self._plan.protocol, self._terms)
+        known = {place: one for place, one in zip(places, found, strict=True) if isinstance(one, Estimate)}
+        for position, text in enumerate(self._so_far(block), 1):
+            if estimate := known.get((block.identity, position)):
+                yield f"{block.comparisons[position - 1].subject} {ratio(estimate)}"
+            elif text:
+                yield text
+
+    def _so_far(self, block: Block) -> Iterator[str]:
+        """The ratio of what was timed of every comparison, with what its windows alone tell; empty without a pair."""
+        mine = [one for one in self._records if isinstance(one, Burst) and one.arm.block == block.identity]
+        for position, comparison in enumerate(block.comparisons, 1):
+            found = so_far(pair(mine, position))
+            off = f" ±{100 * (found[1] - 1):.0f} %" if found and math.isfinite(found[1]) else ""
+            yield f"{comparison.subject} {factor(found[0])}x{off} so far" if found else ""
 
     def _left(self, block: Block, restart: int) -> dict[int, int]:
-        return outstanding(block, restart, self._records, self._plan.protocol)
+        for record in self._records[self._sorted :]:
+            self._kept[record.arm.block, record.arm.restart].append(record)
+        self._sorted = len(self._records)
+        return outstanding(block, restart, self._kept[block.identity, restart], self._plan.protocol)
 
-    def _bursts_left(self) -> int:
-        restarts = range(self._plan.protocol.restarts)
-        left = sum(sum(self._left(block, restart).values()) for block in self._plan.blocks for restart in restarts)
-        blocks = {block.identity: block for block in self._plan.blocks}
-        for (block, restart), positions in self._further.items():
-            left += sum(count for one, count in self._left(blocks[block], restart).items() if one in positions)
-        return left
 
-    def _bursts_wanted(self) -> int:
-        protocol = self._plan.protocol
-        rounds = {block.identity: block.rounds or protocol.rounds for block in self._plan.blocks}
-        further = sum(len(positions) * rounds[block] for (block, _), positions in self._further.items())
-        return further + protocol.restarts * sum(
-            len(block.comparisons) * rounds[block.identity] for block in self._plan.blocks
-        )
+def _subject(block: Block, position: int) -> str:
+    return "the reference" if position == 0 else block.comparisons[position - 1].subject

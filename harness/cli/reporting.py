@@ -25,6 +25,7 @@ from harness.report.markdown import to_markdown
 from harness.report.terminal import beyond, render, to_terminal
 from harness.store import read_records, read_run
 
+NAMED = 3  # comparisons that lack a ratio for the same reason; more are counted after a run
 WIDE = 110  # columns of a report that goes into a file or a pipe
 
 
@@ -45,11 +46,11 @@ def matrix_of(folder: Path) -> Matrix:
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue) -> None:
     """The matrix on the terminal, what a model says beyond it, and where to look next."""
     where = console()
-    for part in (*render(matrix, where.width), *beyond(outlooks(matrix, catalogue))):
+    for part in (*render(matrix, where.width, NAMED), *beyond(outlooks(matrix, catalogue))):
         where.print(part)
     where.print(
-        f"\nKept in {folder}. Next: ./speedmatrix advise {folder} for what to do, or ./speedmatrix explain "
-        "WORKLOAD:OPTIMIZATION for what a row changes.",
+        f"\nKept in {folder}. Next: ./speedmatrix advise {folder} for what to do, ./speedmatrix report {folder} "
+        "for all that has no ratio by name, or ./speedmatrix explain WORKLOAD:OPTIMIZATION for what a row changes.",
         highlight=False,
     )
 

@@ -73,27 +73,25 @@ class Protocol:
             return wanted
         return int(max(1, round(wanted / epoch_steps)) * epoch_steps)
 
+    def window_steps(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
+        """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
+        longer = min(MOST_LONGER, step_s / fastest_s / SHORTEST)
+        return self.steps_of(step_s / max(1.0, longer), epoch_steps, workers)
+
     def rounds_of(self, step_s: float, epoch_steps: float = math.inf) -> int:
         """Rounds for steps that take about so long: fewer where that makes windows long, but no fewer than three."""
         window_s = self.steps_of(step_s, epoch_steps) * step_s
         return min(self.rounds, max(FEWEST_ROUNDS, round(self._timed_s / window_s)))
-
-    def turn_s(self, step_s: float, epoch_steps: float = math.inf) -> float:
-        """About the seconds of a window and of what leads into it, of steps that take about so long."""
-        return max(self.burst_s, self.steps_of(step_s, epoch_steps) * step_s) + max(self.lead_s, step_s)
-
-    def turns_s(self, step_s: float, rounds: int | None = None) -> float:
-        """About the seconds of an arm's turns in a restart, and of its share of the reference's."""
-        rounds = rounds or self.rounds_of(step_s)
-        return TURNS * rounds * self.turn_s(step_s) + max(SETTLING_STEPS * step_s, 4 * self.lead_s)
 
     @property
     def _timed_s(self) -> float:
         return self.rounds * self.burst_s if self.timed_s is None else self.timed_s
 
 
+FEWEST_RESTARTS = 2  # without which there is no ratio
+SHORTEST = 8  # times shorter than the reference's a window may be; beyond, all arms take more steps
+MOST_LONGER = 2  # times the steps that the reference's speed asks for
 FEWEST_ROUNDS = 3  # whose scatter tells how sure a restart's own ratio is
-TURNS = 1.5  # windows for each of an arm's own: a reference's visit serves two
 SETTLING_STEPS = 4  # at least, of the turn in which an arm shows how long a resumption tells
 LOOKS = (2, 3, 4, 6, 8)
 STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0)

@@ -21,8 +21,7 @@ from harness.core.workload import Workload
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "SPEEDMATRIX_ASV_RUN"  # names one call of asv; the plugin sets it
 SIZE, BUDGET = "SPEEDMATRIX_ASV_SIZE", "SPEEDMATRIX_ASV_BUDGET"
-LONGEST_S = 150.0  # of a workload that nobody has named a time for: all of them and the overhead are six minutes
-START_S = 12.0  # of a budget, for what is no measurement: imports, planning, the report
+BESIDE_S = 20.0  # of a budget, for what is no measurement: imports, planning, the report
 DIGITS = 4  # of a relative time; a hundredth of a percent is below every noise floor
 TOGETHER = "everything"
 
@@ -31,7 +30,7 @@ TOGETHER = "everything"
 class Shown:
     """The values of one comparison; the last two of the optimized side, one for each restart."""
 
-    relative: tuple[float, ...]  # its time over the reference's, pair by pair
+    relative: tuple[float, ...]  # its time over the reference's: the ratio of totals between the ends of its interval
     peak_bytes: tuple[int, ...]  # of the device where that is a GPU, else of the host
     start_s: tuple[float, ...]  # from the start of building to the end of the first step
 
@@ -85,7 +84,7 @@ def protocol_digest() -> str:
 
     from harness.core.protocol import BRIEF
 
-    facts = json.dumps([encode(BRIEF.fixed()), DIGITS], sort_keys=True)
+    facts = json.dumps([encode(BRIEF.fixed()), DIGITS, "ratio of totals"], sort_keys=True)
     return f"brief-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
@@ -111,36 +110,32 @@ def _folder(workload: str) -> Path:
 
 
 def expected_s(workload: Workload) -> float:
-    """What a workload's first comparison takes at most, by the careful numbers that the campaign plans with.
+    """What a workload's first comparison takes at most, by the cost model that `run` refuses a shorter budget by.
 
     Where it is done sooner, further comparisons get the rest.
     """
     from harness.cli.naming import usual_size
-    from harness.core.protocol import BRIEF
+    from harness.cli.planning import pace_of
+    from harness.core.protocol import BRIEF, FEWEST_RESTARTS
     from harness.measure.surroundings import read_environment
-    from harness.run.campaign import UNSEEN, USUAL_STEP_S, guess_s
+    from harness.plan.cost import UNSEEN, USUAL, arm_s
 
     environment = read_environment("auto")
-    size = workload.sizes.get(os.environ.get(SIZE) or usual_size(environment))
-    step_s = (size.step_s if size else 0.0) or USUAL_STEP_S
-    arm_s = UNSEEN * guess_s(BRIEF, step_s)
-    return 2 * BRIEF.restarts * arm_s + START_S
+    size = os.environ.get(SIZE) or usual_size(environment)
+    pace = pace_of(workload, size, environment.device) if size in workload.sizes else USUAL
+    return FEWEST_RESTARTS * 2 * UNSEEN * arm_s(BRIEF, pace) + BESIDE_S
 
 
 def _measure(name: str, folder: Path) -> Measured:
     from harness.front_ends.cells import Wanted, holes, measured
 
     workload = read_catalogue(ledger=False).workload(name)
-    needed_s = expected_s(workload)
-    if needed_s > LONGEST_S and not os.environ.get(BUDGET):
-        words = f"one comparison may take {needed_s:.0f} s here; {BUDGET}=10m gives each workload ten minutes"
-        return Measured(run="", values={}, holes=dict.fromkeys(subjects(workload), words))
     wanted = Wanted(
         workload=name,
         subjects=workload.first_look,
         stack=TOGETHER,
         size=os.environ.get(SIZE),
-        budget=os.environ.get(BUDGET) or f"{ceil(needed_s)}s",
+        budget=os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s",
     )
     try:
         run = measured(wanted, folder)

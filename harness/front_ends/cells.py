@@ -15,7 +15,6 @@ from harness.analyze.collection import Kept
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import Row
-from harness.analyze.pairing import pair
 from harness.cli.shelf import read_kept
 from harness.core.measurement import Burst
 from harness.core.mistake import Mistake
@@ -53,7 +52,9 @@ class Samples:
     row: Row
     reference_s: tuple[float, ...]  # of each window
     treatment_s: tuple[float, ...]
-    relative: tuple[float, ...]  # of each pair: the treatment's time over the reference's at the same moment
+    # The treatment's time over the reference's: the interval's low end, the ratio of totals that reports show, and the
+    # high end. Tools show the median of samples, and a median of pairs would not see a rare stall.
+    relative: tuple[float, ...]
 
     @property
     def estimate(self) -> Estimate | None:
@@ -98,13 +99,20 @@ def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
 def _samples(row: Row, evidence: Evidence) -> Samples:
     if row.estimate is None:
         return Samples(row=row, reference_s=(), treatment_s=(), relative=())
-    brackets = pair(evidence.bursts, evidence.position).log_ratios
     return Samples(
         row=row,
         reference_s=_step_times(evidence.reference.bursts),
         treatment_s=_step_times(evidence.treatment.bursts),
-        relative=tuple(math.exp(-ratio) for restart in brackets for ratio in restart),
+        relative=_relative(row.estimate),
     )
+
+
+def _relative(estimate: Estimate) -> tuple[float, ...]:
+    """The ratio alone where its interval has no end."""
+    if not estimate.low or math.isinf(estimate.high):
+        return (1 / estimate.ratio,)
+    time, low, high = relative_step_time(estimate)
+    return low, time, high
 
 
 def _step_times(bursts: Sequence[Burst]) -> tuple[float, ...]:

@@ -16,8 +16,8 @@ from harness.core.cell import Comparison
 from harness.core.optimization import Timing
 from harness.core.plan import Plan
 from harness.front_ends.cells import Wanted
+from harness.plan.cost import Pace, arm_s
 from harness.report.words import one_line
-from harness.run.campaign import USUAL_STEP_S, guess_s
 from harness.store import read_records, read_run
 
 STACKS = ("everything", "as_found")  # subjects that stand for several switches
@@ -89,9 +89,8 @@ def _planned(asked: Asked, device: str) -> Iterator[Listed]:
     for comparison in plan.comparisons:
         by_workload[comparison.reference.workload].append(comparison)
     for name, comparisons in by_workload.items():
-        step_s = ready.catalogue.workload(name).sizes[comparisons[0].reference.size].step_s
         share_s = None if budget_s is None else budget_s / len(by_workload)
-        for comparison in comparisons[: _affordable(plan, share_s, step_s)]:
+        for comparison in comparisons[: _affordable(plan, share_s, ready.paces[name])]:
             yield _comparable(comparison, plan, ready.environment.device)
     yield from _holes(plan, ready.environment.device)
 
@@ -105,12 +104,11 @@ def _wish(asked: Asked, device: str) -> Wish:
     )  # fmt: skip
 
 
-def _affordable(plan: Plan, share_s: float | None, step_s: float) -> int | None:
+def _affordable(plan: Plan, share_s: float | None, pace: Pace) -> int | None:
     """How many treatments so much time is likely to buy, by the guess that a campaign begins with; None for all."""
     if share_s is None:
         return None
-    arm_s = guess_s(plan.protocol, step_s or USUAL_STEP_S)
-    return max(SMALLEST_POOL, int(share_s / (plan.protocol.restarts * arm_s)) - 1)
+    return max(SMALLEST_POOL, int(share_s / (plan.protocol.restarts * arm_s(plan.protocol, pace))) - 1)
 
 
 def _recorded(folder: Path) -> Iterator[Listed]:

@@ -5,19 +5,14 @@ A leg ends at a mark of the campaign's own time: what one leaves, the next has.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.core.mistake import Mistake
-from harness.core.plan import Block, Plan
-from harness.core.protocol import Protocol
 
 PAGES_S = 25.0  # kept back for the claims, the pages and their figures
 LEAST_SLICE_S = 45.0  # below which starting, saving and the pages leave nothing to measure in
-START_S = 6.0  # of an arm, beside its own steps
-STEPS = 11  # that an arm takes before it is timed
-USUAL_STEP_S = 0.3  # where a size does not tell how long a step takes
 
 
 class Kind(StrEnum):
@@ -62,34 +57,6 @@ class Leg:
         """What it is called: `matrix leak`, or `first look`, which is about all workloads."""
         alone = self.kind in {Kind.MATRIX, Kind.CLAIMS, Kind.BEST}
         return f"{self.kind} {' '.join(self.workloads)}" if alone else str(self.kind)
-
-
-def arm_guess_s(protocol: Protocol, step_s: float | None, rounds: int | None = None) -> float:
-    """About how long an arm takes from its start to its last window, by about a step's seconds."""
-    step = step_s or USUAL_STEP_S
-    return START_S + STEPS * step + protocol.turns_s(step, rounds)
-
-
-def seconds_for(plan: Plan, step_s: Mapping[str, float]) -> float:
-    """About how long the restarts that all comparisons of a plan get would take, by about a step's seconds."""
-    return sum(_of_block(block, plan.protocol, step_s) for block in plan.blocks)
-
-
-def least_s(plan: Plan, step_s: Mapping[str, float]) -> float:
-    """About how long one comparison of every workload in the plan takes."""
-    first: dict[str, Block] = {}
-    for block in plan.blocks:
-        first.setdefault(block.reference.workload, block)
-    return sum(_of_arms(2, block, plan.protocol, step_s) for block in first.values())
-
-
-def _of_block(block: Block, protocol: Protocol, step_s: Mapping[str, float]) -> float:
-    return _of_arms(len(block.comparisons) + 1, block, protocol, step_s)
-
-
-def _of_arms(arms: int, block: Block, protocol: Protocol, step_s: Mapping[str, float]) -> float:
-    arm_s = arm_guess_s(protocol, step_s.get(block.reference.workload), block.rounds)
-    return arms * protocol.restarts * arm_s
 
 
 def legs(minutes: float, wants: Sequence[Want]) -> tuple[Leg, ...]:

@@ -29,7 +29,7 @@ def outstanding(block: Block, restart: int, records: Iterable[Record], protocol:
         return {}
     left = {}
     for position in range(1, len(block.comparisons) + 1):
-        if position not in over and (missing := (block.rounds or protocol.rounds) - _measured(mine, position)) > 0:
+        if position not in over and (missing := (block.rounds or protocol.rounds) - pairs_of(position, mine)) > 0:
             left[position] = missing
     return left
 
@@ -57,7 +57,8 @@ def next_life(block: Block, restart: int, records: Iterable[Record]) -> int:
     return max(lives, default=-1) + 1
 
 
-def _measured(records: list[Record], position: int) -> int:
+def pairs_of(position: int, records: Iterable[Record]) -> int:
+    """Pairs that a treatment has in the records of one restart."""
     bursts = [one for one in records if isinstance(one, Burst)]
     lives = {one.arm.life for one in bursts}
     bracketed = sum(len(brackets((one for one in bursts if one.arm.life == life), position)) for life in lives)

@@ -128,13 +128,18 @@ def _energy(profile: Profile | None, saved: Estimate | None) -> tuple[str]:
 
 def holes(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
     """What stands in place of a ratio in one workload: subjects, and the words that they share."""
+    return tuple((", ".join(subjects), words) for subjects, words in without_ratio(matrix, workload))
+
+
+def without_ratio(matrix: Matrix, workload: str) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """The subjects of one workload that have no ratio, together where they share the words for it."""
     rows = (row for row in matrix.rows if row.comparison.reference.workload == workload)
     absent = ((row.subject, row.absence.words) for row in rows if row.absence is not None)
     planned = ((hole.subject, hole.reason) for hole in matrix.holes if hole.workload == workload)
     alike: dict[str, list[str]] = defaultdict(list)
     for subject, words in (*absent, *planned):
         alike[one_line(words)].append(one_line(subject))
-    return tuple((", ".join(subjects), words) for words, subjects in alike.items())
+    return tuple((tuple(subjects), words) for words, subjects in alike.items())
 
 
 def causes(table: Table) -> Iterator[str]:

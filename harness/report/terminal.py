@@ -31,8 +31,11 @@ def to_terminal(matrix: Matrix, *, width: int = 100, colour: bool = False, outlo
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
-def render(matrix: Matrix, width: int) -> Iterator[RenderableType]:
-    """The parts of the report, for a console of the caller's own."""
+def render(matrix: Matrix, width: int, named: int | None = None) -> Iterator[RenderableType]:
+    """The parts of the report, for a console of the caller's own.
+
+    Where more comparisons than `named` lack a ratio for the same reason, they are counted instead.
+    """
     yield _pairs(sentences.heading(matrix), style="dim")
     for workload in sentences.workloads(matrix):
         for table in matrix.tables:
@@ -41,9 +44,13 @@ def render(matrix: Matrix, width: int) -> Iterator[RenderableType]:
                 yield _grid(table, width)
                 yield from (Text(sentence) for sentence in sentences.causes(table))
                 yield Padding(_pairs(_remarks(table)), (1, 0, 0, 0))
-        if holes := sentences.holes(matrix, workload):
+        if holes := sentences.without_ratio(matrix, workload):
             yield _title(f"{one_line(workload)}, without a ratio")
-            yield _pairs(holes, widest=width // 2)
+            yield _pairs(((_counted(subjects, named), words) for subjects, words in holes), widest=width // 2)
+
+
+def _counted(subjects: Sequence[str], named: int | None) -> str:
+    return f"{len(subjects)} comparisons" if named is not None and len(subjects) > named else ", ".join(subjects)
 
 
 def beyond(outlooks: Iterable[Outlook]) -> Iterator[RenderableType]:

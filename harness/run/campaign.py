@@ -3,32 +3,23 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.core.bracket import alone
 from harness.core.measurement import Burst, Lost, Record
 from harness.core.plan import Block, Plan
 from harness.core.precision import Precisions
-from harness.core.protocol import Protocol
+from harness.core.protocol import FEWEST_RESTARTS, FEWEST_ROUNDS
+from harness.plan.cost import Forecast, Pace
 from harness.plan.looks import Further, further
 from harness.plan.outstanding import by_restart, next_life, outstanding, settled
 from harness.run.arm import BudgetSpent, LiveArm
 from harness.run.life import Life, Watcher
 from harness.run.room import Bytes, NoRoom, Room
 
-# Seconds for each arm of a life, until lives of the same workload have told better.
-START_S = 3.0
-GUESS_STEPS = 11  # in the life of an arm
-USUAL_STEP_S = 0.3
 LEAST_S = 1.0  # in less no process starts
-UNSEEN = 1.25  # a workload of which nothing is known may take so much longer than those that were seen
 
 Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
-
-
-def guess_s(protocol: Protocol, step_s: float) -> float:
-    """Seconds that an arm of a life is guessed to take."""
-    return START_S + protocol.turns_s(step_s) + GUESS_STEPS * step_s
 
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
@@ -47,28 +38,31 @@ class Campaign:
     watcher: Watcher
     clock: Callable[[], float]
     deadline_s: float | None = None  # on that clock
-    step_s: Mapping[str, float] = field(default_factory=dict)  # workload -> about a step's seconds, where it is known
-    arm_s: dict[str, float] = field(default_factory=dict)  # workload -> measured seconds for each arm of a life
+    paces: Mapping[str, Pace] = field(default_factory=dict)  # by workload, where they are known
+    # Workload -> seconds for each arm of a replicate with one treatment, by those that were measured.
+    arm_s: dict[str, float] = field(default_factory=dict)
     precisions: Callable[[Plan, Sequence[Record]], Precisions] = unknown  # the analysis, which is not imported here
     free: Callable[[], Bytes] | None = None  # memory of the host, then of the device; None where it has no end
     lives: int = 0  # begun by this campaign
     bursts: int = 0  # recorded by it
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
     _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
+    _forecast: Forecast = field(init=False)
 
     def __post_init__(self) -> None:
         """Sorts what is recorded; raises ValueError where looks are planned and nobody can tell widths."""
         if self.plan.protocol.target is not None and self.precisions is unknown:
             raise ValueError("a plan with a target needs the precisions of its comparisons")
         self._kept = by_restart(self.records)
+        self._forecast = Forecast(plan=self.plan, kept=self._kept, paces=self.paces, arm_s=self.arm_s)
 
     def run(self) -> bool:
         """Measures until nothing is left or the time is up; tells whether nothing is left."""
         try:
-            self._run_blocks()
-            if not self.lives and self._left_s() > LEAST_S:
-                self._run_first()
-                self._run_blocks()
+            if self.deadline_s is not None and len(self._forecast.workloads) > 1:
+                self._run_first_ratios()
+            while self._run_blocks():
+                pass
             while self._run_further():
                 pass
         except BudgetSpent:
@@ -91,31 +85,42 @@ class Campaign:
             return ()
         return further(self.plan, self._kept, self.precisions(self.plan, self.records))
 
-    def _run_blocks(self) -> None:
+    def _run_first_ratios(self) -> None:
+        """Gives every workload a ratio before any gets a second, the cheapest first; what failed is replaced."""
+        tried = -1
+        while tried < self.lives:
+            tried = self.lives
+            for block, position in self._forecast.first_ratios():
+                for restart in range(FEWEST_RESTARTS):
+                    if position in self._left(block, restart) and self._is_in_time(block, restart, position):
+                        self._measure(block, restart, position)
+
+    def _is_in_time(self, block: Block, restart: int, position: int) -> bool:
+        """Whether a first ratio is likely to come of it."""
+        is_whole = self._forecast.first_ratio_s(block, position) <= self._left_s()
+        return is_whole or bool(self._shortened(block, restart, (position,)))
+
+    def _shortened(self, block: Block, restart: int, positions: Sequence[int]) -> Sequence[int]:
+        """Treatments for which the fewest rounds fit in of the restart that gives the one before it a meaning."""
+        if not 0 < restart < FEWEST_RESTARTS:
+            return ()
+        begun = [one for one in positions if self._forecast.timed(block, one) == restart]
+        rounds = min(FEWEST_ROUNDS, block.rounds or FEWEST_ROUNDS)
+        return self._fitting(replace(block, rounds=rounds), begun, self._left_s())
+
+    def _run_blocks(self) -> bool:
+        """Measures what is left of the restarts that all have; tells whether any of it could begin."""
+        before = self.lives
         for block in self.plan.blocks:
-            restarts = range(self.plan.protocol.restarts)
-            for restart in restarts:
-                taken_on = self._worth_beginning(block, restart, lives=len(restarts) - restart)
-                self._measure(block, restart, *taken_on)
-
-    def _run_first(self) -> None:
-        """Takes on one treatment although the time seems too short: it may be cheaper than it is guessed to be.
-
-        If it is not, the clock ends it, and the same command continues. Where it is known, time is left to others.
-        """
-        first = next(self._unmeasured(), None)
-        if first is None or first[0].reference.workload in self.arm_s:
-            return
-        block, begun = first
-        position = min(self._left(block, begun))
-        for restart in range(begun, self.plan.protocol.restarts):
-            self._measure(block, restart, position)
+            for restart in range(self.plan.protocol.restarts):
+                self._measure(block, restart, *self._worth_beginning(block, restart))
+        return self.lives > before
 
     def _run_further(self) -> bool:
         """Adds the restarts of one look for which the time suffices; tells whether there were any."""
         before = self.lives
         for one in self._further():
-            self._measure(one.block, one.restart, *one.positions[: self._beside_reference(one.block, lives=1)])
+            self._measure(one.block, one.restart, *self._fitting(one.block, one.positions, self._left_s()))
         return self.lives > before
 
     def _measure(self, block: Block, restart: int, *taken_on: int) -> None:
@@ -126,16 +131,17 @@ class Campaign:
             else:
                 self._in_turn(block, restart, rounds)
 
-    def _worth_beginning(self, block: Block, restart: int, lives: int) -> list[int]:
+    def _worth_beginning(self, block: Block, restart: int) -> Sequence[int]:
         """Treatments of a restart for which the time suffices, in this life and those that must follow it.
 
         A treatment with a restart missing would give no estimate. So fewer are taken on when time is short, and a later
         restart takes on none that the first has not.
         """
-        left = self._left(block, restart)
+        if restart == 0:
+            return self._in_time(block, self.plan.protocol.restarts) or self._in_time(block, FEWEST_RESTARTS)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
-        wanted = [one for one in sorted(left) if restart == 0 or one in first]
-        return wanted[: self._treatments_in_time(block, lives)]
+        wanted = [one for one in sorted(self._left(block, restart)) if one in first]
+        return self._fitting(block, wanted, self._left_s()) or self._shortened(block, restart, wanted)
 
     def _left(self, block: Block, restart: int) -> dict[int, int]:
         return outstanding(block, restart, self._kept.get((block.identity, restart), []), self.plan.protocol)
@@ -148,14 +154,14 @@ class Campaign:
             self._room[block.identity] = 0
             return
         except BudgetSpent:
-            # An arm takes at least as long as those that were broken off: whoever goes on must not guess less.
-            so_far_s = (self.clock() - began_s) / (len(rounds) + 1)
-            if so_far_s > self._arm_s(block.reference.workload):
-                self.arm_s[block.reference.workload] = so_far_s
+            # Arms take at least as long as those that were broken off: whoever goes on must not guess less.
+            if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds)):
+                self._forecast.learn(block, tuple(rounds), self.clock() - began_s)
             raise
         if life.put_off:
             self._room[block.identity] = len(rounds) - len(life.put_off)
-        self.arm_s[block.reference.workload] = (self.clock() - began_s) / (len(rounds) - len(life.put_off) + 1)
+        if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):
+            self._forecast.learn(block, [one for one in rounds if one not in life.put_off], self.clock() - began_s)
 
     def _in_turn(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
         """One arm after another, each alive alone, in the opposite order in every second restart."""
@@ -164,7 +170,7 @@ class Campaign:
             done = len(alone((one for one in same if isinstance(one, Burst)), position))
             if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, restart):
                 self._life(block, restart).alone(position, count)
-                self.arm_s[block.reference.workload] = self.clock() - began_s
+                self._forecast.learn(block, (position,), 2 * (self.clock() - began_s))
 
     def _life(self, block: Block, restart: int) -> Life:
         self.lives += 1
@@ -198,35 +204,40 @@ class Campaign:
     def _left_s(self) -> float:
         return math.inf if self.deadline_s is None else self.deadline_s - self.clock()
 
-    def _treatments_in_time(self, block: Block, lives: int) -> int:
-        """How many treatments can get all their missing restarts before the time is up."""
-        if self.deadline_s is None:
-            return len(block.comparisons)
-        workload = block.reference.workload
-        # Workloads that nothing is known of yet keep a share of what is left that buys them as many arms.
-        waiting = {one.reference.workload for one in self.plan.blocks} - self._begun() - {workload}
-        arm_s = self._arm_s(workload)
-        share = arm_s / (arm_s + sum(self._arm_s(one) for one in waiting))
-        fair = int(self._left_s() * share / (lives * arm_s)) - 1
-        return max(0, fair, min(1, self._beside_reference(block, lives)))
+    def _in_time(self, block: Block, restarts: int) -> Sequence[int]:
+        """Treatments of a block that can get so many restarts before the time is up.
 
-    def _beside_reference(self, block: Block, lives: int) -> int:
-        """How many treatments the whole time that is left would buy so many lives of, with their reference."""
-        if self.deadline_s is None:
-            return len(block.comparisons)
-        return max(0, int(self._left_s() / (lives * self._arm_s(block.reference.workload))) - 1)
+        Workloads that come after it keep a share of the time that buys them as many arms.
+        """
+        wanted = sorted(self._left(block, 0))
+        after = self._workloads_after(block)
+        own_s, others_s = self._forecast.pair_s(block.reference.workload), sum(map(self._forecast.pair_s, after))
+        fair_s = self._left_s() * own_s / (own_s + others_s) if after else self._left_s()
+        return self._fitting(block, wanted, fair_s / restarts) or self._fitting(
+            block, wanted[:1], self._left_s() / restarts
+        )
 
-    def _arm_s(self, workload: str) -> float:
-        """Seconds for each arm of a life: as measured, or a guess that is as far off as those before it were."""
-        if workload in self.arm_s:
-            return self.arm_s[workload]
-        off = [seconds / self._guess_s(name) for name, seconds in self.arm_s.items()]
-        return self._guess_s(workload) * (sum(off) / len(off) if off else UNSEEN)
+    def _workloads_after(self, block: Block) -> set[str]:
+        """The other workloads whose turn comes before a workload's next one."""
+        own, after = block.reference.workload, set[str]()
+        for one in self.plan.blocks[self.plan.blocks.index(block) + 1 :]:
+            if one.reference.workload == own:
+                break
+            after.add(one.reference.workload)
+        return after
 
-    def _guess_s(self, workload: str) -> float:
-        step_s = self.step_s.get(workload) or USUAL_STEP_S
-        return guess_s(self.plan.protocol, step_s)
+    def _fitting(self, block: Block, positions: Sequence[int], time_s: float) -> Sequence[int]:
+        """As many of the treatments as can be measured in so much time, beside their reference."""
+        counts = range(len(positions), 0, -1)
+        return next(
+            (positions[:one] for one in counts if self._forecast.replicate_s(block, positions[:one]) <= time_s), ()
+        )
 
-    def _begun(self) -> set[str]:
-        workloads = {block.identity: block.reference.workload for block in self.plan.blocks}
-        return {workloads[block] for (block, _), kept in self._kept.items() if kept}
+    @property
+    def left_s(self) -> float:
+        """About the seconds that it is going to go on: until the time is up, or nothing is left that all have."""
+        places = ((block, self._left(block, restart)) for block, restart in self._unmeasured())
+        expected_s = sum(self._forecast.replicate_s(block, sorted(left)) for block, left in places)
+        if not expected_s and self.plan.protocol.target is not None:
+            return max(0.0, self._left_s())  # further restarts narrow intervals
+        return max(0.0, min(self._left_s(), expected_s))

@@ -40,9 +40,6 @@ class Watcher(Protocol):
 
 Kept = TypeVar("Kept", bound=Record)
 
-SHORTEST = 8  # times shorter than the reference's a window may be; beyond, all take more steps
-MOST_LONGER = 2  # times the steps that the reference's speed asks for
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
@@ -195,10 +192,7 @@ class Life:
         first = min(self.arms)
         workers = math.lcm(*(max(1, self._workers(one)) for one in self.arms))
         step_s, cycle = self._step_s(first), self._ready[first].cycle_steps or 1
-        usual = self.timetable.steps_of(step_s, cycle, workers)
-        fastest_s = min(map(self._step_s, self.arms))
-        longer = min(MOST_LONGER, step_s / fastest_s / SHORTEST)
-        return self.timetable.steps_of(step_s / longer, cycle, workers) if longer > 1 else usual
+        return self.timetable.window_steps(step_s, min(map(self._step_s, self.arms)), cycle, workers)
 
     def _step_s(self, position: int) -> float:
         return max(self._ready[position].step_s, 1e-6)

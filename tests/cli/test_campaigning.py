@@ -17,7 +17,7 @@ from harness.cli.archiving import pack, take_in
 from harness.cli.campaigning import Wanted, Where, campaign, finish_here, show_campaign
 from harness.cli.legs import Ground, ground_of, prepared_for, slowness
 from harness.cli.naming import protocol_named
-from harness.cli.planning import Prepared
+from harness.cli.planning import Prepared, pace_of
 from harness.cli.progress import Progress
 from harness.cli.reopening import check_same, extended, gone_on_with, new_account
 from harness.cli.slices import LEAST_S, Slice
@@ -29,7 +29,8 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.intake.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
-from harness.plan.campaign import PAGES_S, Kind, Leg, arm_guess_s
+from harness.plan.campaign import PAGES_S, Kind, Leg
+from harness.plan.cost import arm_s
 from harness.run.campaign import Campaign
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
@@ -394,8 +395,8 @@ def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
 def test_arms_of_no_known_workload_or_size_say_nothing_of_slowness(ground: Ground) -> None:
     strange = {"quick": {"a stranger's": 1e6}, "huge": {"leak": 1e6}, "smoke": {"leak": 0.0}}
     assert slowness(strange, ground) == 1.0
-    step_s = ground.catalogue.workload("leak").sizes["quick"].step_s
-    guess_s = arm_guess_s(protocol_named("brief"), step_s)
+    pace = pace_of(ground.catalogue.workload("leak"), "quick", "cpu")
+    guess_s = arm_s(protocol_named("brief"), pace)
     assert slowness(strange | {"quick": {"leak": 3 * guess_s}}, ground) == pytest.approx(3.0)
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.core.protocol import BRIEF, FEWEST_ROUNDS, SETTLING_STEPS, STANDARD, TURNS, Protocol
+from harness.core.protocol import BRIEF, FEWEST_ROUNDS, STANDARD, Protocol
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,8 @@ def test_fewer_rounds_are_had_where_they_are_asked_for() -> None:
     assert Protocol(rounds=2).rounds_of(5.0) == 2
 
 
-def test_turns_count_windows_what_leads_into_them_and_the_turn_without_a_clock() -> None:
-    window_s, lead_s, step_s = 4 * 0.2, 0.2, 0.2
-    assert BRIEF.turns_s(step_s) == pytest.approx(TURNS * 5 * (window_s + lead_s) + SETTLING_STEPS * step_s)
-    assert BRIEF.turns_s(step_s, rounds=10) > 1.8 * BRIEF.turns_s(step_s)
+@pytest.mark.parametrize(("times", "steps"), [(1.0, 10), (8.0, 10), (12.0, 15), (16.0, 20), (200.0, 20)])
+def test_windows_last_up_to_twice_as_long_where_an_arm_is_more_than_eight_times_faster(
+    times: float, steps: int
+) -> None:
+    assert STANDARD.window_steps(0.1, 0.1 / times) == steps

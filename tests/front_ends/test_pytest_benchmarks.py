@@ -113,7 +113,7 @@ def test_the_file_names_no_host_and_no_folder(
     assert {one["options"]["timer"] for one in told["benchmarks"]} == {"replayed"}
 
 
-def test_relative_times_are_those_of_the_pairs(
+def test_relative_times_are_the_ratios_of_totals(
     run: Path, folder: Path, relative: subprocess.CompletedProcess[str]
 ) -> None:
     assert relative.returncode == 0, relative.stdout
@@ -121,7 +121,9 @@ def test_relative_times_are_those_of_the_pairs(
     for subject, one in samples(run):
         if one.estimate and one.row.comparison.reference.workload == "leak":
             name = f"test_cell[cpu-leak@quick#64:{subject}"
-            assert tuple(shown[f"{name}-treatment/plain]"]["stats"]["data"]) == one.relative
+            stats = shown[f"{name}-treatment/plain]"]["stats"]
+            assert tuple(stats["data"]) == one.relative
+            assert stats["median"] == 1 / one.estimate.ratio
             assert shown[f"{name}-plain/plain]"]["stats"]["data"] == [1.0]
     assert "Name (time in reference steps)" in relative.stdout
 

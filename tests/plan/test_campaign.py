@@ -9,27 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
-from harness.core.plan import Block, Plan
-from harness.core.protocol import BRIEF, STANDARD
 from harness.plan.campaign import (
     MOST,
     PAGES_S,
-    START_S,
-    STEPS,
-    USUAL_STEP_S,
     WEIGHTS,
     Kind,
     Leg,
     Want,
     check_slice,
-    least_s,
     legs,
     poured,
-    seconds_for,
     shared_anew,
 )
-from tests.analyze.synthetic import comparison, plan
 
 FIVE = ("imagenet", "leak", "patches3d", "speaker", "spoof")
 
@@ -164,35 +155,8 @@ def test_pouring_loses_nothing_and_overfills_nobody(amount: float, asked: list[t
     assert sum(shares) == pytest.approx(min(amount, sum(wanted)), rel=1e-6, abs=1e-6)
 
 
-def test_the_cost_of_a_plan_counts_arms_restarts_and_steps() -> None:
-    two = plan(comparison("workers"), comparison("pin_memory"))
-    restarts, arms = 2, 4
-    known = arms * restarts * (START_S + STEPS * 2.0 + two.protocol.turns_s(2.0))
-    assert seconds_for(two, {"leak": 2.0}) == pytest.approx(known)
-    unknown = arms * restarts * (START_S + STEPS * USUAL_STEP_S + two.protocol.turns_s(USUAL_STEP_S))
-    assert seconds_for(two, {}) == seconds_for(two, {"leak": 0.0}) == pytest.approx(unknown)
-    assert least_s(two, {"leak": 2.0}) == pytest.approx(known / 2)
-
-
-def test_fewer_rounds_of_slow_steps_cost_less() -> None:
-    one = plan(comparison("workers"))
-    (block,) = one.blocks
-    slow = Block(identity="b", reference=block.reference, timing=Timing.STEP, comparisons=block.comparisons, rounds=2)
-    assert seconds_for(plan_with(slow), {"leak": 2.0}) < seconds_for(one, {"leak": 2.0})
-
-
-def plan_with(block: Block) -> Plan:
-    return replace(plan(comparison("workers")), blocks=(block,))
-
-
 def test_a_slice_must_hold_more_than_its_own_beginning_and_end() -> None:
     check_slice(None)
     check_slice(60.0)
     with pytest.raises(Mistake, match=r"A slice of 10 s is too short .* give --slice 45s or more"):
         check_slice(10.0)
-
-
-def test_a_protocol_that_takes_longer_costs_more() -> None:
-    one = plan(comparison("workers"))
-    brief, standard = (seconds_for(replace(one, protocol=protocol), {}) for protocol in (BRIEF, STANDARD))
-    assert standard > 1.5 * brief

@@ -105,3 +105,18 @@ def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
         for part in render(story(), 120):
             console.print(part)
     assert "3.23x [3.16, 3.30]" in captured.get()
+
+
+def test_many_without_a_ratio_for_one_reason_can_be_counted() -> None:
+    names = ("compile", "tf32", "graphs", "streams")
+    many = tuple(Hole(workload="leak", subject=name, reason="needs a CUDA device") for name in names)
+    console = Console(width=120)
+    with console.capture() as captured:
+        for part in render(
+            matrix(plan(holes=(*many, Hole(workload="leak", subject="lone", reason="why"))), []), 120, 3
+        ):
+            console.print(part)
+    shown = " ".join(captured.get().split())
+    assert "4 comparisons needs a CUDA device" in shown
+    assert "lone why" in shown
+    assert not any(name in shown for name in names)

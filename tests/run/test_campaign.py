@@ -1,10 +1,10 @@
 """The campaign on invented times: a budget is kept, and spent on what it can finish and on what is too wide."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from io import StringIO
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,14 +13,18 @@ from harness.analyze.precision import precisions
 from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
 from harness.core.bracket import brackets
+from harness.core.fault import Fault
 from harness.core.measurement import Arm, Burst, Record
 from harness.core.optimization import Timing
 from harness.core.plain import decode, encode
 from harness.core.plan import Block, Plan
 from harness.core.precision import Place, Precision, Precisions
 from harness.core.protocol import BRIEF
+from harness.plan.cost import Forecast, Pace
+from harness.plan.outstanding import by_restart
+from harness.run.arm import ArmLost
 from harness.run.campaign import Campaign
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(
     workloads=(), size="quick", batch=None, design="alone", only=(), stack=None, reference="plain", probe=None,
@@ -34,10 +38,9 @@ def plan() -> Plan:
 
 
 def run(
-    plan: Plan, budget_s: float | None, records: list[Record], step_s: Mapping[str, float] | None = None
+    plan: Plan, budget_s: float | None, records: list[Record], paces: Mapping[str, Pace] | None = None
 ) -> tuple[bool, float]:
-    found = campaign(plan, records, Effects())
-    found.deadline_s, found.step_s = budget_s, step_s or {}
+    found = campaign(plan, records, Effects(), paces=paces or {}, deadline_s=budget_s)
     return found.run(), found.clock()
 
 
@@ -100,10 +103,114 @@ def test_more_time_measures_more(plan: Plan) -> None:
     assert found == sorted(set(found))
 
 
-# ----------------------------------------------------------------------------------------------- the first life
+# --------------------------------------------------------------------------------------------------- first ratios
 
 
-SLOW = {"leak": 20.0}  # seconds a step, as it is guessed beforehand; rehearsed steps take 50 ms
+# Seconds of a step as five workloads of size quick have them; two of them are slow, and four arms in a row of each.
+STEPS_S = {"imagenet": 0.8, "leak": 0.2, "patches3d": 2.2, "speaker": 0.3, "spoof": 1.9}
+PACES = {name: Pace(step_s=step_s) for name, step_s in STEPS_S.items()}
+
+
+@dataclass(slots=True, kw_only=True)
+class TimedArm(RehearsedArm):
+    """An arm whose steps take as long as its workload's, and whose start takes as many steps as a real one's."""
+
+    slower: float = 1.0  # than the workload is said to be
+
+    def begin(self) -> dict[str, Any]:
+        self.clock.now_s += 8 * self._step_s()
+        return RehearsedArm.begin(self)
+
+    def _step_s(self) -> float:
+        return self.slower * STEPS_S[self.cell.workload]
+
+
+def timed(
+    plan: Plan, records: list[Record], deadline_s: float, slower: float = 1.0, fails: Collection[str] = ()
+) -> Campaign:
+    """A campaign of arms that take about what their workloads are said to take, or so many times as long."""
+    clock, random = VirtualClock(), Random(0)
+
+    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        if position and f"{cell.workload} {block.comparisons[position - 1].subject}" in fails:
+            return FailingArm(cell=cell, timing=block.timing, effects=Effects(), clock=clock, random=random)
+        return TimedArm(
+            cell=cell, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random()),
+            slower=slower, delays=Delays(imports_s=2.5 * slower, warm_up_s=2.0),
+        )  # fmt: skip
+
+    return Campaign(
+        plan=plan, records=records, start=start, append=lambda _: None, clock=clock, deadline_s=deadline_s,
+        watcher=Progress(plan, Console(quiet=True)), precisions=precisions, paces=PACES,
+    )  # fmt: skip
+
+
+class FailingArm(RehearsedArm):
+    def begin(self) -> dict[str, Any]:
+        raise ArmLost(Fault.ERROR, "its codec is missing")
+
+
+def ratios_in_order(plan: Plan, records: Sequence[Record]) -> list[str]:
+    """The workload of every comparison in the order in which they got their ratios: pairs in two restarts."""
+    workloads = {block.identity: block.reference.workload for block in plan.blocks}
+    found: dict[tuple[str, int], int] = {}
+    begun: dict[tuple[str, int], set[int]] = defaultdict(set)
+    waiting: dict[str, set[int]] = defaultdict(set)  # positions whose windows wait for the reference's next one
+    for end, one in enumerate(records):
+        if isinstance(one, Burst) and one.arm.position:
+            waiting[one.arm.block].add(one.arm.position)
+        elif isinstance(one, Burst):
+            for position in waiting.pop(one.arm.block, ()):
+                begun[one.arm.block, position].add(one.arm.restart)
+                if len(begun[one.arm.block, position]) == 2:
+                    found.setdefault((one.arm.block, position), end)
+    return [workloads[block] for (block, _), _ in sorted(found.items(), key=lambda one: one[1])]
+
+
+@pytest.mark.parametrize(("budget_s", "slower"), [(720.0, 1.0), (1000.0, 1.0), (1400.0, 1.7), (2400.0, 2.5)])
+def test_every_workload_gets_its_first_ratio_before_any_gets_a_second(
+    plan: Plan, budget_s: float, slower: float
+) -> None:
+    records: list[Record] = []
+    one = timed(plan, records, budget_s, slower)
+    one.run()
+    assert one.clock() < budget_s + 20
+    found = ratios_in_order(plan, records)
+    assert set(found[:5]) == set(STEPS_S)
+
+
+def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_a_half(plan: Plan) -> None:
+    for budget_s in (170.0, 240.0, 330.0):
+        records: list[Record] = []
+        one = timed(plan, records, budget_s)
+        one.run()
+        found = ratios_in_order(plan, records)
+        assert {"leak", "speaker"} <= set(found)
+        assert "patches3d" not in found
+        assert {block for block, *_ in pairs_of(records)} == {
+            block for block, _, restart in pairs_of(records) if restart == 1
+        }
+
+
+def test_what_fails_is_no_first_ratio(plan: Plan) -> None:
+    records: list[Record] = []
+    one = timed(plan, records, 900.0, fails=["leak everything"])
+    one.run()
+    assert set(ratios_in_order(plan, records)[:5]) == set(STEPS_S)
+
+
+def test_a_first_ratio_that_is_half_there_is_finished_in_half_the_time(plan: Plan) -> None:
+    records: list[Record] = []
+    timed(plan, records, 240.0).run()
+    half = [one for one in records if one.arm.block == "b01" and one.arm.restart == 0]
+    assert ratios_in_order(plan, half) == []
+    one = timed(plan, half, 40.0)
+    needed_s = 1.01 * Forecast(plan=plan, kept=by_restart(half), paces=PACES, arm_s={}).first_ratio_s(plan.blocks[1], 1)
+    one.deadline_s = needed_s
+    one.run()
+    assert ratios_in_order(plan, half) == ["leak"]
+    assert one.clock() < needed_s + 5
 
 
 @pytest.fixture(scope="module")
@@ -111,44 +218,41 @@ def leak() -> Plan:
     return prepared(replace(WISH, workloads=("leak",))).plan
 
 
-def test_a_first_life_is_begun_however_slow_its_workload_is_said_to_be(leak: Plan) -> None:
+def test_what_takes_longer_than_there_is_time_is_not_begun(leak: Plan) -> None:
     records: list[Record] = []
-    complete, spent_s = run(leak, 180.0, records, SLOW)
-    assert not complete
-    assert spent_s < 190.0
-    found = restarts_of(records)
-    assert all_but_the_last_are_whole(found)
-    assert len(found) > 1, "once its time is known, the rest of the budget is used as usual"
-
-
-def test_without_time_no_life_is_begun(leak: Plan) -> None:
-    records: list[Record] = []
-    assert run(leak, 0.0, records, SLOW) == (False, 0.0)
+    assert run(leak, 180.0, records, {"leak": Pace(step_s=20.0)}) == (False, 0.0)
+    assert run(leak, 0.0, records) == (False, 0.0)
     assert records == []
 
 
-def test_a_workload_as_slow_as_it_is_said_to_be_ends_with_the_budget_and_is_continued(leak: Plan) -> None:
-    records: list[Record] = []
-    for budget_s in (12.0, 12.0, 12.0):  # two processes of 7 s each are not even begun in it
-        _, spent_s = run(leak, budget_s, records, SLOW)
-        assert spent_s < budget_s + 8
-    assert {one.arm.block for one in records} == {"b00"}
-    assert len({one.arm.life for one in records}) == 3
-
-
 def test_a_life_that_is_broken_off_tells_that_its_arms_take_longer(leak: Plan) -> None:
-    found = campaign(leak, [], Effects())
-    found.deadline_s, found.arm_s = 20.0, {"leak": 0.1}
+    found = campaign(leak, [], Effects(), deadline_s=20.0, arm_s={"leak": 0.1})
     assert not found.run()
     treatments = len(leak.blocks[0].comparisons)
     assert found.arm_s["leak"] == pytest.approx(20.0 / (treatments + 1), rel=0.5)
 
 
 def test_a_life_that_is_known_to_take_longer_is_not_begun(leak: Plan) -> None:
-    found = campaign(leak, [], Effects())
-    found.deadline_s, found.arm_s = 300.0, {"leak": 100.0}  # one comparison takes two lives of two arms
+    # One comparison takes two lives of two arms.
+    found = campaign(leak, [], Effects(), deadline_s=300.0, arm_s={"leak": 100.0})
     assert not found.run()
     assert (found.lives, found.clock(), found.arm_s) == (0, 0.0, {"leak": 100.0})
+
+
+@pytest.mark.parametrize("protocol", ["brief", "standard"])
+@pytest.mark.parametrize("only", [(), ("amp_bfloat16",)])
+@pytest.mark.parametrize("slower", [0.5, 1.0, 1.2])
+def test_a_time_that_is_not_refused_gives_a_ratio(protocol: str, only: tuple[str, ...], slower: float) -> None:
+    one = prepared(replace(WISH, workloads=("speaker",), only=only, protocol=protocol)).plan
+    forecast = Forecast(plan=one, kept={}, paces=PACES, arm_s={})
+    needed_s = forecast.first_ratio_s(*forecast.first_ratios()[0])
+    for budget_s in (1.01 * needed_s, 1.3 * needed_s, 2.1 * needed_s):
+        records: list[Record] = []
+        timed(one, records, budget_s, slower).run()
+        assert ratios_in_order(one, records), budget_s
+    short = timed(one, [], 0.99 * needed_s, slower)
+    assert not short.run()
+    assert (short.lives, short.clock()) == (0, 0.0)
 
 
 # ---------------------------------------------------------------------------------------------- further restarts
@@ -185,7 +289,7 @@ def test_a_wider_target_needs_fewer_restarts(looked_at: Plan) -> None:
     assert bursts[-1] == len(fixed)
 
 
-@pytest.mark.parametrize("budget_s", [40.0, 100.0])
+@pytest.mark.parametrize("budget_s", [90.0, 150.0])
 def test_a_campaign_that_is_cut_again_and_again_ends_where_one_that_is_not_does(
     looked_at: Plan, budget_s: float
 ) -> None:
@@ -213,7 +317,7 @@ def test_a_further_restart_is_begun_only_where_the_time_suffices(looked_at: Plan
     base: list[Record] = []
     run(replace(looked_at, protocol=looked_at.protocol.fixed()), None, base)
     before = len(base)
-    assert run(looked_at, 5.0, base, {"leak": 1.0, "speaker": 1.0}) == (False, 0.0)
+    assert run(looked_at, 5.0, base) == (False, 0.0)
     assert len(base) == before
     complete, spent_s = run(looked_at, 70.0, base)
     assert not complete
@@ -242,6 +346,7 @@ def campaign(
     records: list[Record],
     effects: Effects,
     told: Callable[[Plan, Sequence[Record]], Precisions] = precisions,
+    **given: Any,
 ) -> Campaign:
     clock, random = VirtualClock(), Random(0)
 
@@ -259,6 +364,7 @@ def campaign(
         watcher=Progress(plan, Console(quiet=True)),
         clock=clock,
         precisions=told,
+        **given,
     )
 
 
@@ -277,19 +383,6 @@ def test_a_plan_with_looks_is_not_measured_blindly(looked_at: Plan) -> None:
             watcher=Progress(looked_at, Console(quiet=True)),
             clock=VirtualClock(),
         )
-
-
-def test_progress_tells_first_restarts_from_further_ones(looked_at: Plan) -> None:
-    said, records = StringIO(), list[Record]()
-    one = campaign(looked_at, records, Effects())
-    one.watcher = Progress(looked_at, Console(file=said, width=500), records)
-    assert one.run()
-    lines = [line for line in said.getvalue().splitlines() if "restart" in line]
-    first = [line for line in lines if "restart 1:" in line or "restart 2:" in line]
-    assert all(line.endswith(" to go)") for line in first)
-    further = [line for line in lines if line not in first]
-    assert further
-    assert all(line.endswith("(to narrow their intervals)") for line in further)
 
 
 def test_what_claims_test_is_known_to_the_plan(plan: Plan) -> None:

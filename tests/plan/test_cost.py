@@ -1,0 +1,151 @@
+"""The cost model: what it counts, and how well it says what recorded runs took."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from harness.core.measurement import Burst, Ready, Record
+from harness.core.optimization import Timing
+from harness.core.plan import Block, Plan
+from harness.core.protocol import BRIEF, STANDARD, Protocol
+from harness.plan.cost import (
+    UNSEEN,
+    USUAL,
+    Forecast,
+    Pace,
+    arm_s,
+    first_ratios_s,
+    replicate_s,
+    seconds_for,
+    slowness,
+    start_s,
+    windows_s,
+)
+from harness.plan.outstanding import by_restart
+from harness.store import read_records, read_run
+from tests.analyze.synthetic import comparison, plan, records
+
+RESULTS = Path(__file__).parents[2] / "results"
+RECORDED = [
+    folder
+    for folder in sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
+    if replace(read_run(folder).plan.protocol, restarts=BRIEF.restarts) == BRIEF
+]
+
+
+def block(protocol: Protocol = BRIEF, step_s: float = 0.1, *names: str) -> Block:
+    (one, *_) = plan(comparison("workers")).blocks
+    comparisons = tuple(comparison(name) for name in names or ("workers",))
+    return replace(one, comparisons=comparisons, rounds=protocol.rounds_of(step_s))
+
+
+def recorded_windows() -> Iterator[tuple[float, float]]:
+    """Seconds of a replicate's windows as the model says, and from the first window's begin to the last one's end."""
+    for folder in RECORDED:
+        run, lives = read_run(folder), defaultdict[tuple[str, int, int], list[Record]](list)
+        for one in read_records(folder):
+            lives[one.arm.block, one.arm.restart, one.arm.life].append(one)
+        blocks = {one.identity: one for one in run.plan.blocks}
+        for (identity, _, _), found in lives.items():
+            ready = {one.arm.position: one for one in found if isinstance(one, Ready)}
+            bursts = [one for one in found if isinstance(one, Burst)]
+            wanted = (blocks[identity].rounds or BRIEF.rounds) * (len(ready) - 1)
+            if sum(one.arm.position > 0 for one in bursts) == wanted:
+                steps_s = [ready[position].step_s for position in sorted(ready)]
+                guess_s = windows_s(blocks[identity], BRIEF, steps_s, ready[0].cycle_steps or math.inf)
+                yield guess_s, max(one.began_s + one.wall_s for one in bursts)
+
+
+def test_recorded_windows_took_what_the_model_says() -> None:
+    found = list(recorded_windows())
+    assert len(found) >= 16
+    errors = [abs(guess_s / took_s - 1) for guess_s, took_s in found]
+    assert median(errors) < 0.15
+    assert sum(guess_s for guess_s, _ in found) == pytest.approx(sum(took_s for _, took_s in found), rel=0.1)
+
+
+def test_windows_cost_more_where_an_arm_is_far_faster_though_its_own_steps_cost_less() -> None:
+    one, epoch = block(STANDARD), math.inf
+    usual_s, fast_s, faster_s = (windows_s(one, STANDARD, (0.1, 0.1 / times), epoch) for times in (1.0, 8.0, 16.0))
+    assert fast_s < usual_s
+    assert faster_s > 1.6 * fast_s
+
+
+def test_a_standard_arm_is_warmed_up_and_watched_longer() -> None:
+    brief_s, standard_s = (start_s(protocol, (0.06, 0.06)) for protocol in (BRIEF, STANDARD))
+    seconds = STANDARD.floor_s + STANDARD.settle_s - BRIEF.floor_s
+    assert standard_s > brief_s + 2 * seconds
+
+
+def test_a_reference_is_paid_for_once_in_a_block() -> None:
+    pace = Pace(step_s=0.1)
+    one_s, two_s, six_s = (replicate_s(block(), BRIEF, pace, [1.0] * count) for count in (1, 2, 6))
+    assert one_s < two_s < 2 * one_s
+    assert six_s < 4.5 * one_s
+
+
+def test_fewer_rounds_and_shorter_steps_cost_less() -> None:
+    usual = block()
+    assert replicate_s(replace(usual, rounds=3), BRIEF, USUAL, (1.0,)) < replicate_s(usual, BRIEF, USUAL, (1.0,))
+    assert arm_s(BRIEF, Pace(step_s=0.1)) < arm_s(BRIEF, Pace(step_s=2.0))
+
+
+def test_an_epoch_is_timed_whole() -> None:
+    pace, steps = Pace(step_s=0.3, epoch_steps=40), block(BRIEF, 0.3)
+    epochs = replace(steps, timing=Timing.EPOCH)
+    assert replicate_s(epochs, BRIEF, pace, (1.0,)) > 2 * replicate_s(steps, BRIEF, pace, (1.0,))
+
+
+def test_a_plan_costs_all_its_blocks_and_its_first_ratios_one_comparison_of_each_workload() -> None:
+    both = plan(comparison("workers"), comparison("amp"), comparison("workers", workload="speaker"))
+    paces = {"leak": Pace(step_s=0.2), "speaker": Pace(step_s=0.5)}
+    firsts_s = first_ratios_s(both, paces)
+    assert list(firsts_s) == ["leak", "speaker"]
+    assert seconds_for(both, paces) == pytest.approx(2 * firsts_s["leak"] + firsts_s["speaker"])
+    assert seconds_for(both, {}) == seconds_for(both, {"leak": USUAL, "speaker": USUAL})
+
+
+def test_slowness_is_of_what_was_measured_and_guessed() -> None:
+    assert slowness({}, {"leak": 1.0}) is None
+    assert slowness({"leak": 2.0, "strange": 9.0}, {"leak": 1.0, "speaker": 1.0}) == 2.0
+    assert slowness({"leak": 4.0, "speaker": 1.0}, {"leak": 1.0, "speaker": 1.0}) == pytest.approx(2.0)
+
+
+# ------------------------------------------------------------------------------------------------------ forecasts
+
+
+def forecast(of: Plan, found: list[Record], arms_s: dict[str, float] | None = None) -> Forecast:
+    return Forecast(plan=of, kept=by_restart(found), paces={}, arm_s={} if arms_s is None else arms_s)
+
+
+TWO = plan(comparison("workers"), comparison("amp"), comparison("workers", workload="speaker"))
+
+
+def test_what_nobody_has_seen_is_forecast_with_a_margin_and_what_was_seen_without() -> None:
+    unseen = forecast(TWO, [])
+    guess_s = replicate_s(TWO.blocks[0], TWO.protocol, USUAL, (1.0,))
+    assert unseen.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(UNSEEN * guess_s)
+    unseen.learn(TWO.blocks[0], (1,), 3 * guess_s)
+    assert unseen.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(3 * guess_s)
+    assert unseen.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(3 * guess_s), "as others do"
+
+
+def test_a_fast_arm_that_was_seen_counts_with_its_own_steps() -> None:
+    seen = [replace(one, step_s=0.3 / (1 + one.arm.position)) for one in records(0, 2.0) if isinstance(one, Ready)]
+    before_s, after_s = (forecast(TWO, found).replicate_s(TWO.blocks[0], (1,)) for found in ([], list(seen)))
+    assert after_s < before_s
+
+
+def test_a_first_ratio_needs_what_is_missing_of_two_restarts() -> None:
+    fresh, half = forecast(TWO, []), forecast(TWO, [one for one in records(0, 2.0) if one.arm.restart == 0])
+    assert [(block.identity, position) for block, position in fresh.first_ratios()] == [("0", 1), ("2", 1)]
+    assert half.first_ratio_s(TWO.blocks[0], 1) < 0.6 * fresh.first_ratio_s(TWO.blocks[0], 1)
+    assert not half.has_ratio
+    whole = forecast(TWO, list(records(0, 2.0)))
+    assert whole.has_ratio
+    assert [block.reference.workload for block, _ in whole.first_ratios()] == ["speaker"]
