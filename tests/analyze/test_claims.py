@@ -205,7 +205,7 @@ def test_memory_is_compared_by_restart_and_less_is_better() -> None:
     assert 0.78 < value.low < 0.8 < value.high < 0.82  # two restarts that agree by luck are not believed to the bit
     assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), found).ruling is Ruling.CONFIRMED
     old = changed(changed(found, 0, host_peak_bytes=None), 1, host_peak_bytes=None)
-    assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), old).ruling is Ruling.UNDECIDED  # it knows no peak
+    assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), old).ruling is Ruling.NOT_MEASURED  # it knows no peak
     found = changed(changed(records(0, 1.0), 0, device_bytes=900), 1, device_bytes=600)
     assert judged(claim(Bound.RANGE, Metric.DEVICE_MEMORY, low=1.4, high=1.6), found).ruling is Ruling.CONFIRMED
 
