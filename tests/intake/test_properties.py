@@ -224,6 +224,7 @@ def test_the_ends_of_every_range_are_borne(drawn: list[tuple[float, float]], cei
         began_s = 0.0
         for order in range(3):
             wall_s, rate = next(left)
+            began_s += 1e-5 * wall_s  # what leads in
             one = burst(arm(block, restart, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
             count = max(1, int(rate * wall_s))  # of one pass, which may have any number of items
             changes = {"wall_s": wall_s, "wait_s": wall_s, "copy_s": wall_s, "lead_s": 1e-6 * wall_s}
