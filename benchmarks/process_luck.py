@@ -42,8 +42,8 @@ EACH, ROUNDS, SITTINGS = 4, 5, 2  # processes of a kind side by side; windows of
 
 def measure(names: Sequence[str]) -> None:
     """Measures workloads and appends a line for every window."""
-    for name in names or sorted(read_catalogue(ledger=False).workloads):
-        for sitting in range(SITTINGS):
+    for sitting in range(SITTINGS):
+        for name in names or sorted(read_catalogue(ledger=False).workloads):
             with RECORDS.open("a", encoding="utf-8") as file:
                 for line in _sitting(name, sitting):
                     file.write(json.dumps(line) + "\n")
