@@ -1,6 +1,5 @@
 """The model of the caching allocator: known answers, and what it predicts for steps of the real sizes."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +115,7 @@ def stepping(trainee: Trainee, trace: Trace, inputs: tuple[int, ...], targets: T
 )
 def test_steps_of_the_real_sizes_fit_and_do_not_grow(
     workload: str, stack: tuple[str, ...], inputs: tuple[int, ...], least_gib: float, most_gib: float,
-    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None],
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     captured(monkeypatch)
     task = smoke(workload, smoke_data, "cuda_graph", *stack)  # whose optimizer counts its steps on the device
@@ -129,7 +128,7 @@ def test_steps_of_the_real_sizes_fit_and_do_not_grow(
         for _ in range(2):
             memory.replay(stepping(trainee, trace, inputs, targets))
             reserved.append(memory.reserved)
-    record_property("reserved_gib", reserved[-1] / GIB)
+    print(f"{reserved[-1] / GIB:.1f} GiB reserved")  # -rP shows it
     assert least_gib * GIB < reserved[-1] < most_gib * GIB
     assert reserved[-1] <= GROWTH * reserved[0]
 
@@ -164,12 +163,12 @@ def resampled(usual: tuple[int, int, int], rng: np.random.Generator) -> tuple[in
 
 
 def test_patches_of_many_shapes_grow_out_of_the_room_that_is_left_for_them(
-    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captured(monkeypatch)
     varying = patches_reserved(smoke_data["patches3d"], 5, fixed=False)
     fixed = patches_reserved(smoke_data["patches3d"], 2, fixed=True)
-    record_property("reserved_gib", ([one / GIB for one in varying], [one / GIB for one in fixed]))
+    print([f"{one / GIB:.1f}" for one in (*varying, *fixed)], "GiB reserved")
     assert max(varying) < H200_BYTES
     assert varying[-1] > GROWTH * varying[1]  # the first steps, by which an arm is admitted
     assert fixed[-1] <= GROWTH * fixed[0]
