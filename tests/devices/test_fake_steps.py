@@ -28,8 +28,6 @@ OWN = {
     "spoof": ("se_resnet34+in_place_activations", "device_mel+amp_bfloat16", "no_tiling+foreach_optimizer"),
 }  # fmt: skip
 CAPTURABLE = [name for name, one in sorted(CATALOGUE.workloads.items()) if "capturable" in one.traits]
-# A stage that reads its seeds back from the device, so that each step waits for it.
-WAITING = {("patches3d", "device_augmentation")}
 STAGES = [
     ("imagenet", ""), ("imagenet", "uint8_transfer"),
     ("leak", ""), ("leak", "data_on_device"), ("leak", "device_spec_augment"), ("leak", "binary_classes+focal_loss"),
@@ -85,10 +83,7 @@ def test_what_reads_a_loss_back_is_found_out() -> None:
 
 @pytest.mark.parametrize(
     ("workload", "stack"),
-    [
-        pytest.param(*one, marks=pytest.mark.xfail(raises=DataDependentOutputException)) if one in WAITING else one
-        for one in STAGES
-    ],
+    STAGES,
 )
 def test_the_stages_of_a_device_mix_no_devices_and_wait_for_nothing(
     workload: str, stack: str, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
