@@ -9,7 +9,7 @@ from harness.core.bracket import alone
 from harness.core.measurement import Burst, Lost, Record
 from harness.core.plan import Block, Plan
 from harness.core.precision import Precisions
-from harness.core.protocol import FEWEST_RESTARTS, FEWEST_ROUNDS
+from harness.core.protocol import FEWEST_RESTARTS
 from harness.plan.cost import Forecast, Pace
 from harness.plan.looks import Further, further
 from harness.plan.outstanding import by_restart, next_life, outstanding, settled
@@ -101,12 +101,11 @@ class Campaign:
         return is_whole or bool(self._shortened(block, restart, (position,)))
 
     def _shortened(self, block: Block, restart: int, positions: Sequence[int]) -> Sequence[int]:
-        """Treatments for which the fewest rounds fit in of the restart that gives the one before it a meaning."""
+        """Treatments for which a single round fits in of the restart that gives the one before it a meaning."""
         if not 0 < restart < FEWEST_RESTARTS:
             return ()
         begun = [one for one in positions if self._forecast.timed(block, one) == restart]
-        rounds = min(FEWEST_ROUNDS, block.rounds or FEWEST_ROUNDS)
-        return self._fitting(replace(block, rounds=rounds), begun, self._left_s())
+        return self._fitting(replace(block, rounds=1), begun, self._left_s())
 
     def _run_blocks(self) -> bool:
         """Measures what is left of the restarts that all have; tells whether any of it could begin."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -119,7 +119,7 @@ def test_slowness_is_of_what_was_measured_and_guessed() -> None:
 # ------------------------------------------------------------------------------------------------------ forecasts
 
 
-def forecast(of: Plan, found: list[Record], arms_s: dict[str, float] | None = None) -> Forecast:
+def forecast(of: Plan, found: Sequence[Record], arms_s: dict[str, float] | None = None) -> Forecast:
     return Forecast(plan=of, kept=by_restart(found), paces={}, arm_s={} if arms_s is None else arms_s)
 
 
@@ -137,7 +137,7 @@ def test_what_nobody_has_seen_is_forecast_with_a_margin_and_what_was_seen_withou
 
 def test_a_fast_arm_that_was_seen_counts_with_its_own_steps() -> None:
     seen = [replace(one, step_s=0.3 / (1 + one.arm.position)) for one in records(0, 2.0) if isinstance(one, Ready)]
-    before_s, after_s = (forecast(TWO, found).replicate_s(TWO.blocks[0], (1,)) for found in ([], list(seen)))
+    before_s, after_s = (forecast(TWO, found).replicate_s(TWO.blocks[0], (1,)) for found in ([], seen))
     assert after_s < before_s
 
 

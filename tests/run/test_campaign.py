@@ -255,6 +255,20 @@ def test_a_time_that_is_not_refused_gives_a_ratio(protocol: str, only: tuple[str
     assert (short.lives, short.clock()) == (0, 0.0)
 
 
+def test_a_restart_that_turned_out_too_long_is_followed_by_as_much_of_another_as_there_is_time_for() -> None:
+    one = prepared(replace(WISH, workloads=("leak",), only=("amp_bfloat16", "channels_last"), rounds=2)).plan
+    slow = Effects({"amp_bfloat16": 0.02, "channels_last": 1.0})
+    paces, ends_s = {"leak": Pace(step_s=0.05)}, dict[int, float]()
+    whole = campaign(one, [], slow, paces=paces)
+    whole.append = lambda record: ends_s.update({record.arm.restart: whole.clock()})
+    assert whole.run()
+    for share in (0.9, 0.7):
+        budget_s = ends_s[0] + share * (ends_s[1] - ends_s[0])
+        cut = campaign(one, [], slow, paces=paces, deadline_s=budget_s)
+        assert not cut.run()
+        assert ratios_in_order(one, cut.records), budget_s
+
+
 # ---------------------------------------------------------------------------------------------- further restarts
 
 
