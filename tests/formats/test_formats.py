@@ -27,6 +27,7 @@ HELD = {
     "schema-2": (14, 0),
     "schema-2-with-losses": (4, 0),
     "schema-3": (22, 1),
+    "schema-4": (18, 1),
 }
 
 each_run = pytest.mark.parametrize("folder", RUNS, ids=lambda path: path.name)
