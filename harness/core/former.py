@@ -13,6 +13,11 @@ _OF_MALLOC = frozenset({"allocator", TUNED})
 _TUNED = Switch(name=TUNED)
 
 
+def is_or_was_plain(cell: Cell) -> bool:
+    """Whether everything is off that was off in some version's plain."""
+    return all(one.name == TUNED for one in cell.switches)
+
+
 def in_todays_words(plan: Plan, schema: int) -> Plan:
     """The plan of a run of that schema, with `tuned_malloc` in every arm that was measured under those thresholds.
 

@@ -13,6 +13,7 @@ from harness.analyze.verdict import Verdict
 from harness.analyze.winner import WINNER
 from harness.core.cell import Cell
 from harness.core.environment import Environment
+from harness.core.former import is_or_was_plain
 from harness.core.optimization import Timing
 
 KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
@@ -40,8 +41,8 @@ class Sheet:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the reference has everything off."""
-        return not self.cell.switches
+        """Whether the reference has everything off, or had in a former version."""
+        return is_or_was_plain(self.cell)
 
     @property
     def began(self) -> str:
@@ -126,11 +127,14 @@ class Topic:
 
     @property
     def main(self) -> Sheet | None:
-        """The training steps against plain at the most telling size; of several batches the one with most ratios."""
+        """The training steps against plain at the most telling size; of several batches the one with most ratios.
+
+        Against what was plain in a former version, where today's has no ratio.
+        """
         found = [
             one for one in self.sheets if one.is_plain and one.timing is Timing.STEP and one.measured and not one.data
         ]
-        return min(found, key=lambda one: (telling(one), -len(one.measured), one.cell.batch), default=None)
+        return min(found, key=_telling_first, default=None)
 
     @property
     def best(self) -> Entry | None:
@@ -164,6 +168,10 @@ class Topic:
                 if alike and sheet.name == name and not sheet.data:
                     return one
         return None
+
+
+def _telling_first(sheet: Sheet) -> tuple[int, ...]:
+    return bool(sheet.cell.switches), telling(sheet), -len(sheet.measured), sheet.cell.batch
 
 
 def telling(sheet: Sheet) -> int:

@@ -19,10 +19,10 @@ BEST_COLUMNS = (
     "workload",
     "size, batch",
     "fastest that learns the same",
-    "against plain",
+    "speedup",
     "against as_found",
     "quality",
-    "held back by: plain, then the stack",
+    "held back by: its reference, then the stack",
     "run",
     "environment",
 )
@@ -165,7 +165,7 @@ def _best_cells(topic: Topic, above: str) -> Iterator[str]:
         return
     found = topic.against("as_found", best)
     yield escaped(best.row.subject)
-    yield estimated(best)
+    yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.cell.switches else "")
     yield estimated(found) if found else "not measured"
     yield quality(best.row)
     yield _bounds(best.row)

@@ -11,6 +11,7 @@ from harness.analyze.collection import Entry
 from harness.analyze.estimate import Estimate
 from harness.analyze.quality import Agreement
 from harness.core.cell import Switch
+from harness.core.former import is_or_was_plain
 from harness.core.optimization import Timing
 from harness.report import sentences
 from harness.report.figures.heat_map import Grid, Tile, heat_map
@@ -110,7 +111,7 @@ def heat_map_picture(setting: Setting) -> Picture | None:
     rows = _ranked(tiles)
     if not rows:
         return None
-    title = "Speedup of each optimization alone and of the stacks, each against plain"
+    title = "Speedup of each optimization alone and of the stacks, against plain; with *, on top of something else"
     stacks = sum(row in STACKS for row in rows)
     grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)
     return Picture(path=f"figures/heat-map-{setting.key}.svg", words=title, svg=heat_map(grid))
@@ -133,7 +134,9 @@ def _tiles(topic: Topic) -> dict[str, Tile]:
 def _precedence(entry: Entry) -> tuple[object, ...]:
     comparison = entry.row.comparison
     estimate = entry.row.estimate
-    return estimate is not None, not comparison.reference.switches, entry.kept.began, str(comparison.treatment)
+    reference = comparison.reference
+    plain = is_or_was_plain(reference), not reference.switches
+    return estimate is not None, plain, entry.kept.began, str(comparison.treatment)
 
 
 def _is_shown(entry: Entry, topic: Topic) -> bool:
@@ -144,7 +147,7 @@ def _is_shown(entry: Entry, topic: Topic) -> bool:
     if (comparison.reference.size, comparison.reference.batch) != (main.cell.size, main.cell.batch):
         return False
     if comparison.subject in STACKS:
-        return not comparison.reference.switches
+        return is_or_was_plain(comparison.reference)
     return _is_single(entry) and entry.table.name != "as_found"
 
 

@@ -155,7 +155,7 @@ def test_the_rules_that_are_told_are_those_that_are_used() -> None:
         Verdict.NO_EFFECT: [(0.98, 1.02)],
         Verdict.UNDECIDED: [(0.9, 1.5), (0.979, 1.0)],
     }
-    for rule, words in summary.RULES:
+    for rule, words in summary.rules(lines(shown())):
         assert all(verdict(*interval) is rule for interval in intervals[rule])
         for low, high in ((1.01, 5.0), (0.1, 0.99)):
             assert verdict(low, high) is not rule or rule is Verdict.UNDECIDED, words

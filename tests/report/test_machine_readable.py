@@ -44,7 +44,7 @@ def test_everything_beside_a_ratio_is_there() -> None:
     assert row["loader_ratio"] > 3
     for arm_profile in (row["treatment_profile"], row["reference_profile"]):
         assert arm_profile["host_bytes"] > 0
-        assert set(arm_profile["phases"]) == {"input_wait", "copy", "compute"}
+        assert set(arm_profile["phases"]) == {"input_wait", "copy", "compute", "overlapped"}
         assert set(arm_profile["bottleneck"]) == {
             "stage", "loader_rate", "compute_rate", "rate", "bound", "short_probe",
         }  # fmt: skip
