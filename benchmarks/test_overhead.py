@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.core.parallel import usable_cores
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
-from harness.measure.surroundings import usable_cores
 
 LIMIT_S = 10e-6  # for slow cores; half of it on one that is fast and left alone
 PLAIN = Recipe()

@@ -10,11 +10,11 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from harness.core.parallel import cgroup_cpu_quota, usable_cores
 from harness.measure.driver import driver_of
 from harness.measure.gpu_settings import GpuSettings, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
-    cgroup_cpu_quota,
     cpu_name,
     governor,
     memory_limit_bytes,
@@ -22,7 +22,6 @@ from harness.measure.surroundings import (
     processes_on_gpu,
     read_gpu,
     unused_gpu,
-    usable_cores,
 )
 from harness.measure.unwritten import reads_unwritten
 from harness.measure.variables import read_variables

@@ -22,7 +22,7 @@ from harness.analyze.precision import precisions
 from harness.analyze.terms import UNCALIBRATED, Terms
 from harness.catalogue import read_catalogue
 from harness.cli.planning import Prepared, Wish, prepared, tell_unused_gpu
-from harness.cli.progress import Progress, preparing
+from harness.cli.progress import Progress, preparing_all
 from harness.cli.reporting import matrix_of, print_matrix
 from harness.cli.resuming import clock_note, resumable
 from harness.cli.shelf import calibration_beside
@@ -38,7 +38,7 @@ from harness.run.arm import ProcessArm
 from harness.run.campaign import Campaign
 from harness.run.job import Job
 from harness.run.lock import measuring_alone
-from harness.run.prepare import data_root, ensure_data, folder_of
+from harness.run.prepare import data_root, ensure_all, folder_of
 from harness.run.sentinel import Sentinel
 from harness.run.services import START_LIMIT_S, serving
 from harness.store import Journal, Run, create, finish, read_records, read_run
@@ -169,16 +169,12 @@ def _placeless(text: str) -> str:
 
 def prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[str, str], Path]:
     """The folders of the plan's data by workload and size, written now if need be."""
-    root = data_root(place.data)
-    folders = {}
-    for cell in dict.fromkeys(block.reference for block in ready.plan.blocks):
-        key = (cell.workload, cell.size)
-        if cell.workload in ready.real_data:
-            folders[key] = ready.real_data[cell.workload]
-        elif key not in folders:
-            with preparing(f"{cell.workload}: writing its files", console) as show:
-                folders[key] = ensure_data(root, ready.catalogue.workload(cell.workload), cell.size, show)
-    return folders
+    keys = dict.fromkeys((block.reference.workload, block.reference.size) for block in ready.plan.blocks)
+    own = [key for key in keys if key[0] not in ready.real_data]
+    wanted = [(ready.catalogue.workload(name), size) for name, size in own]
+    with preparing_all([f"{name}: writing its files" for name, _ in own], console) as show:
+        written = dict(zip(own, ensure_all(data_root(place.data), wanted, show), strict=True))
+    return {key: written[key].folder if key in written else ready.real_data[key[0]] for key in keys}
 
 
 def are_data_missing(ready: Prepared, place: Place) -> bool:

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -28,9 +29,21 @@ from harness.report.words import duration, factor, ratio
 @contextmanager
 def preparing(what: str, console: Console) -> Iterator[Callable[[float], None]]:
     """A bar that appears once something is written; call it with the share that is done."""
+    with preparing_all([what], console) as show:
+        yield partial(show, 0)
+
+
+@contextmanager
+def preparing_all(whats: Sequence[str], console: Console) -> Iterator[Callable[[int, float], None]]:
+    """A bar for each, which appears once it has begun; call it, from any thread, with a place and the share done."""
     with bars.Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=1.0, visible=False)
-        yield lambda share: progress.update(task, completed=share, visible=True)
+        tasks = [progress.add_task(what, total=1.0, visible=False, start=False) for what in whats]
+
+        def show(place: int, share: float) -> None:
+            progress.start_task(tasks[place])  # counts its time from the first call
+            progress.update(tasks[place], completed=share, visible=True)
+
+        yield show
 
 
 def _columns() -> tuple[bars.ProgressColumn, ...]:

@@ -1,6 +1,6 @@
 """Stocking: the workloads' files in a slice of a campaign, written when they are first needed and if there is time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,26 +34,34 @@ class Stock:
 
     def of(self, ready: Prepared, left_s: float) -> Data:
         """The folders of a plan's data; raises SliceOver where some are missing and would take too long to write."""
-        found: Data = {}
-        for block in ready.plan.blocks:
-            key = (block.reference.workload, block.reference.size)
-            if key not in self._folders:
-                self._folders[key] = self._at_hand(ready, block, left_s)
-            found[key] = self._folders[key]
-        return found
-
-    def _at_hand(self, ready: Prepared, block: Block, left_s: float) -> Path:
-        missing = missing_bytes(ready, self.data, [block])
-        if missing and writing_s(sum(missing.values()), ready.environment.cores) > left_s:
+        blocks = {(one.reference.workload, one.reference.size): one for one in ready.plan.blocks}
+        unknown = [one for key, one in blocks.items() if key not in self._folders]
+        fitting = _fitting(ready, self.data, unknown, left_s)
+        if fitting:
+            self._take(ready, fitting)
+        if len(fitting) < len(unknown):
             raise SliceOver
+        return {key: self._folders[key] for key in blocks}
+
+    def _take(self, ready: Prepared, blocks: Sequence[Block]) -> None:
+        """Brings the files of some blocks to hand, those that are missing written together."""
+        missing = missing_bytes(ready, self.data, blocks)
         place = Place(results=self.results, data=self.data, budget="none", fresh=False)
-        alone = replace(ready, plan=replace(ready.plan, blocks=(block,)))
+        alone = replace(ready, plan=replace(ready.plan, blocks=tuple(blocks)))
         self.writing = True  # still so when a slice's alarm breaks it off: whoever asks then wants to know
         with self.meter.pausing():
-            (folder,) = prepare_data(alone, place, self.console).values()
+            self._folders |= prepare_data(alone, place, self.console)
         self.writing = False
         self.has_written = self.has_written or bool(missing)
-        return folder
+
+
+def _fitting(ready: Prepared, data: Path | None, blocks: Sequence[Block], left_s: float) -> Sequence[Block]:
+    """The first of the blocks, as many as have their files written within the time."""
+    for count in range(len(blocks), 0, -1):
+        missing = missing_bytes(ready, data, blocks[:count])
+        if not missing or writing_s(sum(missing.values()), ready.environment.cores) <= left_s:
+            return blocks[:count]
+    return ()
 
 
 def missing_bytes(ready: Prepared, data: Path | None, blocks: Iterable[Block] | None = None) -> dict[str, int]:

@@ -1,25 +1,27 @@
-"""`data check`: are the files whole, and do they weigh and cost what the real system's files do?"""
+"""`data write` writes the workloads' files; `data check` tells whether they weigh and cost what real ones do."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from rich.console import Console
 from rich.table import Table
 
 from harness.catalogue import read_catalogue
-from harness.cli.progress import preparing
+from harness.cli.measuring import stopping_on_terminate
+from harness.cli.progress import preparing_all
 from harness.core.mistake import Mistake
 from harness.core.workload import Workload
 from harness.core.yardstick import Yardstick
 from harness.run.lock import measuring_alone
-from harness.run.prepare import data_root, ensure_data
+from harness.run.manifest import noted_bytes
+from harness.run.prepare import ONE_THREAD, Files, data_root, ensure_all
 
 TOLERANCE = 0.2  # of bytes and of costs, either way
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # as in loader workers
 TURNS, LONG_ENOUGH_S, TOO_LONG_S = 5, 1.0, 25.0  # work and its like take turns so often and so long, or too long
 
 
@@ -47,26 +49,55 @@ class Weighed:
         return all(abs(one - 1) <= TOLERANCE for one in (self.bytes_ratio, self.cost_ratio) if one is not None)
 
 
+def write(names: tuple[str, ...], size: str, data: Path | None) -> int:
+    """Writes what is missing and verifies the rest, then tells bytes and seconds; 130 when it was stopped."""
+    chosen, console = _chosen(names, size), Console(highlight=False)
+    began_s = monotonic()
+    try:
+        with measuring_alone(), stopping_on_terminate():
+            found = _files(chosen, size, data, console)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped; what was complete is kept, and the same command writes the rest.\n")
+        return 130
+    lengths = [noted_bytes(one.folder) for one in found]
+    table = Table("workload", "GB", "seconds", title=f"Files at size {size}", title_justify="left")
+    for workload, files, length in zip(chosen, found, lengths, strict=True):
+        taken = "was there" if files.written_s is None else f"{files.written_s:.0f}"
+        table.add_row(workload.name, f"{length / 1e9:.2f}", taken)
+    table.add_section()
+    table.add_row("all, some side by side", f"{sum(lengths) / 1e9:.2f}", f"{monotonic() - began_s:.0f}")
+    console.print(table)
+    return 0
+
+
 def check(names: tuple[str, ...], size: str, data: Path | None) -> int:
     """Writes what is missing, verifies the rest, weighs all; gives 1 when something does not fit, else 0."""
     os.environ |= ONE_THREAD
-    catalogue, console = read_catalogue(), Console(highlight=False)
-    chosen = [catalogue.workload(name) for name in names or sorted(catalogue.workloads)]
-    for workload in chosen:
-        if size not in workload.sizes:
-            raise Mistake(f"{workload.name} has no size '{size}'; choose one of {', '.join(workload.sizes)}.")
+    chosen, console = _chosen(names, size), Console(highlight=False)
     found = []
-    with measuring_alone():
-        for workload in chosen:
-            with preparing(f"{workload.name}: writing its files", console) as show:
-                folder = ensure_data(data_root(data), workload, size, show)
-            weighed = list(weigh(workload, folder, size))
+    with measuring_alone(), stopping_on_terminate():
+        for workload, files in zip(chosen, _files(chosen, size, data, console), strict=True):
+            weighed = list(weigh(workload, files.folder, size))
             found += weighed
             _print(workload, size, weighed, console)
     if not all(one.fits for one in found):
         console.print(f"Not everything lies within {TOLERANCE:.0%}; on a busy machine, try again.")
         return 1
     return 0
+
+
+def _chosen(names: tuple[str, ...], size: str) -> list[Workload]:
+    catalogue = read_catalogue()
+    chosen = [catalogue.workload(name) for name in dict.fromkeys(names) or sorted(catalogue.workloads)]
+    for workload in chosen:
+        if size not in workload.sizes:
+            raise Mistake(f"{workload.name} has no size '{size}'; choose one of {', '.join(workload.sizes)}.")
+    return chosen
+
+
+def _files(chosen: list[Workload], size: str, data: Path | None, console: Console) -> list[Files]:
+    with preparing_all([f"{one.name}: writing its files" for one in chosen], console) as show:
+        return ensure_all(data_root(data), [(one, size) for one in chosen], show)
 
 
 def weigh(workload: Workload, folder: Path, size: str) -> Iterator[Weighed]:

@@ -1,10 +1,11 @@
-"""Work shared out over processes, with a report of how much of it is done."""
+"""Work shared out over processes on the usable cores, with a report of how much of it is done."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -24,13 +25,29 @@ class Chunk:
         return len(self.items)
 
 
+def usable_cores() -> int:
+    """Cores that this process may really use: affinity, and the quota of its control group, rounded down."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cgroup_cpu_quota()
+    return max(1, min(cores, int(quota))) if quota else cores
+
+
+def cgroup_cpu_quota() -> float | None:
+    """Cores that the control group allows, or None where it sets no limit."""
+    path = Path("/sys/fs/cgroup/cpu.max")
+    if not path.is_file():
+        return None
+    quota, _, period = path.read_text().partition(" ")
+    return None if quota == "max" else int(quota) / int(period)
+
+
 def spread(work: Callable[[Item], object], items: Sequence[Item], chunk: int = 1) -> Iterator[float]:
     """Calls `work` on every item in as many processes as there are cores; yields the share that is done.
 
     Both must survive pickling. What an item becomes must not depend on which process handles it. The first error ends
     all and is raised here.
     """
-    processes = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 32)
+    processes = min(usable_cores(), 32)
     chunks = [Chunk(work, tuple(items[at : at + chunk])) for at in range(0, len(items), chunk)]  # type: ignore[arg-type]
     done = 0
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:

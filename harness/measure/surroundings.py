@@ -12,6 +12,7 @@ import psutil
 from harness.core.allocator import STEMS, library_of
 from harness.core.environment import MATRIX_UNITS, Environment, round_memory
 from harness.core.mistake import Mistake
+from harness.core.parallel import usable_cores
 from harness.measure.driver import driver_of
 from harness.measure.variables import read_variables
 
@@ -60,22 +61,6 @@ def package_version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def usable_cores() -> int:
-    """Cores that this process may really use: affinity, and the quota of its control group, rounded down."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = cgroup_cpu_quota()
-    return max(1, min(cores, int(quota))) if quota else cores
-
-
-def cgroup_cpu_quota() -> float | None:
-    """Cores that the control group allows, or None where it sets no limit."""
-    path = Path("/sys/fs/cgroup/cpu.max")
-    if not path.is_file():
-        return None
-    quota, _, period = path.read_text().partition(" ")
-    return None if quota == "max" else int(quota) / int(period)
 
 
 def memory_limit_bytes() -> int:

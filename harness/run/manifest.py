@@ -21,6 +21,11 @@ def write_manifest(folder: Path) -> None:
     (folder / NAME).write_text(json.dumps(entries), encoding="utf-8")
 
 
+def noted_bytes(folder: Path) -> int:
+    """The length of all files, as noted."""
+    return sum(length for length, _ in json.loads((folder / NAME).read_text(encoding="utf-8")).values())
+
+
 def check_manifest(folder: Path) -> None:
     """Reads every file again and compares it with the note; raises Mistake with the remedy.
 

@@ -1,4 +1,4 @@
-"""Preparation: a workload's files, written once into a cache folder by a process of their own.
+"""Preparation: workloads' files, written once into a cache folder, each workload's by a process of its own.
 
 python -m harness.run.prepare WORKLOAD SIZE FOLDER [WORKLOAD_FILE]
 """
@@ -9,15 +9,36 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Self
 
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
+from harness.core.parallel import usable_cores
 from harness.core.plain import encode
 from harness.core.workload import Workload
+from harness.run.ending import end_groups
 from harness.run.manifest import check_manifest, write_manifest
 from harness.run.sentinel import Sentinel
+
+MOST_AT_ONCE = 5  # workloads whose files are written side by side, each in as many processes as there are cores
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # as in loader workers
+
+Wanted = tuple[Workload, str]  # at this size
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The complete data of a workload at a size."""
+
+    folder: Path
+    written_s: float | None = None  # how long it took to write them; None where they lay there already
 
 
 def data_root(chosen: Path | None) -> Path:
@@ -36,45 +57,123 @@ def folder_of(root: Path, workload: Workload, size: str) -> Path:
 
 def ensure_data(root: Path, workload: Workload, size: str, show: Callable[[float], None]) -> Path:
     """The folder with complete data, written now if need be; raises Mistake when it cannot be had."""
-    folder = folder_of(root, workload, size)
-    if folder.exists():
-        check_manifest(folder)
-        return folder
-    _check_room(root, workload, size)
-    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
-    command = [sys.executable, "-m", "harness.run.prepare", workload.name, size, str(partial)]
+    (files,) = ensure_all(root, [(workload, size)], lambda _, share: show(share))
+    return files.folder
+
+
+def ensure_all(root: Path, wanted: Sequence[Wanted], show: Callable[[int, float], None]) -> list[Files]:
+    """The complete data of several workloads; where there are several cores, what is missing is written side by side.
+
+    `show` is told a place in `wanted` and the share of its data that is written; it is called from several threads.
+    Raises Mistake where some data cannot be had; what is written beside it is finished first and kept.
+    """
+    found = [Files(folder_of(root, *one)) for one in wanted]
+    missing = [place for place, files in enumerate(found) if not files.folder.exists()]
+    for place, files in enumerate(found):
+        if place not in missing:
+            check_manifest(files.folder)
+    if missing:
+        _check_room(root, [wanted[place] for place in missing])
+        with _Writers(root) as writers:
+            tasks = [partial(writers.write, *wanted[place], partial(show, place)) for place in missing]
+            for place, files in zip(missing, _done(tasks, writers), strict=True):
+                found[place] = files
+    return found
+
+
+def _done(tasks: Sequence[Callable[[], Files]], writers: "_Writers") -> list[Files]:
+    at_once = min(len(tasks), usable_cores(), MOST_AT_ONCE)
+    if at_once == 1:
+        return [task() for task in tasks]
+    pool = ThreadPoolExecutor(at_once)  # of threads that follow a process each
     try:
-        complaint = _follow(command + ([workload.path] if workload.path else []), show)
-        if complaint is not None:
-            raise Mistake(f"The data of {workload.name} could not be written to {root}: {complaint}.")
-        write_manifest(partial)
-        partial.rename(folder)
+        futures = [pool.submit(task) for task in tasks]
+        wait(futures)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return folder
+        pool.shutdown(wait=False, cancel_futures=True)
+        writers.stop()  # after an interrupt; else they have all ended
+        pool.shutdown()  # the halves of what was interrupted are removed
+    return _results(futures)
 
 
-def _follow(command: list[str], show: Callable[[float], None]) -> str | None:
-    """Runs the writing process with its helpers to the end; gives its last words if it failed."""
-    sentinel = Sentinel()
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        sentinel.add(process.pid)
+def _results(futures: Sequence[Future[Files]]) -> list[Files]:
+    errors = [error for one in futures if (error := one.exception())]
+    mistakes = [str(error) for error in errors if isinstance(error, Mistake)]
+    if errors and len(mistakes) == len(errors):
+        raise Mistake(" ".join(mistakes))
+    return [one.result() for one in futures]
+
+
+class _Writers:
+    """The processes that write, a group for each workload; none of them outlives this one."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._sentinel = root, Sentinel()
+        self._lock, self._is_stopped = Lock(), False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends all of them, and lets no other begin."""
+        with self._lock:
+            if self._is_stopped:
+                return
+            self._is_stopped = True
+        self._sentinel.close()
+
+    def write(self, workload: Workload, size: str, show: Callable[[float], None]) -> Files:
+        """Writes a workload's data beside their place and moves them there once they are complete."""
+        began_s, folder = monotonic(), folder_of(self._root, workload, size)
+        partial_folder = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+        command = [sys.executable, "-m", "harness.run.prepare", workload.name, size, str(partial_folder)]
         try:
-            for line in process.stdout or ():
-                show(float(line))
-            complaint = (process.stderr.read() if process.stderr else "").strip().splitlines()
-            process.wait()
+            complaint = self._follow(command + ([workload.path] if workload.path else []), show)
+            if complaint is not None:
+                raise Mistake(f"The data of {workload.name} could not be written to {self._root}: {complaint}.")
+            write_manifest(partial_folder)
+            partial_folder.rename(folder)
         finally:
-            sentinel.close()  # ends the whole group, which by now is empty or must not go on
-    if not process.returncode:
-        return None
-    return complaint[-1] if complaint else f"status {process.returncode}"
+            shutil.rmtree(partial_folder, ignore_errors=True)
+        return Files(folder, monotonic() - began_s)
+
+    def _follow(self, command: list[str], show: Callable[[float], None]) -> str | None:
+        """Runs a writing process with its helpers to the end; gives its last words if it failed."""
+        with self._begun(command) as process:
+            try:
+                for line in process.stdout or ():
+                    show(float(line))
+                complaint = (process.stderr.read() if process.stderr else "").strip().splitlines()
+                process.wait()
+            finally:
+                end_groups([process.pid])  # which by now is empty or must not go on
+                self._sentinel.remove(process.pid)
+        if not process.returncode:
+            return None
+        return complaint[-1] if complaint else f"status {process.returncode}"
+
+    def _begun(self, command: list[str]) -> subprocess.Popen[str]:
+        with self._lock:
+            if self._is_stopped:
+                raise Mistake("Stopped before it began.")
+            process = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                env={**os.environ, **ONE_THREAD},
+            )
+            self._sentinel.add(process.pid)
+            return process
 
 
-def _check_room(root: Path, workload: Workload, size: str) -> None:
-    needed = workload.sizes[size].data_bytes
+def _check_room(root: Path, wanted: Sequence[Wanted]) -> None:
+    """Raises Mistake unless there is room for all that is to be written."""
+    needed = sum(workload.sizes[size].data_bytes for workload, size in wanted)
     try:
         root.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(root).free
@@ -83,8 +182,9 @@ def _check_room(root: Path, workload: Workload, size: str) -> None:
     if not os.access(root, os.W_OK | os.X_OK):
         raise Mistake(f"Cannot write data to {root}; make it writable or choose another folder with --data.")
     if free < 1.1 * needed:
+        names = " and ".join(f"{workload.name} at size {size}" for workload, size in wanted)
         raise Mistake(
-            f"{workload.name} at size {size} needs {_shown(needed)} in {root} and {_shown(free)} are free; "
+            f"{names} {'need' if len(wanted) > 1 else 'needs'} {_shown(needed)} in {root} and {_shown(free)} are free; "
             "make room or choose another folder with --data."
         )
 

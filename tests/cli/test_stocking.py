@@ -15,6 +15,7 @@ from harness.cli.stocking import Data, SliceOver, Stock, missing_bytes
 from harness.intake.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import Kind
+from harness.report.campaign import writing_s
 from harness.run.prepare import folder_of
 from harness.run.rehearsal import VirtualClock
 from tests.cli.test_spending import ONE
@@ -34,17 +35,18 @@ class Writer:
 
     data: Path
     clock: VirtualClock = field(default_factory=VirtualClock)
-    written: list[str] = field(default_factory=list)
+    written: list[tuple[str, ...]] = field(default_factory=list)  # together
 
     def prepare_data(self, ready: Prepared, _place: Place, _console: Console) -> Data:
-        (block,) = ready.plan.blocks
-        name, size = block.reference.workload, block.reference.size
-        folder = folder_of(self.data, ready.catalogue.workload(name), size)
-        if not folder.exists():
-            folder.mkdir(parents=True)
-            self.written.append(name)
-            self.clock.now_s += 100
-        return {(name, size): folder}
+        keys = dict.fromkeys((one.reference.workload, one.reference.size) for one in ready.plan.blocks)
+        found = {key: folder_of(self.data, ready.catalogue.workload(key[0]), key[1]) for key in keys}
+        missing = [key for key, folder in found.items() if not folder.exists()]
+        for key in missing:
+            found[key].mkdir(parents=True)
+        if missing:
+            self.written.append(tuple(sorted(name for name, _ in missing)))
+            self.clock.now_s += 200
+        return found
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_files_are_written_once_and_the_minutes_do_not_pay(writer: Writer, ready
         found = ours.of(ready, 60.0)
         assert ours.of(ready, 60.0) == found
         assert set(found) == {("leak", "smoke"), ("spoof", "smoke")}
-        assert sorted(writer.written) == ["leak", "spoof"]
+        assert writer.written == [("leak", "spoof")]
         assert (ours.has_written, ours.writing) == (True, False)
         assert missing_bytes(ready, writer.data) == {}
         assert meter.account.data_s == pytest.approx(ONE.data_s + 200)
@@ -80,6 +82,23 @@ def test_what_the_slice_would_not_hold_is_not_begun(writer: Writer, ready: Prepa
         assert writer.written == []
         ours.of(ready, 60.0)
         assert stock(writer, meter).of(ready, 1e-6)  # they are there now
+
+
+def test_of_several_those_that_fit_are_written_and_the_next_slice_goes_on(
+    writer: Writer, ready: Prepared, tmp_path: Path
+) -> None:
+    seconds = {
+        name: writing_s(count, ready.environment.cores) for name, count in missing_bytes(ready, writer.data).items()
+    }
+    first = ready.plan.blocks[0].reference.workload
+    with Meter(tmp_path / ACCOUNT, ONE, 0.0, writer.clock) as meter:
+        ours = stock(writer, meter)
+        with pytest.raises(SliceOver):
+            ours.of(ready, sum(seconds.values()) - 0.001)
+        assert writer.written == [(first,)]
+        assert ours.has_written
+        ours.of(ready, sum(seconds.values()))
+        assert len(writer.written) == 2
 
 
 def test_what_is_broken_off_is_known_to_have_been_writing(

@@ -1,17 +1,73 @@
-"""`data check` believes no file and says which of them are unlike the real ones."""
+"""`data check` believes no file and says which of them are unlike the real ones; `data write` tells what it wrote."""
 
+import os
+import re
+import signal
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.catalogue import read_catalogue
 from harness.cli import weighing
-from harness.cli.weighing import Weighed, weigh
+from harness.cli.weighing import Weighed, weigh, write
+from harness.core.mistake import Mistake
 from harness.core.workload import Parts, Size
 from harness.core.yardstick import Yardstick
+from harness.run.manifest import write_manifest
+from harness.run.prepare import Files, Wanted
 from tests.core.invented import SIZE, workload
 
 YARDSTICK = Yardstick(what="a file", mean_bytes=1000, target_bytes=1100, work=lambda: None)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `data write` has asked for, nothing of which is really written but 30 MB each."""
+    asked, found = list[str](), list[Files]()
+
+    def ensure_all(root: Path, wanted: list[Wanted], _show: object) -> list[Files]:
+        for place, (one, size) in enumerate(wanted):
+            folder = root / one.name
+            folder.mkdir(parents=True)
+            (folder / "sound").write_bytes(bytes(30_000_000))
+            write_manifest(folder)
+            asked.append(f"{one.name}@{size}")
+            found.append(Files(folder, 61.0 if place else None))
+        return found
+
+    monkeypatch.setattr(weighing, "ensure_all", ensure_all)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a lock of its own
+    return asked
+
+
+def test_what_was_written_is_told_with_its_weight_and_time(
+    written: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert write(("leak", "speaker"), "smoke", tmp_path / "data") == 0
+    assert written == ["leak@smoke", "speaker@smoke"]
+    rows = [re.findall(r"[\w.]+", line) for line in capsys.readouterr().out.splitlines()]
+    assert ["leak", "0.03", "was", "there"] in rows
+    assert ["speaker", "0.03", "61"] in rows
+    assert "0.06" in rows[-2]
+
+
+def test_all_workloads_are_written_unless_some_are_named(written: list[str], tmp_path: Path) -> None:
+    write((), "standard", tmp_path / "data")
+    assert written == [f"{name}@standard" for name in sorted(read_catalogue().workloads)]
+    with pytest.raises(Mistake):
+        write(("leak",), "huge", tmp_path / "data")
+
+
+def test_a_stopped_writing_says_so_by_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> list[Files]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return []
+
+    monkeypatch.setattr(weighing, "ensure_all", stopped)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert write(("leak",), "smoke", tmp_path) == 130
 
 
 def weighed(work_s: float, like_s: float | None, **facts: object) -> Weighed:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.mistake import Mistake
+from harness.core.parallel import usable_cores
 from harness.front_ends import overhead as module
 from harness.front_ends.overhead import overhead
-from harness.measure.surroundings import usable_cores
 from tests.front_ends.asv_tree import Tree, tree_in
 
 pytestmark = pytest.mark.timeout(900)

@@ -226,9 +226,30 @@ def verify(
 
 
 data_commands = typer.Typer(
-    no_args_is_help=True, help="The workloads' files: are they whole, and are they like the real ones?"
+    no_args_is_help=True,
+    help="The workloads' files: writes them before anything is measured, and shows whether they are whole and real.",
 )
 app.add_typer(data_commands, name="data")
+
+
+@data_commands.command(
+    "write", epilog=examples("data write", "data write --size standard", "data write leak speaker --data /scratch/data")
+)
+def data_write(
+    workloads: Workloads = None,
+    size: Annotated[
+        str, typer.Option(help="smoke (0.1 GB for all five), quick (0.8 GB) or standard (21 GB).")
+    ] = "quick",
+    data: Data = None,
+) -> None:
+    """Writes files that are missing, several workloads side by side, and tells how much and how long it was.
+
+    `run` and `campaign` write what they need by themselves; on a rented machine, write first what is to be measured.
+    Files are kept, so that each workload is written once a size; `--data` must then be given to `run` as well.
+    """
+    from harness.cli.weighing import write
+
+    raise typer.Exit(write(tuple(workloads or ()), size, data))
 
 
 @data_commands.command("check", epilog=examples("data check", "data check speaker --size smoke"))
