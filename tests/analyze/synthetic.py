@@ -35,6 +35,7 @@ KNOWN = {
     "workers": Promise(numerics=Numerics.EXACT, proof=("workers",), pointless_where={}),
     "pin_memory": Promise(numerics=Numerics.EXACT, proof=("pinned_batches",), pointless_where={}),
     "amp": Promise(numerics=Numerics.CLOSE, proof=("bfloat16_layers",), pointless_where={}),
+    "tuned_malloc": Promise(numerics=Numerics.EXACT, proof=("malloc",), pointless_where={}),
     "augment": Promise(numerics=Numerics.DIFFERENT, proof=(), pointless_where={}),
     "chunk_cache": Promise(
         numerics=Numerics.EXACT, proof=("chunk_cache_bytes",), pointless_where={"layout contiguous": "it has no chunks"}

@@ -87,6 +87,18 @@ def test_a_probe_or_another_reference_does_not_stand_for_training() -> None:
     assert len(found.sheets) == 3
 
 
+def test_what_was_plain_once_stands_for_plain_by_its_name_until_plain_has_a_ratio() -> None:
+    former = Made(treatment=("amp", "tuned_malloc"), ratio=9.0, reference=("tuned_malloc",), subject="amp")
+    once = topic(former)
+    assert best(once) == "amp"
+    assert once.main is not None
+    assert once.main.name == "tuned_malloc"
+    assert "against tuned\\_malloc" in leak(former)
+    both = topic(former, AMP)
+    assert both.main is not None
+    assert both.main.name == "plain"
+
+
 def test_a_ratio_against_as_found_is_one_that_was_measured_so() -> None:
     found = topic(EVERYTHING, Made(treatment=("amp", "workers"), ratio=1.6, subject="as_found"))
     assert found.best is not None
