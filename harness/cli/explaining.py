@@ -55,6 +55,8 @@ def show_explanation(question: Question) -> None:
     added = tuple(str(one) for one in reference.cell.switches if one not in asked.cell.switches)
     console.print(f"[bold]{_called(cell, request.names)}[/bold]  against  {_called(reference, (*below.names, *added))}")
     _show_difference(cell, reference, fully=question.fully, console=console)
+    if "as_found" in request.names:
+        _show_sources(cell, console)
     _show_step(cell, console)
 
 
@@ -79,6 +81,14 @@ def _show_claims(name: str, claims: Iterable[Claim], console: Console) -> None:
         console.print(f"claim {claim.name}: {promised(claim)}{where} ({claim.source})", markup=False)
     if about:
         console.print("what was measured of them: ./speedmatrix claims")
+
+
+def _show_sources(cell: Explained, console: Console) -> None:
+    """Where it is known from that the real system had a setting."""
+    table = compact("As the real system ran", "setting", "known from")
+    for name in cell.workload.found_on(cell.context.environment.device):
+        table.add_row(name, escape(cell.workload.as_found[name]))
+    console.print(table)
 
 
 def _explained(request: CellRequest, context: Context) -> Explained:

@@ -152,6 +152,7 @@ def test_against_a_stack_it_tells_what_only_that_one_has(explained: Callable[...
     assert "On in both: channels_last." in said
     same = explained("leak:as_found", "as_found")
     assert "against  leak@quick#512:as_found" in same
+    assert "PyTorch's default since 2.0" in same  # where each setting of the real system is known from
     assert "No switch of it differs" in same
 
 
