@@ -60,12 +60,12 @@ def write(names: tuple[str, ...], size: str, data: Path | None) -> int:
         sys.stderr.write("Stopped; what was complete is kept, and the same command writes the rest.\n")
         return 130
     lengths = [noted_bytes(one.folder) for one in found]
-    table = Table("workload", "GB", "seconds", title=f"Files at size {size}", title_justify="left")
+    table = Table("workload", "MB", "seconds", title=f"Files at size {size}", title_justify="left")
     for workload, files, length in zip(chosen, found, lengths, strict=True):
         taken = "was there" if files.written_s is None else f"{files.written_s:.0f}"
-        table.add_row(workload.name, f"{length / 1e9:.2f}", taken)
+        table.add_row(workload.name, f"{length / 1e6:,.0f}", taken)
     table.add_section()
-    table.add_row("all, some side by side", f"{sum(lengths) / 1e9:.2f}", f"{monotonic() - began_s:.0f}")
+    table.add_row("all", f"{sum(lengths) / 1e6:,.0f}", f"{monotonic() - began_s:.0f}")
     console.print(table)
     return 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core import parallel
 from harness.core.parallel import spread
 
 
@@ -27,3 +28,10 @@ def test_every_item_is_handled_once_and_the_share_grows_to_one(tmp_path: Path) -
 def test_the_first_error_is_raised(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no file for -1"):
         list(spread(partial(leave_a_mark, tmp_path), [1, -1, 2]))
+
+
+def test_a_quota_of_the_control_group_leaves_fewer_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    for quota, cores in ((None, 64), (16.5, 16), (0.5, 1), (100.0, 64)):
+        monkeypatch.setattr(parallel, "cgroup_cpu_quota", lambda quota=quota: quota)
+        assert parallel.usable_cores() == cores

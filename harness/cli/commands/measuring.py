@@ -238,14 +238,14 @@ app.add_typer(data_commands, name="data")
 def data_write(
     workloads: Workloads = None,
     size: Annotated[
-        str, typer.Option(help="smoke (0.1 GB for all five), quick (0.8 GB) or standard (21 GB).")
+        str, typer.Option(help="smoke (40 MB for all five), quick (0.8 GB) or standard (21 GB).")
     ] = "quick",
     data: Data = None,
 ) -> None:
     """Writes files that are missing, several workloads side by side, and tells how much and how long it was.
 
     `run` and `campaign` write what they need by themselves; on a rented machine, write first what is to be measured.
-    Files are kept, so that each workload is written once a size; `--data` must then be given to `run` as well.
+    Files are kept: each workload is written once a size. What is written with `--data` is found with the same `--data`.
     """
     from harness.cli.weighing import write
 
