@@ -82,8 +82,6 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
     for name in ("seed_spread", "repeat_spread"):
         if (getattr(ready, name) or 0.0) < 0:
             raise Unfit(f"{where} {name} is negative")
-    if ready.seed_spread is not None and ready.arm.position:
-        raise Unfit(f"{where} seed_spread is told of a treatment, and only references have one")
     within(ready.cycle_steps, 1, MOST, f"{where} cycle_steps")
     for name, count, most in (
         ("settings", len(ready.effective), MOST_SETTINGS),

@@ -470,10 +470,6 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         "device_bytes is told of a device, and",
     ),
     "steps of no time": (line_with(READY, step_s=0.0), f"line 1: step_s is 0, {BETWEEN}"),
-    "a treatment's spread of seeds": (
-        lambda: changed_line(1, lambda line: line.update(seed_spread=0.1)),
-        "line 2: seed_spread is told of a treatment",
-    ),
     "a burst of something else": (line_with(BURST, timing="loader"), "a burst of loader, and its block times step"),
     "a position beyond the block": (arm_with(BURST, position=2), f"the position in block 0 is 2, {BETWEEN} 0 and 1"),
     "a negative position": (arm_with(BURST, position=-1), f"the position in block 0 is -1, {BETWEEN}"),
