@@ -360,7 +360,7 @@ def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
 ) -> None:
     account, cut = replace(fresh, over=("calibration",)), 0
     while account.spent_s < fresh.legs[2].until_s:
-        one_slice(machine, tmp_path, ground, account, slice_s=60.0)
+        one_slice(machine, tmp_path, ground, account, slice_s=90.0)
         account = kept(tmp_path, ground)
         look = next(one for one in account.legs if one.kind is Kind.FIRST_LOOK)
         if look.name in account.over or account.spent_s > look.until_s - LEAST_S:

@@ -162,11 +162,11 @@ def test_what_is_no_number_or_too_small_is_refused(
     ("name", "text", "words"),
     [
         (RUN, "{", "cannot be read"),
-        (RUN, '{"schema": 9}', "has schema 9, newer than 3; update speedmatrix to read it."),
+        (RUN, '{"schema": 9}', "has schema 9, newer than 4; update speedmatrix to read it."),
         (RUN, '{"schema": 1, "began": 3}', "is damaged"),
         (MEASUREMENTS, "{}\n", "line 1 states no schema"),
         (MEASUREMENTS, '{"schema": 1, "record": "burst"}\n', "line 1 is damaged"),
-        (MEASUREMENTS, '{"schema": 9}\n', "line 1 has schema 9, newer than 3; update speedmatrix to read it."),
+        (MEASUREMENTS, '{"schema": 9}\n', "line 1 has schema 9, newer than 4; update speedmatrix to read it."),
     ],
 )
 def test_a_damaged_run_is_one_sentence(

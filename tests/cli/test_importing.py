@@ -89,7 +89,7 @@ def test_its_origin_is_noted_without_a_place(bundle: Path, results: Path) -> Non
     folder = folder_of(results, GOOD_RUN)
     origin = read_origin(folder)
     assert origin is not None
-    assert (origin.contributed, origin.bundled, origin.run_schema) == (True, True, 3)
+    assert (origin.contributed, origin.bundled, origin.run_schema) == (True, True, 4)
     assert origin.sha256 == hashlib.sha256(GOOD).hexdigest()
     assert origin.imported.endswith("+00:00")
     assert str(bundle.parent) not in (folder / ORIGIN).read_text()
@@ -105,7 +105,9 @@ def test_a_damaged_note_of_the_origin_is_a_mistake(text: str, tmp_path: Path) ->
 
 def test_what_is_kept_is_our_encoding_and_not_their_bytes(tmp_path: Path, results: Path) -> None:
     shuffled = json.dumps(dict(reversed(run_data().items())), indent=7).encode()
-    lines = [json.dumps(dict(reversed(line.items()))).replace("a", "\\u0061").encode() + b" \n" for line in line_data()]
+    lines = [
+        json.dumps(dict(reversed(line.items()))).replace('"arm', '"\\u0061rm').encode() + b" \n" for line in line_data()
+    ]
     path = tmp_path / "odd.zip"
     path.write_bytes(bundled(run=shuffled, lines=lines))
     take_in(path, results)

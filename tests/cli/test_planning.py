@@ -7,14 +7,14 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli.apportioning import apportioned
-from harness.cli.legs import ground_of, step_s
-from harness.cli.planning import Wish, planned
+from harness.cli.legs import ground_of
+from harness.cli.planning import Wish, pace_of, planned
 from harness.cli.spending import Asked
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan
-from harness.core.protocol import FEWEST_ROUNDS
-from harness.plan.campaign import least_s
+from harness.core.protocol import BRIEF, FEWEST_ROUNDS
+from harness.plan.cost import arm_s
 from tests.analyze.synthetic import ENVIRONMENT
 
 NAMED = ("workers=2", "prefetch_factor", "amp_bfloat16")
@@ -84,9 +84,10 @@ def test_every_workload_says_about_how_long_its_steps_take(size: str) -> None:
 
 
 def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
-    known = step_s(("leak", "patches3d"), "standard", read_catalogue())
-    quick, slow = (plan("alone", "set_to_none", workloads=(name,), size="standard") for name in known)
-    assert least_s(slow, known) > 10 * least_s(quick, known)
+    paces = (pace_of(read_catalogue().workload(name), "standard", "cpu") for name in ("leak", "patches3d"))
+    quick_s, slow_s = (arm_s(BRIEF, one) for one in paces)
+    assert slow_s > 10 * quick_s
+    slow = plan("alone", "set_to_none", workloads=("patches3d",), size="standard")
     assert {one.rounds for one in slow.blocks} == {FEWEST_ROUNDS}
     asked = Asked(workloads=("leak", "patches3d"), size="standard", protocol="brief", seed=0)
     with pytest.raises(Mistake, match=r"one comparison of patches3d takes about \d+"):

@@ -11,7 +11,7 @@ from harness.core.recipe import Recipe
 from harness.measure import surroundings
 from harness.measure.surroundings import free_bytes, memory_limit_bytes, read_environment, unused_gpu
 from harness.measure.variables import SETTINGS
-from harness.run.arm import ALLOCATOR, DEVICE_ALLOCATOR, launch_environment
+from harness.run.arm import DEVICE_ALLOCATOR, THRESHOLDS, launch_environment
 
 GIB = 1 << 30
 
@@ -52,7 +52,7 @@ def test_what_the_shell_has_set_is_part_of_the_environment(monkeypatch: pytest.M
 
 def test_no_variable_that_a_recipe_settles_itself_is_counted() -> None:
     settled = launch_environment(Recipe(), {})
-    assert not {*SETTINGS} & {*settled, *ALLOCATOR, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
+    assert not {*SETTINGS} & {*settled, *THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
     assert len(set(SETTINGS)) == len(SETTINGS)
 
 

@@ -36,12 +36,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_known_effects_are_recovered(folder: Path) -> None:
     found = {row.subject.partition("=")[0]: row.estimate for row in matrix_of(folder).rows}
+    missed = 0
     for name, effect in KNOWN.named.items():
         estimate = found[name]
         assert estimate is not None
         assert estimate.ratio == pytest.approx(effect, rel=0.03)
-        assert estimate.low <= effect <= estimate.high
         assert estimate.high / estimate.low < 1.15
+        missed += not estimate.low <= effect <= estimate.high
+    assert missed <= 1  # of half a dozen at 95 %
 
 
 def test_effects_multiply_in_everything(folder: Path) -> None:
