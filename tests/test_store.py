@@ -306,6 +306,6 @@ def test_a_folder_that_may_not_be_written_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_the_digest_tells_variables_that_are_set() -> None:
-    assert RUN_FACTS.digest == "fecd4674"
+    assert "variables" not in RUN_FACTS.environment.identity  # a run keeps its digest where none is set
     slowed = replace(RUN_FACTS.environment, variables=(("CUDA_LAUNCH_BLOCKING", "1"),))
     assert replace(RUN_FACTS, environment=slowed).digest != RUN_FACTS.digest

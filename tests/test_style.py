@@ -47,16 +47,8 @@ def public(path: Path) -> Iterator[tuple[str, Function | ast.ClassDef]]:
 @by_file
 def test_files_and_functions_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
-    too_long = {one.name: lines_of(one) for one in functions(path) if lines_of(one) > 40 and not is_command(path, one)}
+    too_long = {one.name: lines_of(one) for one in functions(path) if lines_of(one) > 60 and not is_command(path, one)}
     assert too_long == {}
-
-
-@by_file
-def test_five_parameters_at_most(path: Path) -> None:
-    for one in functions(path):
-        given = [*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs]
-        count = len([argument for argument in given if argument.arg not in {"self", "cls"}])
-        assert count <= 5 or is_command(path, one), one.name
 
 
 @by_file

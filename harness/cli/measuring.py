@@ -213,9 +213,11 @@ def campaign_into(
     data: dict[tuple[str, str], Path],
     deadline_s: float | None,
     arm_s: dict[str, float] | None = None,
+    plan_ends_s: float | None = None,
 ) -> None:
     """Measures what is left of a plan into its run's folder, until a moment of the monotonic clock if one is given.
 
+    `plan_ends_s` is a later moment until which others may go on with it: a ratio may then be left half done.
     `arm_s` holds what an arm of each workload was seen to take, as far as anybody knows, and is kept up to date.
     """
     records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
@@ -234,7 +236,8 @@ def campaign_into(
         progress = Progress(ready.plan, Console(), records, lambda: campaign.left_s, terms)
         campaign = Campaign(
             plan=ready.plan, records=records, start=start, append=journal.append, watcher=progress,
-            clock=monotonic, deadline_s=deadline_s, paces=ready.paces, arm_s={} if arm_s is None else arm_s,
+            clock=monotonic, deadline_s=deadline_s, plan_ends_s=plan_ends_s, paces=ready.paces,
+            arm_s={} if arm_s is None else arm_s,
             precisions=partial(precisions, terms=terms), free=partial(free_memory, ready.environment.device),
         )  # fmt: skip
         with progress:

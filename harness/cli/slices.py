@@ -209,24 +209,30 @@ class Slice:
         folder = self._folder(ready)
         if (folder / IN_PROGRESS).exists():
             data = self._data_of(ready)  # while it is written, the campaign's own time stands still
-            self._into(ready, folder, data, self._moment(until_s))
+            self._into(ready, folder, data, self._moment(until_s), self._mark(until_s))
         return folder
 
     def _data_of(self, ready: Prepared) -> Data:
         return self.stock.of(ready, self.left_s if self.has_worked else inf)
 
-    def _into(self, ready: Prepared, folder: Path, data: Data, until: float | None) -> None:
+    def _into(
+        self, ready: Prepared, folder: Path, data: Data, until: float | None, plan_ends_s: float | None = None
+    ) -> None:
         self.has_measured = True
         known, size = self.meter.account.arm_s, ready.plan.blocks[0].reference.size
         arm_s = dict(known.get(size, {}))
         try:
-            campaign_into(ready, folder, data, until, arm_s)
+            campaign_into(ready, folder, data, until, arm_s, plan_ends_s)
         finally:
             self.meter.note(arm_s={**known, size: arm_s})
 
     def _moment(self, until_s: float) -> float:
         """When a mark of the campaign's time is reached, or the slice ends, on the clock."""
-        return min(self.ends_s, self.clock() + until_s - self.meter.spent_s)
+        return min(self.ends_s, self._mark(until_s))
+
+    def _mark(self, until_s: float) -> float:
+        """When a mark of the campaign's time is reached, on the clock, if slices follow each other at once."""
+        return self.clock() + until_s - self.meter.spent_s
 
     def _is_over(self, folder: Path) -> bool:
         return not (folder / IN_PROGRESS).exists() and folder.name not in self.meter.account.closed

@@ -38,6 +38,7 @@ class Campaign:
     watcher: Watcher
     clock: Callable[[], float]
     deadline_s: float | None = None  # on that clock
+    plan_ends_s: float | None = None  # where a later run goes on with the plan: when its time is up for good
     paces: Mapping[str, Pace] = field(default_factory=dict)  # by workload, where they are known
     # Workload -> seconds for each arm of a replicate with one treatment, by those that were measured.
     arm_s: dict[str, float] = field(default_factory=dict)
@@ -97,8 +98,10 @@ class Campaign:
 
     def _is_in_time(self, block: Block, restart: int, position: int) -> bool:
         """Whether a first ratio is likely to come of it."""
-        is_whole = self._forecast.first_ratio_s(block, position) <= self._left_s()
-        return is_whole or bool(self._shortened(block, restart, (position,)))
+        is_whole = self._forecast.first_ratio_s(block, position) <= self._plan_left_s()
+        if is_whole and self._fitting(block, (position,), self._left_s()):
+            return True
+        return bool(self._shortened(block, restart, (position,)))
 
     def _shortened(self, block: Block, restart: int, positions: Sequence[int]) -> Sequence[int]:
         """Treatments for which a single round fits in of the restart that gives the one before it a meaning."""
@@ -203,6 +206,10 @@ class Campaign:
     def _left_s(self) -> float:
         return math.inf if self.deadline_s is None else self.deadline_s - self.clock()
 
+    def _plan_left_s(self) -> float:
+        """Seconds in which the plan may still be measured, by this run and those that go on with it."""
+        return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
+
     def _in_time(self, block: Block, restarts: int) -> Sequence[int]:
         """Treatments of a block that can get so many restarts before the time is up.
 
@@ -211,9 +218,10 @@ class Campaign:
         wanted = sorted(self._left(block, 0))
         after = self._workloads_after(block)
         own_s, others_s = self._forecast.pair_s(block.reference.workload), sum(map(self._forecast.pair_s, after))
-        fair_s = self._left_s() * own_s / (own_s + others_s) if after else self._left_s()
-        return self._fitting(block, wanted, fair_s / restarts) or self._fitting(
-            block, wanted[:1], self._left_s() / restarts
+        left_s = self._plan_left_s()
+        fair_s = left_s * own_s / (own_s + others_s) if after else left_s
+        return self._fitting(block, wanted, min(fair_s / restarts, self._left_s())) or self._fitting(
+            block, wanted[:1], min(left_s / restarts, self._left_s())
         )
 
     def _workloads_after(self, block: Block) -> set[str]:

@@ -56,8 +56,9 @@ class Machine:
     imports_s: float = Delays().imports_s  # of an arm
 
     def campaign_into(
-        self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None, arm_s: dict[str, float]
-    ) -> None:
+        self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None, arm_s: dict[str, float],
+        plan_ends_s: float | None = None,
+    ) -> None:  # fmt: skip
         """Runs a plan into its folder, as far as the time allows."""
         self.known.append(dict(arm_s))
         names = "+".join(dict.fromkeys(one.reference.workload for one in ready.plan.blocks))
@@ -78,7 +79,7 @@ class Machine:
         work = Campaign(
             plan=ready.plan, records=read_records(folder), start=start, append=journal.append,
             watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=deadline_s,
-            precisions=precisions, arm_s=arm_s,
+            plan_ends_s=plan_ends_s, precisions=precisions, arm_s=arm_s,
         )  # fmt: skip
         try:
             if work.run():
@@ -360,7 +361,7 @@ def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
 ) -> None:
     account, cut = replace(fresh, over=("calibration",)), 0
     while account.spent_s < fresh.legs[2].until_s:
-        one_slice(machine, tmp_path, ground, account, slice_s=90.0)
+        one_slice(machine, tmp_path, ground, account, slice_s=60.0)
         account = kept(tmp_path, ground)
         look = next(one for one in account.legs if one.kind is Kind.FIRST_LOOK)
         if look.name in account.over or account.spent_s > look.until_s - LEAST_S:
