@@ -210,6 +210,7 @@ def test_every_workload_has_something_before_any_is_widened(
     assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
 
 
+@pytest.mark.thorough
 def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: Machine, single: Ground) -> None:
     account, random, deaths, over = account_of(MINUTES, single), Random(1), 0, False
     while not over:
@@ -226,6 +227,7 @@ def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: 
     assert {read_run(one).plan.design for one in runs_in(tmp_path)} >= {"combined", "matrix", "claims"}
 
 
+@pytest.mark.thorough
 def test_a_search_ends_with_a_winner_that_is_held_against_the_system_as_it_was(
     tmp_path: Path, machine: Machine, single: Ground
 ) -> None:
@@ -269,6 +271,7 @@ def test_what_fails_is_told_and_the_others_go_on(
     assert [one for one in kept(tmp_path, ground).over if one.endswith("speaker")] == []
 
 
+@pytest.mark.thorough
 def test_a_leg_knows_what_arms_took_in_those_before_it(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -320,6 +323,7 @@ def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
     assert machine.lives[3] > 0
 
 
+@pytest.mark.thorough
 def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_every_workload(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -341,6 +345,7 @@ def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_ev
     assert account.legs[1].share_s > 1.5 * brief.legs[1].share_s
 
 
+@pytest.mark.thorough
 def test_before_each_kind_of_leg_the_time_is_shared_out_anew_but_once(
     tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
 ) -> None:
@@ -373,6 +378,7 @@ def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
     assert "combined" in designs
 
 
+@pytest.mark.thorough
 def test_a_leg_of_a_strangers_account_that_nobody_would_plan_is_left_out(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
