@@ -178,6 +178,7 @@ def assert_closed(results: Path) -> None:
     assert all(read_run(one).plan.design == "calibration" for one in unfinished)
 
 
+@pytest.mark.thorough
 def test_slices_go_on_until_all_minutes_are_used(
     tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
 ) -> None:
@@ -256,6 +257,7 @@ def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Mach
     assert_nothing_twice(here)
 
 
+@pytest.mark.thorough
 def test_what_fails_is_told_and_the_others_go_on(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -389,6 +391,7 @@ def test_a_leg_of_a_strangers_account_that_nobody_would_plan_is_left_out(
         assert kept(tmp_path / str(len(legs)), ground).measuring_s == pytest.approx(brief.measuring_s)
 
 
+@pytest.mark.thorough
 def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
     tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
 ) -> None:
@@ -421,6 +424,7 @@ def test_an_account_with_impossible_seconds_is_refused(fresh: Account, seconds: 
         parsed_account(damaged, "campaign.json")
 
 
+@pytest.mark.thorough
 def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Ground) -> None:
     assert one_slice(machine, tmp_path, single, account_of(6.0, single), slice_s=float("inf"))
     account, there = kept(tmp_path, single), tmp_path / single.environment.machine
@@ -491,6 +495,7 @@ def test_another_question_or_environment_is_refused_with_what_differs(ground: Gr
         check_same(replace(fresh, version="0.0.1"), ground, where)
 
 
+@pytest.mark.thorough
 def test_another_box_of_the_same_kind_goes_on_with_the_runs_and_is_noted(
     tmp_path: Path, machine: Machine, single: Ground
 ) -> None:

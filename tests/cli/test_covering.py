@@ -99,6 +99,7 @@ def test_figures_come_as_json_and_as_a_page(tmp_path: Path, capsys: pytest.Captu
     assert "--cells 10 --protocol standard --seed 3" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_without_json_a_table_and_a_sentence_for_each_promise(capsys: pytest.CaptureFixture[str]) -> None:
     show_coverage(SMALL, None, as_json=False)
     shown = capsys.readouterr().out

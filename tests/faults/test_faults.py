@@ -7,7 +7,7 @@ from tests.faults.page import Told
 from tests.faults.stage import Stage
 from tests.faults.suite import FAULTS
 
-QUICK = {"Ctrl-C", "an arm is killed", "a garbled record", "the environment changed"}  # the others take minutes
+QUICK = {"an arm is killed", "the environment changed"}  # the others take minutes
 
 
 def marks_of(one: Injected) -> list[pytest.MarkDecorator]:

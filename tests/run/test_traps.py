@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.thorough
 
 
 def speedmatrix(words: str, trap: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
@@ -45,7 +46,6 @@ def test_a_planted_mistake_is_named(trap: str, words: str, tmp_path: Path) -> No
     assert words in done.stdout
 
 
-@pytest.mark.thorough
 def test_a_learning_rate_that_hangs_on_something_else_shows_in_the_losses(tmp_path: Path) -> None:
     """Nothing but speed is promised of the optimizer's kernel; a schedule that changes with it is another training."""
     results = tmp_path / "results"
