@@ -16,10 +16,24 @@ if TYPE_CHECKING:
 
 # What reads a workload's files and is seldom there: a machine with a GPU may have torch and little else.
 READERS = {"speaker": "soundfile", "spoof": "soundfile", "leak": "h5py", "patches3d": "tifffile"}
+WORKLOADS = ("imagenet", "leak", "patches3d", "speaker", "spoof")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores can be ten times slower than one
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Lines are counted in this process alone: in the commands that tests start, that would cost more than it tells.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+
+
+QUICK = "leak"  # the workload that the quick part of the tests trains
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that train each of several workloads do so for one; the others are left to the thorough part."""
+    for item in items:
+        if "smoke_data" in getattr(item, "fixturenames", ()) and hasattr(item, "callspec"):
+            named = {value for value in item.callspec.params.values() if isinstance(value, str)} & {*WORKLOADS}
+            if named and QUICK not in named:
+                item.add_marker("thorough")
 
 
 class NobodyWatches:

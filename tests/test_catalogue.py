@@ -279,6 +279,7 @@ def named(entries: list[dict[str, Any]]) -> set[str]:
     return {entry["name"] for entry in entries}
 
 
+@pytest.mark.thorough
 def test_one_new_file_is_in_the_list_the_plan_the_matrix_and_has_a_page(copy: Path) -> None:
     assert "zz_example" in named(json.loads(said(copy, "list", "--json"))["optimizations"])
     plan = json.loads(said(copy, "plan", "leak", "--device", "cpu", "--json"))["plan"]

@@ -38,7 +38,7 @@ def said(installed: Path, *command: str, status: int = 0) -> str:
     return done.stdout if status == 0 else done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_is_listed_planned_and_measured(installed: Path) -> None:
     listed = json.loads(said(installed, "list", "--json"))["workloads"]
     assert "pictures" in {one["name"] for one in listed}

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from _pytest.mark.expression import Expression
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "speedmatrix"
@@ -242,8 +243,10 @@ def core_s() -> float:
 
 
 @pytest.mark.parametrize(("arguments", "statuses", "expected"), [
-    ([], [0] * 11, [*["ruff"] * 2, *["mypy"] * 2, *["coverage"] * 4, *["pytest"] * 3]),
+    ([], [0] * 6, [*["ruff"] * 2, *["mypy"] * 2, *["pytest"] * 2]),
     ([], [0, 0, 3], ["ruff", "ruff", "mypy"]),
+    (["--thorough"], [0] * 6, [*["pytest"] * 2, *["coverage"] * 4]),
+    (["--thorough"], [1], ["pytest"]),
     (["tests/core", "-x"], [1], ["pytest"]),
 ])  # fmt: skip
 def test_checks_run_in_turn_up_to_the_first_that_fails(
@@ -258,29 +261,38 @@ def test_checks_run_in_turn_up_to_the_first_that_fails(
     monkeypatch.setattr(script.subprocess, "run", run)
     assert script.run_checks("python", arguments) == statuses[-1]
     assert [command[2] for command in ran] == expected
-    assert ran[-1][3:] == arguments or not arguments
+    assert "--thorough" not in ran[-1]
+    assert ran[-1][3:] == arguments or arguments in ([], ["--thorough"])
 
 
-def test_every_test_is_run_once_in_one_of_four_ways(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the pure layers are counted, others beside each other, what reads a clock by itself, and pages last."""
-    ran: list[list[str]] = []
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        ran.append(command)
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(script.subprocess, "run", run)
-    assert script.run_checks("python", []) == 0
-    counted, others, alone, pages = [command[command.index("pytest") + 1 :] for command in ran if "pytest" in command]
-    assert alone == ["-m", "alone and not oracles"]
-    beside = counted[: counted.index("not alone") + 1]
-    assert beside[-2:] == ["-m", "not alone"]
-    layers = counted[len(beside) :]
-    assert others == [*beside, *(f"--ignore={one}" for one in (*layers, *pages))]
+def test_what_the_quick_checks_leave_out_is_in_the_thorough_ones(script: ModuleType) -> None:
+    """By marks: quick is neither thorough nor alone; the pages come last, and the pure layers are counted once more."""
+    beside, pages = (check[1:] for check in script.quick_checks() if check[0] == "pytest")
+    long, alone, counted = (check for check in script.thorough_checks() if "pytest" in check)
     assert pages == ["tests/test_published_pages.py"]
     assert (ROOT / pages[0]).exists()
+    quick = ["-m", "not alone and not thorough"]
+    assert beside[-3:] == [*quick, f"--ignore={pages[0]}"]
+    assert long[-2:] == ["-m", "thorough and not alone"]
+    assert alone == ["pytest", "-m", "alone and not oracles"]
+    first = counted.index(quick[1]) - 1
+    assert counted[first : first + 2] == quick
+    layers = counted[first + 2 :]
     assert layers
     assert all((ROOT / layer).exists() for layer in layers)
+
+
+@pytest.mark.parametrize("marks", [(), ("thorough",), ("alone",), ("alone", "thorough"), ("alone", "oracles")])
+def test_every_test_is_run_by_one_of_both(script: ModuleType, marks: tuple[str, ...]) -> None:
+    """But for the coverage and for what is measured on request alone."""
+    chosen = [
+        check[check.index("-m") + 1]
+        for check in (*script.quick_checks(), *script.thorough_checks())
+        if check[0] == "pytest" and "-m" in check
+    ]
+    names = {name: name in marks for name in ("alone", "oracles", "thorough")}
+    taken = [one for one in chosen if Expression.compile(one).evaluate(lambda name: names[name])]
+    assert len(taken) == ("oracles" not in marks)
 
 
 def test_uv_is_pinned_by_hashes() -> None:

@@ -15,7 +15,7 @@ from tests.report.exhibits import exhibit, shown
 from tests.report.test_advice import STORY
 from tests.report.test_html import EVIL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 COMMAND = "./speedmatrix run leak --size quick --stack chunk_cache+workers --restarts 2 --device cpu --budget none"
 
 

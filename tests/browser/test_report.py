@@ -14,7 +14,7 @@ from tests.browser.conftest import Visitor
 from tests.report.exhibits import COMMAND, exhibit, five, full, hostile, shown, two_machines
 from tests.report.test_html import EVIL
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

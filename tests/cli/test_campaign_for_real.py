@@ -23,7 +23,7 @@ from harness.store import MEASUREMENTS, RUN, read_records, read_run
 ROOT = Path(__file__).parents[2]
 MINUTES, SLICE_S = 3.0, 60.0
 WORKLOADS = ("leak", "spoof")
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.alone, pytest.mark.timeout(600)]
 
 
 @dataclass(slots=True)

@@ -178,6 +178,7 @@ def assert_closed(results: Path) -> None:
     assert all(read_run(one).plan.design == "calibration" for one in unfinished)
 
 
+@pytest.mark.thorough
 def test_slices_go_on_until_all_minutes_are_used(
     tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
 ) -> None:
@@ -210,6 +211,7 @@ def test_every_workload_has_something_before_any_is_widened(
     assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
 
 
+@pytest.mark.thorough
 def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: Machine, single: Ground) -> None:
     account, random, deaths, over = account_of(MINUTES, single), Random(1), 0, False
     while not over:
@@ -226,6 +228,7 @@ def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: 
     assert {read_run(one).plan.design for one in runs_in(tmp_path)} >= {"combined", "matrix", "claims"}
 
 
+@pytest.mark.thorough
 def test_a_search_ends_with_a_winner_that_is_held_against_the_system_as_it_was(
     tmp_path: Path, machine: Machine, single: Ground
 ) -> None:
@@ -254,6 +257,7 @@ def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Mach
     assert_nothing_twice(here)
 
 
+@pytest.mark.thorough
 def test_what_fails_is_told_and_the_others_go_on(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -269,6 +273,7 @@ def test_what_fails_is_told_and_the_others_go_on(
     assert [one for one in kept(tmp_path, ground).over if one.endswith("speaker")] == []
 
 
+@pytest.mark.thorough
 def test_a_leg_knows_what_arms_took_in_those_before_it(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -320,6 +325,7 @@ def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
     assert machine.lives[3] > 0
 
 
+@pytest.mark.thorough
 def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_every_workload(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -341,6 +347,7 @@ def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_ev
     assert account.legs[1].share_s > 1.5 * brief.legs[1].share_s
 
 
+@pytest.mark.thorough
 def test_before_each_kind_of_leg_the_time_is_shared_out_anew_but_once(
     tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
 ) -> None:
@@ -373,6 +380,7 @@ def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
     assert "combined" in designs
 
 
+@pytest.mark.thorough
 def test_a_leg_of_a_strangers_account_that_nobody_would_plan_is_left_out(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:
@@ -383,6 +391,7 @@ def test_a_leg_of_a_strangers_account_that_nobody_would_plan_is_left_out(
         assert kept(tmp_path / str(len(legs)), ground).measuring_s == pytest.approx(brief.measuring_s)
 
 
+@pytest.mark.thorough
 def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
     tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
 ) -> None:
@@ -415,6 +424,7 @@ def test_an_account_with_impossible_seconds_is_refused(fresh: Account, seconds: 
         parsed_account(damaged, "campaign.json")
 
 
+@pytest.mark.thorough
 def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Ground) -> None:
     assert one_slice(machine, tmp_path, single, account_of(6.0, single), slice_s=float("inf"))
     account, there = kept(tmp_path, single), tmp_path / single.environment.machine
@@ -485,6 +495,7 @@ def test_another_question_or_environment_is_refused_with_what_differs(ground: Gr
         check_same(replace(fresh, version="0.0.1"), ground, where)
 
 
+@pytest.mark.thorough
 def test_another_box_of_the_same_kind_goes_on_with_the_runs_and_is_noted(
     tmp_path: Path, machine: Machine, single: Ground
 ) -> None:

@@ -277,7 +277,7 @@ def test_a_rehearsal_is_kept_where_it_is_told_to_be(
     assert "everything" in call("report --results kept", monkeypatch, capsys).out
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_explaining_a_cell_shows_what_differs_what_is_bound_and_the_step() -> None:
     shown = shell("explain", "leak@smoke:workers=2+batched_fetch", "--device", "cpu").stdout
     assert "workers 0 → 2 Loader worker processes workers = 2" in " ".join(shown.split())

@@ -26,6 +26,7 @@ def quiet() -> Check:
     )
 
 
+@pytest.mark.thorough
 def test_intervals_hold_and_cost_less(quiet: Check) -> None:
     assert quiet.ours.coverage.cells == 300
     assert quiet.ours.coverage.low <= PROMISED[1]
@@ -35,6 +36,7 @@ def test_intervals_hold_and_cost_less(quiet: Check) -> None:
     assert 2 <= quiet.restarts < 6
 
 
+@pytest.mark.thorough
 def test_a_method_that_takes_brackets_as_independent_is_caught(quiet: Check) -> None:
     assert quiet.brackets_alone.coverage.high < PROMISED[0]
 
@@ -57,6 +59,7 @@ def test_total_time_holds_where_trimmed_means_miss_what_a_workload_waits_for(nam
     assert check.price > 0.5
 
 
+@pytest.mark.thorough
 def test_what_total_time_costs_on_a_quiet_machine(quiet: Check) -> None:
     assert quiet.trimmed.coverage.high >= PROMISED[0]
     assert quiet.ours.half_width < 1.5 * quiet.trimmed.half_width
@@ -70,6 +73,7 @@ def test_the_same_seed_gives_the_same_in_any_order_and_another_seed_another() ->
     assert trials_of(other) != first
 
 
+@pytest.mark.thorough
 def test_all_worlds_are_rehearsed_with_as_many_cells_as_were_asked_for() -> None:
     shares: list[float] = []
     checks = rehearsed(Asked(cells=12, protocol="brief", seed=1), shares.append)  # in processes of their own
@@ -79,6 +83,7 @@ def test_all_worlds_are_rehearsed_with_as_many_cells_as_were_asked_for() -> None
     assert shares[-1] == 1.0
 
 
+@pytest.mark.thorough
 def test_figures_come_as_json_and_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "coverage.md"
     status = show_coverage(SMALL, page, as_json=True)
@@ -94,6 +99,7 @@ def test_figures_come_as_json_and_as_a_page(tmp_path: Path, capsys: pytest.Captu
     assert "--cells 10 --protocol standard --seed 3" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_without_json_a_table_and_a_sentence_for_each_promise(capsys: pytest.CaptureFixture[str]) -> None:
     show_coverage(SMALL, None, as_json=False)
     shown = capsys.readouterr().out

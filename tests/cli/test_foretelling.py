@@ -125,6 +125,7 @@ def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:
     assert predicted.TITLE not in rendered(winner, "markdown")
 
 
+@pytest.mark.thorough
 def test_thirty_switches_are_planned_fitted_and_ranked_in_seconds_of_one_core() -> None:
     """All threads count: what BLAS would spin on other cores is in it."""
     there = world(drawn(np.random.default_rng(3), 30))

@@ -48,6 +48,7 @@ def rendered(folder: Path, host: str, *options: str) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.thorough
 def test_every_page_is_the_same_on_every_host(tmp_path: Path) -> None:
     first, *others = (rendered(tmp_path / name, name) for name in HOSTS)
     assert {"results/README.md", "docs/README.md", "claims.md", "comparison.md", "report.html", "advice.json"} <= set(

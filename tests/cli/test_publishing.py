@@ -136,6 +136,7 @@ def test_a_folder_that_cannot_be_written_is_a_mistake(results: Path) -> None:
         publish(results, check=False)
 
 
+@pytest.mark.thorough
 def test_no_seed_day_or_folder_changes_a_byte(results: Path, tmp_path: Path) -> None:
     kept(results)
     publish(results, check=False)

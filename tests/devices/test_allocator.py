@@ -162,6 +162,7 @@ def resampled(usual: tuple[int, int, int], rng: np.random.Generator) -> tuple[in
     return scaled(scaled(usual, (geometry.zoom,) * 3, least), geometry.stretch, least)
 
 
+@pytest.mark.thorough
 def test_patches_of_many_shapes_grow_out_of_the_room_that_is_left_for_them(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,14 @@ from tests.faults.page import Told
 from tests.faults.stage import Stage
 from tests.faults.suite import FAULTS
 
-pytestmark = pytest.mark.slow
-EACH = [pytest.param(one, marks=[pytest.mark.alone] if one.alone else [], id=one.name) for one in FAULTS]
+QUICK = {"an arm is killed", "the environment changed"}  # the others take minutes
+
+
+def marks_of(one: Injected) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.alone] * one.alone + [pytest.mark.thorough] * (one.name not in QUICK)
+
+
+EACH = [pytest.param(one, marks=marks_of(one), id=one.name) for one in FAULTS]
 
 
 @pytest.mark.parametrize("injected", EACH)

@@ -7,7 +7,7 @@ from harness.core.fault import Fault
 from tests.faults.own_doing import BRIEF, only
 from tests.faults.stage import Stage
 
-pytestmark = [pytest.mark.gpu, pytest.mark.slow]
+pytestmark = [pytest.mark.gpu, pytest.mark.thorough]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from tests.faults.soak import Asked, Soaked, soak, to_markdown
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.alone  # beside others a life lasts longer than the time between kills, and an arm is given up
 def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Path) -> None:
     asked = Asked(minutes=1.5, every_s=12.0, seed=1, switches=2, life_s=30.0)

@@ -44,7 +44,7 @@ def test_what_its_process_complains_of_is_passed_on(monkeypatch: pytest.MonkeyPa
         overhead("leek")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_harness_costs_next_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPEEDMATRIX_DATA", str(tmp_path))
     found = sorted(overhead(processes=2, rounds=10, device="cpu").relative)
@@ -86,7 +86,7 @@ def changed_according_to_asv(tree: Tree, before: str, after: str) -> str:
 
 
 @pytest.mark.alone
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_asv_compare_finds_a_step_that_is_a_twentieth_slower_and_nothing_else(tmp_path: Path) -> None:
     if getloadavg()[0] > 2 * usable_cores():
         pytest.skip("the machine is busy; would check that asv finds a step that is a twentieth slower")

@@ -52,7 +52,7 @@ def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_asv_run_asks_nothing_keeps_results_and_names_nobody(tmp_path: Path) -> None:
     tree = tree_in(tmp_path, **{SIZE: "smoke", BUDGET: "none"})
     said = tree.asv("run", "--bench", "Leak")
@@ -80,7 +80,6 @@ def names_nobody(folder: Path) -> None:
         assert not [secret for secret in secrets if secret in text], path
 
 
-@pytest.mark.slow
 def test_what_cannot_be_filed_is_refused_in_a_sentence(tmp_path: Path) -> None:
     tree = tree_in(tmp_path)
     assert "Only the commit that is checked out" in tree.asv("run", "HEAD^!", status=1)

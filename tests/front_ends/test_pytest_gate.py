@@ -10,7 +10,7 @@ import pytest
 from harness.front_ends.cells import samples
 from tests.front_ends.pytest_session import ROOT, benchmarks_of, pytest_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 STEP = ("benchmarks/test_harness_step.py", "--benchmark-only", "--speedmatrix-relative")
 HONEST = """

@@ -62,6 +62,7 @@ def test_a_stale_batch_is_caught(smoke_data: dict[str, Path], monkeypatch: pytes
     assert sentence.startswith("losses differ from step 2")
 
 
+@pytest.mark.thorough
 def test_gradients_scaled_and_never_scaled_back_are_caught(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_micro_batch_that_is_dropped_is_caught(smoke_data: dict[str, Path], mo
     assert (status, sentence) == ("not engaged", "micro_batches is 3, not 4")
 
 
+@pytest.mark.thorough
 def test_an_optimization_that_reorders_samples_is_caught(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

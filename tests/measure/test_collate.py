@@ -101,7 +101,7 @@ def test_direct_collation_is_refused_wherever_batches_come_finished(name: str, s
                 compose(workload, (*stack, direct), known)
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_pickled_batches_hold_the_same_and_are_not_shared(start_method: Any) -> None:
     feed = opened(Recipe(workers=1, batch_transport="pickle", start_method=start_method))
     usual, plain = opened(Recipe(workers=1)), opened(Recipe())

@@ -17,7 +17,7 @@ from harness.measure.model import called
 from harness.measure.step import Bound
 
 pytestmark = [
-    pytest.mark.slow,  # the first kernel of a process takes its compiler half a minute
+    pytest.mark.thorough,  # the first kernel of a process takes its compiler half a minute
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),  # the compiler imports what it calls outdated
     pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning"),  # and looks at what is between two graphs
 ]

@@ -40,7 +40,7 @@ def test_an_epoch_ends_unless_it_is_endless() -> None:
     assert len(list(Order(12, 4, seed=1, endless=False))) == len(Order(12, 4, seed=1, endless=False)) == 3
 
 
-@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+@pytest.mark.parametrize("start_method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_workers_change_nothing_in_the_order(start_method: str) -> None:
     recipe = Recipe(workers=2, prefetch_factor=1, start_method=start_method)  # type: ignore[arg-type]
     feed, plain = opened(recipe), opened(Recipe())

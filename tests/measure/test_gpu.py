@@ -159,7 +159,7 @@ def test_volumes_are_channels_last_on_the_gpu(smoke_data: dict[str, Path]) -> No
     trial.session.feed.close()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", FLOAT32_COMPILED)
 def test_reduce_overhead_records_cuda_graphs(smoke_data: dict[str, Path]) -> None:
     gpu("compile=reduce-overhead records graphs of the model's forward and backward pass")

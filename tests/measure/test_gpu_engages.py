@@ -56,7 +56,7 @@ SLOW = [("leak", "compile=default")]
 
 
 @pytest.mark.parametrize(
-    ("workload", "stack"), [*STACKS, *(pytest.param(*one, marks=[pytest.mark.slow]) for one in SLOW)]
+    ("workload", "stack"), [*STACKS, *(pytest.param(*one, marks=[pytest.mark.thorough]) for one in SLOW)]
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", FLOAT32_COMPILED)
 def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:

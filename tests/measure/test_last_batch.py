@@ -67,6 +67,7 @@ def test_a_loader_that_drops_it_after_all_is_seen() -> None:
     assert unengaged({"last_batch": "short"}, evidence.of_epoch(feed)) == ("last_batch is full, not short",)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("timing", [Timing.EPOCH, Timing.STEP, Timing.LOADER, Timing.COMPUTE])
 def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dict[str, Path]) -> None:
     task = task_of("imagenet", smoke_data["imagenet"], ("local_copy", "keep_last_batch"))

@@ -2,7 +2,7 @@
 
 `speedmatrix verify` does the same over 20 steps in processes of their own and keeps what it finds under results/. Here
 slow workloads take fewer steps, and of the general optimizations only those that meet their model, items or evaluation;
-SPEEDMATRIX_THOROUGH=1 takes all.
+SPEEDMATRIX_EXHAUSTIVE=1 takes all. `./speedmatrix test` tries one of each kind on one workload, --thorough the others.
 """
 
 import os
@@ -44,7 +44,11 @@ PROCESS = {
     "threads",
     "worker_threads",
 }  # settled before a process starts, or for its whole life: tests/run/test_launch.py
-THOROUGH = bool(os.environ.get("SPEEDMATRIX_THOROUGH"))
+EXHAUSTIVE = bool(os.environ.get("SPEEDMATRIX_EXHAUSTIVE"))
+QUICK = {  # on the fast workload; one of each kind
+    *("workers", "in_memory_data", "direct_collate", "set_to_none", "deferred_metrics"),
+    *("fused_optimizer", "gradient_accumulation", "channels_last"),
+}
 LONGEST_START_S = 10.0  # compilers have tests of their own
 MOST_PROCESSES = 2  # loader workers; more of them show nothing more
 NAMELESS = Arm(block="test", restart=0, life=0, position=0)
@@ -58,7 +62,7 @@ def comparisons() -> Iterator[Comparison]:
         scope = scope_of(workload)
         for one in scope.optimizations:
             chosen = one.name in MEETING - SLOW.get(workload.name, set())
-            tried = workload.name == FAST or one.workload is not None or chosen or THOROUGH
+            tried = workload.name == FAST or one.workload is not None or chosen or EXHAUSTIVE
             if not tried or one.start_s > LONGEST_START_S or not PROCESS.isdisjoint(one.sets):
                 continue
             if not isinstance(entry := single(scope, one, _level(one)), Hole):
@@ -70,10 +74,14 @@ def _level(one: Optimization) -> int | str | None:
     return min(level, MOST_PROCESSES) if one.name == "workers" and isinstance(level, int) else level
 
 
+def is_quick(one: Comparison) -> bool:
+    return one.treatment.workload == FAST and one.subject.partition("=")[0] in QUICK
+
+
 COMPARISONS = list(comparisons())
 by_comparison = pytest.mark.parametrize(
     "one",
-    COMPARISONS,
+    [pytest.param(one, marks=[] if is_quick(one) else [pytest.mark.thorough]) for one in COMPARISONS],
     ids=lambda one: f"{one.treatment.workload}-{one.subject}",
     scope="module",  # so that both tests of a comparison follow one another in one process, which keeps its reference
 )
@@ -101,7 +109,6 @@ def reference(cell: Cell, timing: Timing, folder: Path) -> Ready:
 
 
 @by_comparison
-@pytest.mark.slow
 def test_it_takes_effect_and_keeps_its_promise(one: Comparison, smoke_data: dict[str, Path]) -> None:
     folder = smoke_data[one.treatment.workload]
     treatment = begun(one.treatment, one.timing, folder, is_reference=False)
@@ -133,6 +140,7 @@ def _asked_for(one: Comparison) -> Switch:
 
 def test_most_of_the_catalogue_is_examined_here() -> None:
     assert len(COMPARISONS) > 100
+    assert {one.subject.partition("=")[0] for one in COMPARISONS if is_quick(one)} == QUICK
     assert {one.treatment.workload for one in COMPARISONS} == set(CATALOGUE.workloads)
     for one in COMPARISONS:
         compose(CATALOGUE.workloads[one.treatment.workload], one.treatment.switches, KNOWN)

@@ -81,6 +81,7 @@ def test_memory_that_only_the_evidence_needed_is_forgotten_before_the_warm_up(
     assert did[:forgotten].count("open_trainee") == 1 + 2 + 1  # its own, two of other seeds, one of its own again
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("names", "vary"), [((), True), (("fixed_patch_shape",), False)])
 def test_batches_that_differ_in_shape_are_seen(names: tuple[str, ...], vary: bool, smoke_data: dict[str, Path]) -> None:
     assert begun(task_of("patches3d", smoke_data["patches3d"], names))["effective"]["varying_shapes"] is vary

@@ -67,7 +67,7 @@ def test_workers_that_silently_fall_back_to_none_are_seen(
     assert unengaged(task, {"workers": 2}) == ("workers is 0, not 2",)
 
 
-@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+@pytest.mark.parametrize("way", [pytest.param("spawn", marks=pytest.mark.thorough), "forkserver"])
 def test_the_start_method_is_seen(way: str, smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("workers=1", f"start_method={way}"))
     assert unengaged(task, {"start_method": way, "workers": 1}) == ()

@@ -11,13 +11,13 @@ CPU_FACTS = Path("/proc/cpuinfo")
 AMX = CPU_FACTS.exists() and "amx_bf16" in CPU_FACTS.read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cpu_with_amx_reads_memory_that_nobody_wrote_and_no_other() -> None:
     found = reads_unwritten()
     assert found is AMX, "it does no longer: take the note out of doctor, and the expected failures out of the stacks"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_amx_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
     assert reads_unwritten() is False

@@ -242,7 +242,7 @@ def test_a_step_s_span_is_told_from_the_time_in_which_the_host_queues_it(
         update()
     split = phases.split()
     assert (split.device_s, split.queue_s) == (pytest.approx(span_s), pytest.approx(queue_s))
-    assert phases.split().queue_s == 0
+    assert phases.split().queue_s is None
 
 
 def test_waiting_for_the_next_batch_in_a_step_is_no_queueing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def shown(feed: Feed) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=pytest.mark.thorough), "forkserver"])
 def test_workers_tell_their_threads_and_how_they_share(way: Any) -> None:
     some = COUNTS[way]
     found = shown(opened(Recipe(workers=some, worker_threads=2, sharing_strategy="file_system", start_method=way)))
@@ -116,7 +116,7 @@ def test_a_trainer_whose_threads_were_set_back_is_seen() -> None:
 
 
 @SEVERAL
-@pytest.mark.parametrize("way", ["fork", "spawn"])
+@pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_trainer_and_workers_run_on_different_cores(way: Any) -> None:
     threads = torch.get_num_threads()
     feed = opened(Recipe(workers=COUNTS[way], pinned_cores=True, start_method=way))
@@ -173,6 +173,7 @@ def names_in_shared_memory(pids: list[str]) -> set[str]:
     return {one for one in names if one.startswith(tuple(f"torch_{pid}_" for pid in pids))}
 
 
+@pytest.mark.thorough
 def test_a_killed_training_leaves_no_names_in_shared_memory() -> None:
     training = subprocess.Popen(
         [sys.executable, "-c", SHARING],

@@ -12,7 +12,7 @@ from tests.oracles.old_ways import OldWay, from_records, without_protections
 from tests.oracles.runner import Measured
 from tests.oracles.zygote import Zygote
 
-pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.oracles, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.alone, pytest.mark.oracles, pytest.mark.timeout(1200)]
 TRIALS = all_trials()
 WIDEST = 0.04  # median half-width of the log ratios
 NAMES = [(one.experiment.name, oracle.option) for one in TRIALS for oracle in one.oracles]

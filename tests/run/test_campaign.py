@@ -69,6 +69,7 @@ def test_a_budget_is_kept_and_begins_only_what_it_can_finish(plan: Plan, budget_
     assert all_but_the_last_are_whole(found)
 
 
+@pytest.mark.thorough
 def test_the_same_command_again_and_again_measures_everything_once(plan: Plan) -> None:
     records: list[Record] = []
     times = 0

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 NEW = '''"""Both at once: gradients dropped and losses left on the device.
 
@@ -30,7 +28,6 @@ OPTIMIZATION = Optimization(
 '''
 
 
-@pytest.mark.slow
 def test_a_file_dropped_in_is_listed_planned_measured_and_reported(tmp_path: Path) -> None:
     for package in ("harness", "workloads"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))

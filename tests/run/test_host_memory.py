@@ -145,7 +145,7 @@ def test_a_batch_on_its_way_is_counted_although_no_process_maps_it(named: bool) 
     assert host_memory._unmapped_bytes([os.getpid()]) == before
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_window_of_an_arm_tells_the_peak_of_its_steps(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

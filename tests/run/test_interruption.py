@@ -18,7 +18,7 @@ from harness.store import MEASUREMENTS, read_records, read_run
 ORACLE = Path(__file__).with_name("oracle.py")
 ROOT = Path(__file__).parents[2]
 ROUNDS = 3
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 def start(folder: Path) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ from harness.store import read_records
 
 ORACLE = Path(__file__).with_name("oracle.py")
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 
 def run(folder: Path, *names: str, faults: bool = False) -> Path:

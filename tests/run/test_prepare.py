@@ -123,12 +123,14 @@ def test_room_is_checked_for_all_together_before_anything_is_written(
 
 
 STARTED = """
+import signal
 import sys
 from pathlib import Path
 from harness.catalogue import read_workload
 from harness.cli.measuring import stopping_on_terminate
 from harness.run import prepare
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell without a terminal may have it ignore
 prepare.usable_cores = lambda: 2
 with stopping_on_terminate():
     wanted = [(read_workload(Path(one)), "smoke") for one in sys.argv[2:]]

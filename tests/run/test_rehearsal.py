@@ -95,6 +95,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path
     assert len(read_records(other)) == len(read_records(folder))
 
 
+@pytest.mark.thorough
 def test_intervals_cover_the_known_effects_as_often_as_they_promise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

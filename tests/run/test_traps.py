@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.thorough
 
 
 def speedmatrix(words: str, trap: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
@@ -33,9 +34,9 @@ def test_the_honest_workload_learns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("trap", "words"),
     [
-        ("mixed_up", "mixed up: "),
-        ("wrong_labels", "although the loss fell from"),
-        ("random_crop", "random: two evaluations of one model"),
+        pytest.param("mixed_up", "mixed up: ", marks=pytest.mark.thorough),
+        pytest.param("wrong_labels", "although the loss fell from", marks=pytest.mark.thorough),
+        pytest.param("random_crop", "random: two evaluations of one model", marks=pytest.mark.thorough),
         ("collapse", "of all 64 items: it has stopped looking at its input"),
     ],
 )
@@ -45,7 +46,6 @@ def test_a_planted_mistake_is_named(trap: str, words: str, tmp_path: Path) -> No
     assert words in done.stdout
 
 
-@pytest.mark.slow
 def test_a_learning_rate_that_hangs_on_something_else_shows_in_the_losses(tmp_path: Path) -> None:
     """Nothing but speed is promised of the optimizer's kernel; a schedule that changes with it is another training."""
     results = tmp_path / "results"

@@ -112,7 +112,7 @@ def test_what_cannot_be_is_said_in_a_sentence(
     assert said.out == ""
 
 
-@pytest.mark.parametrize("name", ["leak", "imagenet"])
+@pytest.mark.parametrize("name", ["leak", pytest.param("imagenet", marks=pytest.mark.thorough)])
 def test_one_object_is_printed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

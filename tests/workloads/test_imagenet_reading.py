@@ -237,7 +237,7 @@ def test_drafting_shrinks_only_what_the_crop_does_not_need() -> None:
     assert {one.share for one in log} == {1.0}
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_workers_read_the_same(folder: Path, expected: tuple[Tensor, ...], method: str) -> None:
     several = [dataset(folder, SMOKE, recipe(stack)) for stack in STACKS]
     for data in several:

@@ -121,7 +121,9 @@ def test_losses_are_bitwise_equal(folder: Path) -> None:
     assert len(losses) == 1
 
 
-@pytest.mark.parametrize(("way", "method"), [*((way, "fork") for way in WAYS), ("blocks", "spawn")])
+@pytest.mark.parametrize(
+    ("way", "method"), [*((way, "fork") for way in WAYS), pytest.param("blocks", "spawn", marks=pytest.mark.thorough)]
+)
 def test_workers_read_the_same(folder: Path, expected: tuple[Tensor, Tensor], way: str, method: str) -> None:
     data, stage = opened(folder, way)
     data[0]  # a handle is open here before the worker starts

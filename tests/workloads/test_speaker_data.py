@@ -262,7 +262,7 @@ def test_a_worker_gets_a_small_pickle_without_sound(folder: Path, stack: str) ->
     assert torch.equal(copied[2][0], items[2][0])
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_workers_give_what_the_trainer_itself_would_read(folder: Path, method: str) -> None:
     batches = []
     for start in ({}, {"workers": 1, "start_method": method}):

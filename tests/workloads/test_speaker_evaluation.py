@@ -152,6 +152,7 @@ def test_data_of_another_size_is_refused(folder: Path, model: torch.nn.Module) -
         evaluation.evaluate(model, folder, WORKLOAD.sizes["standard"], PLAIN, CPU)
 
 
+@pytest.mark.thorough
 def test_speakers_can_be_learned(folder: Path) -> None:
     parts = WORKLOAD.parts()
     torch.manual_seed(0)
