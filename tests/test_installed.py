@@ -50,8 +50,16 @@ def test_it_is_listed_planned_and_measured(installed: Path) -> None:
 @pytest.mark.parametrize(
     ("point", "words"),
     [
-        ("pictures = pictures_for_speedmatrix:PARTS", "names no Workload of that name; put it right"),
-        ("drawings = pictures_for_speedmatrix:WORKLOAD", "names no Workload of that name; put it right"),
+        pytest.param(
+            "pictures = pictures_for_speedmatrix:PARTS",
+            "names no Workload of that name; put it right",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            "drawings = pictures_for_speedmatrix:WORKLOAD",
+            "names no Workload of that name; put it right",
+            marks=pytest.mark.thorough,
+        ),
         ("leak = pictures_for_speedmatrix:WORKLOAD", "names no Workload of that name; put it right"),
     ],
 )

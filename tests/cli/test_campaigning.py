@@ -311,6 +311,7 @@ def test_a_share_that_is_known_to_be_too_thin_falls_to_the_next(
     assert machine.lives[0] == 0 < machine.lives[1]
 
 
+@pytest.mark.thorough
 def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
     tmp_path: Path, machine: Machine, ground: Ground, brief: Account
 ) -> None:

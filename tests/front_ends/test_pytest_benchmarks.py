@@ -177,6 +177,7 @@ def test_what_lost_its_ratio_is_named_where_a_gate_compares(
     assert f"No samples any more: {lost['fullname']}" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_gate_is_no_gate_either_where_nothing_has_a_ratio(
     show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
@@ -185,12 +186,14 @@ def test_a_gate_is_no_gate_either_where_nothing_has_a_ratio(
     assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout
 
 
+@pytest.mark.thorough
 def test_nothing_to_save_is_a_warning(show: tuple[str, ...], tmp_path: Path) -> None:
     done = pytest_in(tmp_path, *show, f"--benchmark-json={tmp_path / 'none.json'}", "-k", "pin_memory")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Not saving anything, no benchmarks have been run!" in done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_another_machine_is_a_warning(
     show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
