@@ -13,11 +13,11 @@ import pytest
 from pytest_benchmark.logger import PytestBenchmarkWarning
 
 from harness.core.mistake import Mistake
-from harness.front_ends import pytest_options
-from harness.front_ends.cells import measured
-from harness.front_ends.listing import Listed, wanted
-from harness.front_ends.pytest_options import asked_in, listing
-from harness.front_ends.replay import Found, found_in, machine_facts
+from harness.integrations import pytest_options
+from harness.integrations.cells import measured
+from harness.integrations.listing import Listed, wanted
+from harness.integrations.pytest_options import asked_in, listing
+from harness.integrations.replay import Found, found_in, machine_facts
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 

@@ -25,14 +25,13 @@ from harness.catalogue import read_catalogue
 from harness.cli.measuring import job_of, served_in
 from harness.cli.planning import Prepared
 from harness.core.cell import Cell, Comparison, parse_switch
-from harness.core.optimization import Timing
+from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
-from harness.core.promise import promises
 from harness.core.protocol import BRIEF, SETTLING_STEPS
 from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
 from harness.run.arm import ProcessArm
-from harness.run.prepare import data_root, ensure_data
+from harness.run.data import data_root, ensure_data
 from harness.run.sentinel import Sentinel
 
 RECORDS = Path(__file__).with_name("process_luck.jsonl")

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.front_ends.listing import Listed
-from harness.front_ends.pytest_options import asked_in, listing
-from harness.front_ends.replay import Clock, Found, facts, shown, words
+from harness.integrations.listing import Listed
+from harness.integrations.pytest_options import asked_in, listing
+from harness.integrations.replay import Clock, Found, facts, shown, words
 
 CLOCK = Clock()
 TREATMENT = "treatment"

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from harness.core.mistake import Mistake
-from harness.front_ends.overhead import Overhead, overhead
-from harness.front_ends.pytest_options import asked_in
-from harness.front_ends.replay import ITSELF, RELATIVE, SECONDS, Clock
+from harness.integrations.overhead import Overhead, overhead
+from harness.integrations.pytest_options import asked_in
+from harness.integrations.replay import ITSELF, RELATIVE, SECONDS, Clock
 
 CLOCK = Clock()
 WORKLOAD, SIZE = "leak", "smoke"

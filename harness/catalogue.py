@@ -12,12 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from harness.core.cell import Cell, CellRequest, Switch, parse_switch
-from harness.core.claim import Claim
-from harness.core.compose import batch_scale, settled, unmet
-from harness.core.control import CONTROLS
+from harness.core.cell import CONTROLS, Cell, CellRequest, Switch, batch_scale, parse_switch, settled, unmet
+from harness.core.claims import Claim, checked, parsed
 from harness.core.environment import Environment
-from harness.core.ledger import checked, parsed
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload

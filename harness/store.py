@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.core.codec import Malformed, decode, encode
 from harness.core.environment import Environment
-from harness.core.former import in_todays_words
-from harness.core.measurement import Burst, Lost, Ready, Record
 from harness.core.mistake import Mistake
-from harness.core.plain import Malformed, decode, encode
-from harness.core.plan import Plan
+from harness.core.plan import Plan, in_todays_words
+from harness.core.records import Burst, Lost, Ready, Record
 
 # 1 had no `data` in a plan and no `rounds` in a block, 2 nothing of what leads into a window; up to 3 all arms ran
-# under malloc thresholds of ours: see core/former.py.
+# under malloc thresholds of ours: see core/plan.py.
 SCHEMA = 4
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
 # Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.

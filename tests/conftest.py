@@ -79,7 +79,7 @@ def lacking(name: str) -> str | None:
 def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     """The real files of every workload at size smoke, written once for all tests, and the servers over them."""
     from harness.catalogue import read_catalogue
-    from harness.core.service import ADDRESS
+    from harness.core.workload import ADDRESS
     from harness.run.services import serving
 
     folders = Folders()

@@ -6,8 +6,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli.planning import Wish, prepared
-from harness.core.cell import Switch, parse_switch
-from harness.core.compose import settled
+from harness.core.cell import Switch, parse_switch, settled
 from harness.core.mistake import Mistake
 from tests.analyze.synthetic import ENVIRONMENT
 

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue, read_workload
-from harness.cli.listing import listed
-from harness.core.cell import Switch, parse_cell
-from harness.core.compose import unmet
+from harness.cli.reading import listed
+from harness.core.cell import Switch, parse_cell, unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
 from harness.plan.designs import DESIGNS
-from harness.plan.entries import STAGE_ORDER
+from harness.plan.feasibility import STAGE_ORDER
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
 

@@ -6,14 +6,13 @@ from itertools import combinations
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Switch
-from harness.core.compose import Conflict, compose, settings
+from harness.core.cell import Cell, Conflict, Switch, compose, settings
 from harness.core.environment import Environment
 from harness.core.plan import Hole
 from harness.core.protocol import PROTOCOLS
 from harness.core.recipe import Recipe, as_mapping
 from harness.plan.designs import alone
-from harness.plan.entries import Scope
+from harness.plan.feasibility import Scope
 from tests.analyze.synthetic import ENVIRONMENT
 
 CATALOGUE = read_catalogue()

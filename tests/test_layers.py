@@ -17,16 +17,16 @@ MAY_IMPORT = {
     "analyze": {"core"},
     "optimizations": {"core"},
     "workloads": {"core"},
-    "intake": {"core", "store"},
+    "exchange": {"core", "store", "analyze", "report"},
     "report": {"core", "analyze"},
     "catalogue": {"core", "optimizations", "workloads"},
     "run": {"core", "catalogue", "measure", "store", "plan"},
 }
-EVERYTHING = {"cli", "front_ends", "__main__"}
+EVERYTHING = {"cli", "integrations", "__main__"}
 BLIND = {"optimizations", "plan", "analyze", "report"}
 HOST_READERS = {"ctypes", "multiprocessing", "os", "pathlib", "platform", "psutil", "resource", "shutil", "socket"}
 HOST_READERS |= {"importlib.metadata", "importlib.util", "subprocess", "sys", "torch"}
-INSIDE_FUNCTIONS = {"harness/cli/binding.py", "harness/run/worker.py"}  # torch, where it is asked for
+INSIDE_FUNCTIONS = {"harness/cli/explain.py", "harness/run/worker.py"}  # torch, where it is asked for
 FILES = [path for folder in ("harness", "workloads") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -104,10 +104,10 @@ class Refuse:
         if name.split(".")[0] in {"torch", "torchvision", "torchaudio"}:
             raise AssertionError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
-import harness.analyze.matrix, harness.report.terminal, harness.report.markdown, harness.report.interval_plot
-import harness.report.machine_readable, harness.report.comparison, harness.plan.designs, harness.plan.schedule
-import harness.plan.outstanding
-import harness.store, harness.cli, harness.run.campaign
+import harness.analyze.matrix, harness.report.matrix, harness.report.matrix, harness.report.figures.interval_plot
+import harness.report.matrix, harness.report.comparison, harness.plan.designs, harness.plan.schedule
+import harness.plan.schedule
+import harness.store, harness.cli, harness.run.execution
 for command in (["list"], ["plan", "--device", "cpu"], ["rehearse", "leak", "--results", "kept"],
                 ["report", "--results", "kept"], ["explain", "workers"],
                 ["document", "--results", "kept"], ["publish", "--results", "kept"]):

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.invented.coverage_command import Asked, premises_of
+from benchmarks.invented.coverage_report import listed
 from harness.catalogue import read_catalogue
-from harness.cli import documenting, publishing
-from harness.cli.covering import Asked, premises_of
-from harness.cli.pages_on_disk import Pages, stale
-from harness.report.coverage import listed
+from harness.cli import sharing as documenting
+from harness.cli import sharing as publishing
+from harness.cli.sharing import Pages, stale
 from tests.docs.test_coverage_page import PAGE as COVERAGE
 from tests.docs.test_coverage_page import command
 from tests.faults.page import courses, names_on
@@ -37,8 +38,8 @@ def pages_of(name: str) -> Pages:
     """What a command would write for this tree."""
     catalogue, runs = read_catalogue(), known_to_git()
     if name == "publish":
-        return publishing.on_disk(RESULTS, runs, catalogue)
-    return documenting.on_disk(documenting.pages_of(catalogue, runs, OPTIMIZATIONS), OPTIMIZATIONS)
+        return publishing.publication_on_disk(RESULTS, runs, catalogue)
+    return documenting.documented(documenting.pages_of(catalogue, runs, OPTIMIZATIONS), OPTIMIZATIONS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.core.fault import Fault
-from harness.core.measurement import Lost, Record
 from harness.core.mistake import Mistake
+from harness.core.records import Fault, Lost, Record
 from harness.store import (
     IN_PROGRESS,
     LONGEST_LINE,

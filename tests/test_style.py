@@ -46,7 +46,7 @@ def public(path: Path) -> Iterator[tuple[str, Function | ast.ClassDef]]:
 
 @by_file
 def test_files_and_functions_are_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 800
     too_long = {one.name: lines_of(one) for one in functions(path) if lines_of(one) > 60 and not is_command(path, one)}
     assert too_long == {}
 

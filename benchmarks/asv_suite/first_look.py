@@ -17,7 +17,7 @@ and 1 is no gain: asv knows only that larger is worse. These variables of the en
 from typing import Any
 
 from harness.core.workload import Workload
-from harness.front_ends.asv_cells import DIGITS, as_samples, protocol_digest, shown, subjects, workloads
+from harness.integrations.asv_cells import DIGITS, as_samples, protocol_digest, shown, subjects, workloads
 
 VERSION = protocol_digest()
 

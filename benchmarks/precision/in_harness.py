@@ -16,25 +16,23 @@ from time import monotonic
 
 from benchmarks.precision.told import counts, settings
 from harness import __version__
-from harness.analyze.absence import Absence
-from harness.analyze.gauge import trials
-from harness.analyze.terms import UNCALIBRATED, Terms
-from harness.analyze.verdict import Verdict
+from harness.analyze.claims import trials
+from harness.analyze.soundness import Absence
+from harness.analyze.verdict import UNCALIBRATED, Terms, Verdict
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.measuring import job_of
 from harness.cli.planning import Prepared
-from harness.cli.shelf import calibration_beside
+from harness.cli.reading import calibration_beside
 from harness.core.cell import Cell, Comparison, Switch
-from harness.core.measurement import Record
 from harness.core.mistake import Mistake
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, promises
 from harness.core.plan import Block, Plan
-from harness.core.promise import promises
 from harness.core.protocol import BRIEF
+from harness.core.records import Record
 from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
 from harness.run.arm import ROOT, ProcessArm
-from harness.run.campaign import Campaign
+from harness.run.execution import Campaign
 from harness.run.sentinel import Sentinel
 from harness.store import Journal, Run, create, read_records
 

@@ -15,15 +15,26 @@ measured; it is kept as an amount of its own, and nothing is scaled to make it v
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.analyze.collection import Entry
+from harness.analyze.comparison import LEARNS_ALIKE
 from harness.analyze.estimate import Estimate
-from harness.core.cell import Cell, Switch
+from harness.analyze.evidence import Side
+from harness.analyze.matrix import Row
+from harness.analyze.profile import Bottleneck, Profile
+from harness.analyze.stage_model import Stack
+from harness.analyze.verdict import MARGIN, Verdict, verdict
+from harness.core.cell import Cell, Switch, parse_switch
 from harness.core.environment import Environment
-from harness.core.optimization import Timing
+from harness.core.optimization import Optimization, Stage, Timing
+from harness.core.records import Ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,3 +248,339 @@ def beyond_product(whole: Entry, others: Iterable[Entry]) -> Gain | None:
     if len(alone) < len(added):
         return None
     return combined((1.0, gain(whole.row.estimate)), *((-1.0, one) for one in alone))
+
+
+# Effects: what one switch does to a stack, whichever way round the two were compared.
+
+WHOLE = frozenset({Timing.STEP, Timing.EPOCH, Timing.EVALUATION})  # what a user waits for, rather than a part of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """A stack with one switch against the same stack without it."""
+
+    switch: Switch
+    gain: Gain  # with it over without it
+    verdict: Verdict
+    estimate: Estimate  # as measured
+    row: Row
+    turned: bool  # measured as the stack without it over the stack with it
+
+    @property
+    def below(self) -> Cell:
+        """The stack without it."""
+        return self.row.comparison.treatment if self.turned else self.row.comparison.reference
+
+    @property
+    def above(self) -> Cell:
+        """The stack with it."""
+        return self.row.comparison.reference if self.turned else self.row.comparison.treatment
+
+    @property
+    def without_it(self) -> Profile | None:
+        """What the stack without it showed."""
+        return self.row.treatment if self.turned else self.row.reference
+
+    @property
+    def with_it(self) -> Profile | None:
+        """What the stack with it showed."""
+        return self.row.reference if self.turned else self.row.treatment
+
+    @property
+    def timing(self) -> Timing:
+        """What was timed."""
+        return self.row.comparison.timing
+
+    @property
+    def instead_of(self) -> tuple[Switch, ...]:
+        """What the stack without it has in its place."""
+        return tuple(one for one in self.below.switches if one not in self.above.switches)
+
+    @property
+    def learns_alike(self) -> bool:
+        """Whether its losses, and its score where that is timed, were seen to agree with the reference's."""
+        return learns_alike(self.row)
+
+
+def learns_alike(row: Row) -> bool:
+    """Whether quality was judged and found the same or close."""
+    return row.quality is not None and row.quality.status in LEARNS_ALIKE
+
+
+def effects(rows: Iterable[Row]) -> tuple[Effect, ...]:
+    """The effect of every row whose two cells differ by one switch; loader and compute alone are no whole."""
+    found = (_effect(row) for row in rows if row.comparison.timing in WHOLE)
+    return tuple(one for one in found if one is not None)
+
+
+def _effect(row: Row) -> Effect | None:
+    estimate, comparison = row.estimate, row.comparison
+    if estimate is None:
+        return None
+    added = [one for one in comparison.treatment.switches if one not in comparison.reference.switches]
+    taken = [one for one in comparison.reference.switches if one not in comparison.treatment.switches]
+    if len(added) == 1:
+        return Effect(
+            switch=added[0], gain=gain(estimate), verdict=estimate.verdict, estimate=estimate, row=row, turned=False
+        )
+    if added or len(taken) != 1:
+        return None
+    back = combined((-1.0, gain(estimate)))
+    word = Verdict.UNDECIDED if estimate.disturbed else verdict(back.low, back.high, estimate.terms.margin)
+    return Effect(switch=taken[0], gain=back, verdict=word, estimate=estimate, row=row, turned=True)
+
+
+# Shapley shares: what each switch of a stack brings to the log of its speedup, by a model of all its parts.
+#
+# The share of a switch is what it adds, averaged over all orders in which the stack can be built (L. S. Shapley 1953, A
+# value for n-person games). Shares add up to the whole. A few switches are averaged over all subsets; many over orders
+# drawn at random, each along with its reverse, which cancels what is linear in the place within the order (R. Mitchell
+# and others 2022, Sampling permutations for Shapley value estimation).
+
+Array = NDArray[np.float64]
+Value = Callable[[Sequence[Stack]], Array]  # log speedups of stacks, in one column or in several
+EXACT = 12  # switches: 4,096 subsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelledShare:
+    """The log speedup that a switch brings, and the standard error of drawing orders; 0 where all were taken."""
+
+    log: float
+    error: float
+
+
+def shares(
+    switches: Sequence[Switch],
+    value: Value,
+    needs: Mapping[str, tuple[str, ...]],
+    generator: np.random.Generator,
+    orders: int = 200,
+) -> dict[Switch, ModelledShare]:
+    """The share of each switch in the value of them all; one whose needs are off does nothing until they are on."""
+    columns, errors = share_columns(switches, lambda stacks: value(stacks)[:, None], needs, generator, orders)
+    return {
+        switch: ModelledShare(log=float(log), error=float(error))
+        for switch, log, error in zip(switches, columns[:, 0], errors[:, 0], strict=True)
+    }
+
+
+def share_columns(
+    switches: Sequence[Switch],
+    value: Value,
+    needs: Mapping[str, tuple[str, ...]],
+    generator: np.random.Generator,
+    orders: int = 200,
+) -> tuple[Array, Array]:
+    """The same for several values of every stack at once, stacks x columns: shares and errors, switches x columns."""
+
+    def of(members: NDArray[np.bool_]) -> Array:
+        return value([effective(switches, row, needs) for row in members])
+
+    if len(switches) <= EXACT:
+        found = _over_subsets(of, len(switches))
+        return found, np.zeros_like(found)
+    drawn = np.array([_over_pair(of, generator.permutation(len(switches))) for _ in range(max(2, orders // 2))])
+    return drawn.mean(axis=0), drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
+
+
+def effective(
+    switches: Sequence[Switch], on: Sequence[bool] | NDArray[np.bool_], needs: Mapping[str, tuple[str, ...]]
+) -> Stack:
+    """Those that are on and lack nothing."""
+    names = {switch.name for switch, one in zip(switches, on, strict=True) if one}
+    present = (switch for switch in switches if switch.name in names)
+    return tuple(sorted(one for one in present if names.issuperset(needs.get(one.name, ()))))
+
+
+def _over_subsets(of: Callable[[NDArray[np.bool_]], Array], count: int) -> Array:
+    """Shapley's formula: what each adds to every subset of the others, weighted by the subset's size."""
+    numbers = np.arange(2**count)
+    members = ((numbers[:, None] >> np.arange(count)) & 1).astype(np.bool_)
+    values, sizes = of(members), members.sum(axis=1)
+    weights = np.array([factorial(size) * factorial(count - 1 - size) / factorial(count) for size in range(count)])
+    found = np.empty((count, values.shape[1]))
+    for index in range(count):
+        without = numbers[~members[:, index]]
+        found[index] = weights[sizes[without]] @ (values[without + 2**index] - values[without])
+    return found
+
+
+def _over_pair(of: Callable[[NDArray[np.bool_]], Array], order: NDArray[np.intp]) -> Array:
+    """What each adds in one order and in its reverse, averaged."""
+    found: list[Array] = []
+    for one in (order, order[::-1]):
+        places = np.empty(len(order), dtype=np.intp)
+        places[one] = np.arange(len(order))
+        members = places[None, :] < np.arange(len(order) + 1)[:, None]
+        added = np.diff(of(members), axis=0)
+        found.append(added[places])
+    return np.asarray(np.mean(found, axis=0))
+
+
+# Interplay: switches that do not simply multiply, each with a name for how they meet.
+#
+# A switch is compared with itself: what it gives alone, and what it gives last, when the whole stack is on but for it.
+# Where only pairs interact, the gap between the two logs is the sum of its interactions with all others. A gap is named
+# only if it is wider than its interval, and than 3 %.
+
+LEAST_GAP = math.log(1.03)
+
+
+class Kind(StrEnum):
+    """How switches meet."""
+
+    MASKED = "masked"  # by another stage, which holds the stack back with or without it
+    REDUNDANT = "redundant"  # with others of its stage, which do the same work
+    SYNERGY = "synergy"  # with others of its stage: together more than the product
+    CONFLICT = "conflict"  # slower together than without one of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interplay:
+    """One switch among others, or two by themselves."""
+
+    subject: str
+    among: str  # the other switch, or the name of the stack
+    alone: Gain
+    beside: Gain  # what it gives when the others are on
+    gap: Gain  # beside over alone
+    kind: Kind
+    held_by: str | None  # the ceiling that masks it: input or compute; of a pair the stage of the other
+
+
+def is_clear(gap: Gain) -> bool:
+    """Whether a gap is worth a name: beyond its interval, and beyond 3 %."""
+    return abs(gap.log) > max(gap.half_width, LEAST_GAP)
+
+
+def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimization]) -> Iterator[Interplay]:
+    """Every switch of a measured stack whose gap is clear, among those measured both alone and last."""
+    others = tuple(others)
+    first, last = first_and_last(whole, others)
+    before, after = (_bottleneck(arm) for arm in (whole.row.reference, whole.row.treatment))
+    for subject in first.keys() & last.keys() if len(_beyond_reference(whole)) > 2 else ():  # two are a pair
+        alone, beside = first[subject], last[subject]
+        gap, name = combined((1.0, beside), (-1.0, alone)), parse_switch(subject).name
+        if is_clear(gap) and name in known:
+            held_by = _other_stage(known[name].stage, before if gap.log > 0 else after)
+            kind = _kind(alone, beside, _margin(whole), masked=held_by is not None)
+            yield Interplay(
+                subject=subject,
+                among=whole.row.subject,
+                alone=alone,
+                beside=beside,
+                gap=gap,
+                kind=kind,
+                held_by=held_by if kind is Kind.MASKED else None,
+            )
+
+
+def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Iterator[Interplay]:
+    """Every measured stack of two whose parts were measured alone against the same reference, if the gap is clear."""
+    for entry in entries:
+        comparison = entry.row.comparison
+        added = [one for one in comparison.treatment.switches if one not in comparison.reference.switches]
+        gap = beyond_product(entry, entries) if len(added) == 2 else None
+        if gap is None or not is_clear(gap) or entry.row.estimate is None:
+            continue
+        alone = first_and_last(entry, entries)[0]
+        weaker, stronger = sorted(added, key=lambda one: alone[str(one)].log)
+        beside = combined((1.0, gain(entry.row.estimate)), (-1.0, alone[str(stronger)]))
+        stages = [known[one.name].stage for one in (weaker, stronger) if one.name in known]
+        masked = len({*stages}) > 1
+        kind = _kind(alone[str(weaker)], beside, _margin(entry), masked=masked)
+        yield Interplay(
+            subject=str(weaker),
+            among=str(stronger),
+            alone=alone[str(weaker)],
+            beside=beside,
+            gap=gap,
+            kind=kind,
+            held_by=str(stages[1]) if kind is Kind.MASKED else None,
+        )
+
+
+def interplays(entries: Iterable[Entry], known: Mapping[str, Optimization]) -> tuple[Interplay, ...]:
+    """All of one workload, those of the widest gap first; of stacks the largest that was measured is taken apart."""
+    measured = tuple(one for one in entries if one.row.estimate is not None)
+    found = list(of_pairs(measured, known))
+    whole = largest(measured)
+    if whole is not None:
+        found += of_stack(whole, measured, known)
+    return tuple(sorted(found, key=lambda one: (-abs(one.gap.log), one.subject, one.among)))
+
+
+def largest(entries: Iterable[Entry]) -> Entry | None:
+    """The stack with most switches beyond its reference, of two at least; None where all are single switches."""
+    stacks = (one for one in entries if len(_beyond_reference(one)) > 1)
+    return max(stacks, key=lambda one: len(_beyond_reference(one)), default=None)
+
+
+def _beyond_reference(entry: Entry) -> set[Switch]:
+    return {*entry.row.comparison.treatment.switches} - {*entry.row.comparison.reference.switches}
+
+
+def _margin(entry: Entry) -> float:
+    """That of its machine."""
+    return entry.row.estimate.terms.margin if entry.row.estimate else MARGIN
+
+
+def _kind(alone: Gain, beside: Gain, margin: float, *, masked: bool) -> Kind:
+    if verdict(beside.low, beside.high, margin) is Verdict.SLOWER and alone.log > beside.log:
+        return Kind.CONFLICT
+    if masked:
+        return Kind.MASKED
+    return Kind.SYNERGY if beside.log > alone.log else Kind.REDUNDANT
+
+
+def _bottleneck(arm: Profile | None) -> Bottleneck | None:
+    return arm.bottleneck if arm else None
+
+
+def _other_stage(stage: Stage, held: Bottleneck | None) -> str | None:
+    """The ceiling that holds a stack back, where it is not the one that a switch of this stage lifts."""
+    own = "input" if stage is Stage.INPUT else "compute"
+    return held.stage if held is not None and held.stage != own else None
+
+
+# Start-up: what an arm takes before its steps run as they do later, and when a slower start has paid for itself.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakEven:
+    """After how many steps a gain has paid for a slower start; ranges are those of single restarts.
+
+    With start-ups F and steps t of both arms that is N* = (F_B - F_A) / (t_A - t_B).
+    """
+
+    extra_s: tuple[float, float]  # start-up beyond the other arm's, the least and the most
+    steps: tuple[float, float] | None  # None: never, since a step is no shorter
+    step_s: float  # of the arm with the gain
+
+    @property
+    def seconds(self) -> float | None:
+        """Training time until the worst start has paid for itself; None where it never does."""
+        return None if self.steps is None else self.steps[1] * self.step_s
+
+
+def start_up_s(ready: Ready) -> float:
+    """Building, the first step, and what the warm-up took beyond as many steps at the speed of its end."""
+    return ready.build_s + ready.first_step_s + max(0.0, ready.warm_up_s - ready.warm_up_steps * ready.step_s)
+
+
+def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven | None:
+    """Of one arm against another whose step takes `step_s`; None where no restart has both."""
+    first, other = _first_lives(ours), _first_lives(theirs)
+    extra = [start_up_s(first[restart]) - start_up_s(other[restart]) for restart in first.keys() & other.keys()]
+    if not extra:
+        return None
+    low, high = min(extra), max(extra)
+    saved_s = step_s * (1 - 1 / gain.ratio)
+    steps = (max(0.0, low) / saved_s, max(0.0, high) / saved_s) if saved_s > 0 else None
+    return BreakEven(extra_s=(low, high), steps=steps, step_s=step_s / gain.ratio)
+
+
+def _first_lives(side: Side) -> dict[int, Ready]:
+    """The first start of each restart: one that was interrupted is not started from nothing again."""
+    return {ready.arm.restart: ready for ready in reversed(side.readies)}

@@ -1,16 +1,124 @@
 """Calibration: what a machine shows where the truth is known, from cells against themselves and from added delays."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
+from scipy import optimize, stats
 
-from harness.analyze.absence import Absence
-from harness.analyze.estimate import Estimate
-from harness.analyze.noise import Span, allowed_misses
-from harness.analyze.terms import Terms
-from harness.core.cell import Comparison
+from harness.analyze.estimate import Estimate, results
+from harness.analyze.evidence import Evidence, gather
+from harness.analyze.moderation import Array, prior_of
+from harness.analyze.pairing import Pairs, log_ratio, log_totals, pair
+from harness.analyze.soundness import Absence
+from harness.analyze.verdict import MARGIN, Terms
+from harness.core.cell import DELAY_S, Comparison, planted
+from harness.core.plan import Plan
+from harness.core.records import Arm, Bracket, Burst, Ready, Record, brackets
+
+# Noise: what cells that are the same show of a machine, as functions of arrays.
+#
+# Sources: the successive differences of lag_one are J. von Neumann's (1941), Distribution of the ratio of the mean
+# square successive difference to the variance, Annals of Mathematical Statistics 12(4); the rest are textbook least
+# squares.
+
+MISSED, PASSED = 0.05, 0.98  # intervals that miss the truth by chance; sound machines that a bound must let pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether there is something."""
+        return self.low > 0 or self.high < 0
+
+
+def allowed_misses(intervals: int) -> int:
+    """How many of so many 95 % intervals may miss the truth, so that 98 % of sound machines pass: 3 of 20."""
+    return int(stats.binom.ppf(PASSED, intervals, MISSED))
+
+
+def mean_of(values: Sequence[float]) -> Span | None:
+    """The mean with Student's t over values that are independent; None where there are fewer than two."""
+    if len(values) < 2:
+        return None
+    array = np.asarray(values)
+    half = float(stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1) / math.sqrt(len(array)))
+    return Span(value=float(array.mean()), low=float(array.mean()) - half, high=float(array.mean()) + half)
+
+
+def trend(values: Sequence[float], places: Sequence[float], groups: Sequence[Hashable]) -> Span | None:
+    """The slope of values over places within groups, each group with a level of its own; None where nothing can tell.
+
+    Least squares on values and places less their groups' means, with one degree of freedom less for every group.
+    """
+    y, x = (_centred(np.asarray(one, dtype=np.float64), groups) for one in (values, places))
+    freedom, spread = len(y) - len(set(groups)) - 1, float(x @ x)
+    if freedom < 1 or spread == 0:
+        return None
+    slope = float(x @ y) / spread
+    error = math.sqrt(float(((y - slope * x) ** 2).sum()) / freedom / spread)
+    half = float(stats.t.ppf(0.975, freedom)) * error
+    return Span(value=slope, low=slope - half, high=slope + half)
+
+
+def _centred(values: Array, groups: Sequence[Hashable]) -> Array:
+    names = list(groups)
+    means = {name: float(values[[one == name for one in names]].mean()) for name in set(names)}
+    centred: Array = values - np.array([means[name] for name in names])
+    return centred
+
+
+def lag_one(series: Iterable[Sequence[float]]) -> float | None:
+    """The correlation of neighbours within series, as of an autoregression; None where no series has three values.
+
+    A few values have a mean of their own, which makes neighbours look unlike each other: the usual coefficient of five
+    independent values is -0.2. Squared differences of neighbours over the variance do not suffer from that where there
+    is no correlation; where there is one, the autoregression is taken that would show the same in series as short.
+    """
+    known = [np.asarray(one, dtype=np.float64) for one in series if len(one) > 2]
+    variance = sum(float(one.var(ddof=1)) for one in known)
+    if not variance:
+        return None
+    seen = sum(float((np.diff(one) ** 2).mean()) for one in known) / variance
+    lengths = [len(one) for one in known]
+    low, high = -0.95, 0.95
+    if not _shown(high, lengths) < seen < _shown(low, lengths):
+        return high if seen <= _shown(high, lengths) else low
+    return float(optimize.brentq(lambda correlation: _shown(correlation, lengths) - seen, low, high))
+
+
+def _shown(correlation: float, lengths: Iterable[int]) -> float:
+    """Squared differences of neighbours over variances, as they are expected of autoregressions of such lengths."""
+    differences = variances = 0.0
+    for count in lengths:
+        lags = np.arange(1, count)
+        differences += 2 * (1 - correlation)
+        variances += 1 - 2 / (count - 1) * float(((1 - lags / count) * correlation**lags).sum())
+    return differences / variances
+
+
+def cost_of_a_burst(arms: Iterable[Sequence[tuple[int, float]]]) -> Span | None:
+    """Seconds that a burst takes beside its steps, from the steps and seconds of each arm's bursts.
+
+    Every arm gives the intercept of a line through bursts of several lengths; None where too few arms have them.
+    """
+    found = []
+    for bursts in arms:
+        steps, seconds = np.array(bursts, dtype=np.float64).T
+        if len(set(steps)) > 2:
+            found.append(float(stats.linregress(steps, seconds).intercept))
+    return mean_of(found)
+
 
 DESIGN = "calibration"  # of the runs that can calibrate
 ENOUGH = 20  # cells against themselves; fewer let too many unsound machines pass
@@ -159,3 +267,192 @@ def _told(level: Level) -> str:
         return f"an added {level.percent} % was not found ({kept})"
     value, low, high = (100 * one for one in (found.value, found.low, found.high))
     return f"an added {level.percent} % was found as {value:.1f} % [{low:.1f}, {high:.1f}] ({kept})"
+
+
+# Order: whether it matters when an arm was started, or when its turn comes, where all arms are the same.
+
+_Life = tuple[str, int, int]  # block, restart, number
+
+
+def in_the_order_of_start(copies: Iterable[Evidence], records: Iterable[Record]) -> Span | None:
+    """Log ratio of an arm that was started last over one that was started first, in lives with the same reference.
+
+    The places of a block are dealt out anew in every life, so that the order of start is the only place there is.
+    """
+    places, found = _places(records), []
+    for one in copies:
+        for ours, both in _lives(one):
+            means = log_totals(pair(both, one.position))
+            if len(means) and ours[0].arm in places:
+                found.append((float(means[0]), places[ours[0].arm], _life(ours[0].arm)))
+    return trend(*(list(column) for column in zip(*found, strict=True))) if found else None
+
+
+def in_their_round(copies: Iterable[Evidence]) -> Span | None:
+    """Log ratio of a burst right after the reference's over one of the same arm that comes after another's."""
+    differences = []
+    for one in copies:
+        for _, bursts in _lives(one):
+            early: dict[bool, list[float]] = defaultdict(list)
+            for bracket in brackets(bursts, one.position):
+                early[_is_first(bracket)].append(log_ratio(bracket))
+            if early[True] and early[False]:
+                differences.append(float(np.mean(early[True]) - np.mean(early[False])))
+    return mean_of(differences)
+
+
+def _is_first(bracket: Bracket) -> bool:
+    return bracket.treatment.order == bracket.before.order + 1
+
+
+def _lives(one: Evidence) -> Iterator[tuple[list[Burst], list[Burst]]]:
+    """The treatment's bursts of each life, and both sides' together."""
+    ours, both = (_by_life(bursts) for bursts in (one.treatment.bursts, one.bursts))
+    for life, bursts in ours.items():
+        yield bursts, both[life]
+
+
+def _by_life(bursts: Iterable[Burst]) -> Mapping[_Life, list[Burst]]:
+    found: dict[_Life, list[Burst]] = defaultdict(list)
+    for burst in bursts:
+        found[_life(burst.arm)].append(burst)
+    return found
+
+
+def _places(records: Iterable[Record]) -> dict[Arm, float]:
+    """From 0 for the arm of a life that was started first to 1 for the last, as records follow each other."""
+    started: dict[_Life, list[Arm]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, Ready):
+            started[_life(record.arm)].append(record.arm)
+    return {
+        arm: place / (len(arms) - 1) for arms in started.values() if len(arms) > 1 for place, arm in enumerate(arms)
+    }
+
+
+def _life(arm: Arm) -> _Life:
+    return arm.block, arm.restart, arm.life
+
+
+# Calibrating: the records of a run of the design `calibration` become what they say of the machine.
+#
+# Every cell is judged on the terms that the cells of other blocks would set, so that none helps to find itself right.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copy:
+    """A cell against itself that has an estimate."""
+
+    block: str
+    evidence: Evidence
+    pairs: Pairs
+
+
+def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
+    """What a run says of its machine, finished or not; raises Mistake where a switch has no promise in the plan."""
+    kept = tuple(records)
+    gathered = tuple(gather(plan, kept))
+    copies = tuple(_copies(plan, gathered))
+    known = tuple(_known(plan, gathered, copies))
+    levels = tuple(_levels(known))
+    evidence = [one.evidence for one in copies]
+    return Calibration(
+        copies=tuple(one for one in known if _is_copy(one.comparison) and one.estimate),
+        levels=levels,
+        order_of_start=in_the_order_of_start(evidence, kept),
+        order_in_round=in_their_round(evidence),
+        correlation=lag_one(restart for one in copies for restart in one.pairs.log_ratios),
+        burst_s=cost_of_a_burst(_arms(kept)),
+        terms=_terms(copies, _margin(levels)),
+    )
+
+
+def _is_copy(comparison: Comparison) -> bool:
+    return comparison.treatment == comparison.reference
+
+
+def _blocks(plan: Plan) -> Iterator[str]:
+    """The block of every comparison, in the plan's order."""
+    return (block.identity for block in plan.blocks for _ in block.comparisons)
+
+
+def _copies(plan: Plan, gathered: Sequence[Evidence]) -> Iterator[_Copy]:
+    for block, one, result in zip(_blocks(plan), gathered, results(gathered, plan.protocol), strict=True):
+        if _is_copy(one.comparison) and isinstance(result, Estimate):
+            yield _Copy(block=block, evidence=one, pairs=pair(one.bursts, one.position))
+
+
+def _known(plan: Plan, gathered: Sequence[Evidence], copies: Sequence[_Copy]) -> Iterator[Known]:
+    """Every comparison, judged on the terms of the copies in other blocks."""
+    by_block = {
+        name: results(gathered, plan.protocol, _terms([one for one in copies if one.block != name], MARGIN))
+        for name in dict.fromkeys(_blocks(plan))
+    }
+    for index, (block, one) in enumerate(zip(_blocks(plan), gathered, strict=True)):
+        truth = 1.0 if _is_copy(one.comparison) else _truth(one)
+        yield Known(comparison=one.comparison, result=by_block[block][index], truth=truth)
+
+
+def _terms(copies: Sequence[_Copy], margin: float) -> Terms:
+    """What copies set for all cells of a machine.
+
+    Their truth is known, so how far restarts lie from it is the spread, whatever the restarts of one cell agree on.
+    Copies that are alive together share the luck of their reference: they count as one.
+    """
+    if not copies:
+        return Terms(margin=margin)
+    means = [log_totals(one.pairs) for one in copies]
+    lives = {
+        one.block: max(len(other.pairs.log_ratios) for other in copies if other.block == one.block) for one in copies
+    }
+    variances = np.array([one.var(ddof=1) for one in means])
+    return Terms(
+        least_spread=float(np.sqrt(np.mean(np.concatenate(means) ** 2))),
+        least_freedom=float(sum(lives.values())),
+        margin=margin,
+        prior=prior_of(variances, np.array([len(one) - 1.0 for one in means])),
+    )
+
+
+def _margin(levels: Sequence[Level]) -> float:
+    """The usual margin where the smallest delay was recovered, else the smallest that was; endless without any."""
+    least = least_of(levels)
+    if least is None:
+        return math.inf
+    return MARGIN if least == levels[0].percent else least / 100
+
+
+def _levels(known: Sequence[Known]) -> Iterator[Level]:
+    found: dict[int, list[Known]] = defaultdict(list)
+    for one in known:
+        if percent := planted(one.comparison):
+            found[percent].append(one)
+    yield from (Level(percent=percent, controls=tuple(found[percent])) for percent in sorted(found))
+
+
+def _truth(one: Evidence) -> float | None:
+    """The ratio that the delays put in, from their lengths as they were seen and the reference's own steps."""
+    steps = _step_s(one.reference.bursts)
+    by_restart: dict[int, list[float]] = defaultdict(list)
+    for ready in one.treatment.readies:
+        delay_s, step_s = ready.effective.get(DELAY_S), steps.get((ready.arm.restart, ready.arm.life))
+        if isinstance(delay_s, float) and step_s:
+            by_restart[ready.arm.restart].append(math.log(step_s / (step_s + delay_s)))
+    return math.exp(fmean(map(fmean, by_restart.values()))) if by_restart else None
+
+
+def _step_s(bursts: Iterable[Burst]) -> dict[tuple[int, int], float]:
+    """Seconds of a step in each life, over its total time, as ratios are."""
+    found: dict[tuple[int, int], list[Burst]] = defaultdict(list)
+    for burst in bursts:
+        found[burst.arm.restart, burst.arm.life].append(burst)
+    return {life: sum(one.wall_s for one in own) / sum(one.steps for one in own) for life, own in found.items()}
+
+
+def _arms(records: Iterable[Record]) -> Iterable[list[tuple[int, float]]]:
+    """Steps and seconds of every arm's bursts."""
+    found: dict[Arm, list[tuple[int, float]]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, Burst):
+            found[record.arm].append((record.steps, record.wall_s))
+    return found.values()

@@ -1,22 +1,441 @@
 """The comparison: cells that several places share, side by side, and what keeps the others from being compared."""
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
-from harness.analyze.apart import Lonely, Scale, lonely_of, nothing_shared, scales_of
-from harness.analyze.bottleneck import Bottleneck
-from harness.analyze.collection import Entry, Question
-from harness.analyze.contrast import Contrast, Difference, contrast
-from harness.analyze.costs import Prices
-from harness.analyze.limits import Known
-from harness.analyze.places import Place, Unlike, exactly, unlike_environments, unlike_protocols
-from harness.analyze.profile import Profile
-from harness.analyze.throughput import Throughput, throughputs
+from harness.analyze.collection import Entry, Kept, Question, surest
+from harness.analyze.estimate import Contrast, Difference, contrast
+from harness.analyze.matrix import Prices, Row
+from harness.analyze.profile import Bottleneck, Profile
+from harness.analyze.quality import Agreement
+from harness.analyze.tables import document, entries
+from harness.analyze.verdict import Verdict
 from harness.core.cell import Cell
+from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
 from harness.core.recipe import Value
+
+# Places: where things were measured, each one environment; what differs between them.
+
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One column of a comparison: a run, or the surest answers of one environment."""
+
+    letter: str  # A, B and so on: short enough to stand in every row
+    runs: tuple[Kept, ...]  # the newest first, all of one environment
+    entries: tuple[Entry, ...]
+
+    @property
+    def environment(self) -> Environment:
+        """The machine and its software."""
+        return self.runs[0].environment
+
+    @property
+    def contributed(self) -> bool:
+        """Whether any of it was measured by somebody else."""
+        return any(run.contributed for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlike:
+    """A fact in which places differ, as text for each letter."""
+
+    fact: str
+    values: Mapping[str, str]
+
+
+def of_runs(runs: Sequence[Kept]) -> tuple[Place, ...]:
+    """A place for each run, in the order given; raises Mistake where there are fewer than two, or one twice."""
+    if len(runs) < 2:
+        raise Mistake("A comparison needs two runs; name a second, or compare --machines for all below --results.")
+    for index, run in enumerate(runs):
+        if any(run.name == other.name or run.matrix == other.matrix for other in runs[:index]):
+            raise Mistake(f"{run.name} is named twice, or is a copy of a run that is; name two different runs.")
+    return _lettered([(run,) for run in runs], lambda run: _entries(run[0]))
+
+
+def of_machines(runs: Iterable[Kept]) -> tuple[Place, ...]:
+    """A place for each environment, with its surest answers; the one with most ratios comes first.
+
+    Raises Mistake where all was measured in one environment. Runs are named where they gave an answer that is shown.
+    """
+    found: dict[str, list[Entry]] = defaultdict(list)
+    for entry in surest(runs):
+        found[entry.kept.environment.digest].append(entry)
+    if len(found) < 2:
+        where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"
+        raise Mistake(
+            f"It was measured {where}; run the same workloads on another machine, or import somebody's run, to compare."
+        )
+    answers = {digest: tuple(group) for digest, group in sorted(found.items(), key=lambda one: _rank(one[1]))}
+    runs_of = {digest: _runs(group) for digest, group in answers.items()}
+    return _lettered(list(runs_of.values()), lambda run: answers[run[0].environment.digest])
+
+
+def _lettered(
+    groups: list[tuple[Kept, ...]], entries: Callable[[tuple[Kept, ...]], tuple[Entry, ...]]
+) -> tuple[Place, ...]:
+    return tuple(Place(letter=letter(index), runs=group, entries=entries(group)) for index, group in enumerate(groups))
+
+
+def letter(index: int) -> str:
+    """A to Z, then AA and so on, as spreadsheets count."""
+    before, last = divmod(index, 26)
+    return (letter(before - 1) if before else "") + chr(ord("A") + last)
+
+
+def _entries(run: Kept) -> tuple[Entry, ...]:
+    """All rows of a run, small sizes too: somebody has asked for this run by its name."""
+    return tuple(Entry(kept=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
+
+
+def _rank(group: Sequence[Entry]) -> tuple[int, str, str]:
+    environment = group[0].kept.environment
+    return -sum(entry.row.estimate is not None for entry in group), environment.machine, environment.digest
+
+
+def _runs(group: Iterable[Entry]) -> tuple[Kept, ...]:
+    by_identity = {id(entry.kept): entry.kept for entry in group}  # runs hold mappings, so they have no hash
+    return tuple(sorted(by_identity.values(), key=lambda run: (run.began, run.name), reverse=True))
+
+
+def unlike_environments(places: Sequence[Place]) -> tuple[Unlike, ...]:
+    """Every fact of machine and software in which any two places differ; the digest follows from them."""
+    return _unlike({place.letter: _facts(place.environment) for place in places})
+
+
+def unlike_protocols(places: Sequence[Place]) -> tuple[Unlike, ...]:
+    """Every number of the measurement in which places differ, and the harness's version; of several runs, all."""
+    found: dict[str, dict[str, str]] = {}
+    for place in places:
+        values: dict[str, list[str]] = defaultdict(list)
+        for run in place.runs:
+            values["version of speedmatrix"].append(run.version)
+            for name, value in _numbers(run.matrix.protocol):
+                values[name].append(value)
+        found[place.letter] = {name: " or ".join(dict.fromkeys(several)) for name, several in values.items()}
+    return _unlike(found)
+
+
+def _unlike(found: Mapping[str, Mapping[str, str]]) -> tuple[Unlike, ...]:
+    names = dict.fromkeys(name for facts in found.values() for name in facts)
+    table = {name: {one: facts.get(name, NONE) for one, facts in found.items()} for name in names}
+    return tuple(Unlike(fact=name, values=values) for name, values in table.items() if len(set(values.values())) > 1)
+
+
+def _facts(environment: Environment) -> dict[str, str]:
+    return {name: NONE if value is None else str(value) for name, value in environment.facts.items()}
+
+
+def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
+    for field in fields(protocol):
+        value = getattr(protocol, field.name)
+        several = value if isinstance(value, tuple) else (value,)
+        yield field.name, ", ".join("none" if one is None else f"{one:g}" for one in several) or "none"
+
+
+def exactly(entry: Entry) -> Question:
+    """What an entry answers, wherever it was measured: same cells, same timing, same data."""
+    question = entry.question
+    return Question(
+        environment="",
+        treatment=question.treatment,
+        reference=question.reference,
+        timing=question.timing,
+        data=question.data,
+        copy=question.copy,
+    )
+
+
+# What keeps cells apart: other sizes, batches or data, other stacks under one name, and what one place lacks.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How big a workload was measured in one place."""
+
+    letter: str
+    size: str
+    batch: int
+    data: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lonely:
+    """A cell that one place alone has, with a ratio, and what the others say of it."""
+
+    letter: str
+    subject: str
+    words: tuple[str, ...]  # of other places: another stack under that name, or why it was not made there
+
+
+def scales_of(places: Sequence[Place]) -> dict[str, tuple[Scale, ...]]:
+    """The sizes, batches and data of every workload that was not measured alike wherever it was measured."""
+    found: dict[str, dict[Scale, None]] = defaultdict(dict)
+    for place in places:
+        for question in map(exactly, place.entries):
+            cell = question.treatment
+            scale = Scale(letter=place.letter, size=cell.size, batch=cell.batch, data=question.data)
+            found[cell.workload][scale] = None
+    return {name: tuple(scales) for name, scales in found.items() if not _alike(tuple(scales))}
+
+
+def _alike(scales: Sequence[Scale]) -> bool:
+    """Whether a workload was measured at the same sizes, batches and data wherever it was measured."""
+    by_letter: dict[str, set[tuple[str, int, str]]] = defaultdict(set)
+    for one in scales:
+        by_letter[one.letter].add((one.size, one.batch, one.data))
+    sets = list(by_letter.values())
+    return all(one == sets[0] for one in sets)
+
+
+def lonely_of(places: Sequence[Place], questions: Collection[Question]) -> dict[str, tuple[Lonely, ...]]:
+    """The cells that answer those questions, which one place alone has, by workload."""
+    found: dict[str, list[Lonely]] = defaultdict(list)
+    for place in places:
+        for entry in place.entries:
+            question = exactly(entry)
+            if question in questions and entry.row.estimate:
+                words = tuple(_elsewhere(entry, question, [one for one in places if one is not place]))
+                lonely = Lonely(letter=place.letter, subject=entry.row.comparison.subject, words=words)
+                found[question.treatment.workload].append(lonely)
+    return {name: tuple(several) for name, several in found.items()}
+
+
+def _elsewhere(entry: Entry, question: Question, others: Sequence[Place]) -> Iterator[str]:
+    """What other places have in its stead: another stack under the same name, or the words of a hole."""
+    for other in others:
+        for its in other.entries:
+            theirs = exactly(its)
+            alike = (theirs.reference, theirs.timing, theirs.data) == (
+                question.reference,
+                question.timing,
+                question.data,
+            )
+            if alike and its.row.subject == entry.row.subject and theirs.copy == question.copy:
+                yield f"{other.letter} has {_less(theirs.treatment, question.treatment)} under that name"
+        holes = (hole for run in other.runs for hole in run.matrix.holes)
+        reasons = (hole.reason for hole in holes if _is_about(hole.workload, hole.subject, entry))
+        yield from (f"{other.letter}: {reason}" for reason in dict.fromkeys(reasons))
+
+
+def _is_about(workload: str, subject: str, entry: Entry) -> bool:
+    return workload == entry.table.cell.workload and subject in {
+        entry.row.subject,
+        entry.row.comparison.subject.partition("=")[0],
+    }
+
+
+def _less(theirs: Cell, ours: Cell) -> str:
+    added = [str(one) for one in theirs.switches if one not in ours.switches]
+    lacking = [f"no {one}" for one in ours.switches if one not in theirs.switches]
+    return ", ".join((*added, *lacking))
+
+
+def nothing_shared(places: Sequence[Place], scales: Mapping[str, tuple[Scale, ...]]) -> str:
+    """Why places that share no cell cannot be compared, and what would help."""
+    workloads = [{entry.table.cell.workload for entry in place.entries} for place in places]
+    common = sorted(set.intersection(*workloads)) if workloads else []
+    if not common:
+        said = ", ".join(
+            f"{place.letter}: {' '.join(sorted(one)) or 'nothing'}"
+            for place, one in zip(places, workloads, strict=True)
+        )
+        return f"These runs have no workload in common ({said}); run one workload on both."
+    apart = next((name for name in common if name in scales), None)
+    if apart is None:
+        return (
+            f"These runs have no comparison in common; run {common[0]} on both with the same --design and --reference."
+        )
+    said = ", ".join(f"{one.size} with batch {one.batch} {_where(one)}" for one in scales[apart])
+    return f"These runs have no cell in common: {apart} has {said}; give both the same --size, --batch and data."
+
+
+def _where(one: Scale) -> str:
+    return f"on {one.letter} ({one.data})" if one.data else f"on {one.letter}"
+
+
+# Limits: what a device can do at most, as its maker says, and the share of it that a training uses.
+#
+# The share is the "model FLOPs utilization" of Chowdhery et al. (2022), PaLM, appendix B: the arithmetic that the plain
+# training asks for, over what the device could have done in the same time. Work that a stack repeats counts nothing,
+# and work that it saves counts as done.
+
+Work = Mapping[tuple[str, str], int]  # workload and size -> operations for one sample, forward and backward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The most operations a second of some devices: dense products of 16-bit numbers."""
+
+    devices: tuple[str, ...]  # as their driver calls them, to the letter
+    operations_per_s: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """All limits that are published, and all work that was counted."""
+
+    limits: tuple[Limit, ...] = ()
+    work: Work
+
+    def share(self, rate: float, cell: Cell, environment: Environment) -> float | str:
+        """The share of the limit at so many samples a second, or why there is none to tell."""
+        if environment.accelerator is None:
+            return "no limit is published of a CPU"
+        limit = next((one for one in self.limits if environment.accelerator in one.devices), None)
+        if limit is None:
+            return f"no limit of {environment.accelerator} is known; harness/limits.toml holds those that are"
+        work = self.work.get((cell.workload, cell.size))
+        if work is None:
+            return f"the work of a sample of {cell.workload} at size {cell.size} was not counted"
+        return rate * work / limit.operations_per_s
+
+
+def parse_limits(text: str, file: str) -> tuple[Limit, ...]:
+    """The limits of a TOML text, tables `[[limit]]`; raises Mistake."""
+    found = entries(document(text, file, {"limit"}), "limit", Limit, file)
+    seen: set[str] = set()
+    for limit in found:
+        if not (math.isfinite(limit.operations_per_s) and limit.operations_per_s > 0 and limit.source.strip()):
+            raise Mistake(f"{file} needs a limit above 0 and a source for {', '.join(limit.devices)}.")
+        if twice := seen & set(limit.devices):
+            raise Mistake(f"{file} names {min(twice)} twice; keep one.")
+        seen |= set(limit.devices)
+    return found
+
+
+# Throughputs: samples a second in several places, as shares of what their devices can do and as what they cost.
+#
+# Machines cannot take turns, so a quotient of two throughputs is unpaired: it has a range and never a verdict.
+
+TRAINS = {Timing.STEP, Timing.EPOCH}
+LEARNS_ALIKE = {Agreement.SAME_BITS, Agreement.CLOSE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotient:
+    """A throughput over another place's, with the least and the most that single restarts give."""
+
+    letter: str  # of the other place
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """Samples a second of one stack in one place; the range is that of its restarts."""
+
+    name: str
+    rate: float
+    low: float
+    high: float
+    share: float | str  # of the device's limit, or why none can be told
+    cost: float | None  # of a million samples
+    against: Quotient | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """What one place gives: with the reference, and with the fastest stack that surely pays and learns alike."""
+
+    letter: str
+    reference: Speed
+    best: Speed | None
+
+    @property
+    def fastest(self) -> Speed:
+        """The best stack, or the reference where none surely pays."""
+        return self.best or self.reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bench:
+    """A place with what is needed to judge its throughputs of one question."""
+
+    place: Place
+    question: Question
+    known: Known
+    prices: Prices
+
+    def throughput(self) -> Throughput | None:
+        """Of the newest run that has the question's reference; None where it gave no burst."""
+        entries = [one for one in self.place.entries if _has_reference(one, self.question)]
+        newest = max(entries, key=lambda one: one.kept.began, default=None)
+        if newest is None or newest.table.profile is None:
+            return None
+        name, best = newest.table.name, _best(entries) if self.question.timing in TRAINS else None
+        return Throughput(
+            letter=self.place.letter,
+            reference=self._speed(name, newest.table.profile, name),
+            best=self._speed(best.subject, best.treatment, name) if best and best.treatment else None,
+        )
+
+    def _speed(self, stack: str, profile: Profile, reference: str) -> Speed:
+        return Speed(
+            name=stack,
+            rate=profile.rate,
+            low=min(profile.restart_rates),
+            high=max(profile.restart_rates),
+            share=self._share(profile.rate, reference),
+            cost=self.prices.cost(profile.rate, self.place.environment.machine),
+        )
+
+    def _share(self, rate: float, reference: str) -> float | str:
+        if self.question.timing not in TRAINS:
+            return "a share of the limit is told of training alone"
+        if self.question.reference.switches and reference != "as_found":  # another model may be among them
+            return f"the work of a sample was counted for the plain training, not for {reference}"
+        if self.question.data:  # of other classes, or of another shape
+            return "the work of a sample was counted on the suite's own data"
+        return self.known.share(rate, self.question.reference, self.place.environment)
+
+
+def throughputs(places: Sequence[Place], question: Question, known: Known, prices: Prices) -> tuple[Throughput, ...]:
+    """One for each place that has timed the reference of a question; the first is what the others are held against."""
+    benches = (_Bench(place=place, question=question, known=known, prices=prices) for place in places)
+    found = [one for one in (bench.throughput() for bench in benches) if one is not None]
+    return tuple(_beside(one, found[0]) for one in found)
+
+
+def _beside(one: Throughput, first: Throughput) -> Throughput:
+    if one is first:
+        return one
+    best = replace(one.best, against=_quotient(one.best, first.fastest, first.letter)) if one.best else None
+    reference = replace(one.reference, against=_quotient(one.reference, first.reference, first.letter))
+    return replace(one, reference=reference, best=best)
+
+
+def _quotient(ours: Speed, theirs: Speed, letter: str) -> Quotient:
+    return Quotient(
+        letter=letter, ratio=ours.rate / theirs.rate, low=ours.low / theirs.high, high=ours.high / theirs.low
+    )
+
+
+def _has_reference(entry: Entry, question: Question) -> bool:
+    theirs = exactly(entry)
+    return (theirs.reference, theirs.timing, theirs.data) == (question.reference, question.timing, question.data)
+
+
+def _best(entries: Sequence[Entry]) -> Row | None:
+    """By the lower bound, so that of many stacks not the luckiest wins."""
+    sure = [row for row in (entry.row for entry in entries) if _pays(row)]
+    return max(sure, key=lambda row: row.estimate.low if row.estimate else 0.0, default=None)
+
+
+def _pays(row: Row) -> bool:
+    learns_alike = row.quality is not None and row.quality.status in LEARNS_ALIKE
+    return learns_alike and row.estimate is not None and row.estimate.verdict is Verdict.FASTER
+
 
 Setting = tuple[Value, Value]  # there and here
 
@@ -95,7 +514,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class MachineComparison:
     """Places, what differs between them, the cells that they share and those that they do not."""
 
     places: tuple[Place, ...]
@@ -117,7 +536,7 @@ class Comparison:
         return tuple(cell for group in self.groups for cell in group.cells)
 
 
-def compare(places: Sequence[Place], known: Known, prices: Prices) -> Comparison:
+def compare(places: Sequence[Place], known: Known, prices: Prices) -> MachineComparison:
     """Everything that can be said of places beside each other; raises Mistake where they share no cell."""
     by_question: dict[Question, list[tuple[Place, Entry]]] = defaultdict(list)
     for place in places:
@@ -127,7 +546,7 @@ def compare(places: Sequence[Place], known: Known, prices: Prices) -> Comparison
     scales = scales_of(places)
     if not shared:
         raise Mistake(nothing_shared(places, scales))
-    return Comparison(
+    return MachineComparison(
         places=tuple(places),
         environments=unlike_environments(places),
         protocols=unlike_protocols(places),

@@ -1,19 +1,23 @@
 """Estimates: ratios with intervals, from restarts that are the unit and a pool that lends its variances."""
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 from scipy import stats
 
-from harness.analyze.device import Device
+from harness.analyze.evidence import Evidence, gather
 from harness.analyze.moderation import Array, Moderated, lent, moderate
-from harness.analyze.pairing import Pairs, errors, log_totals
-from harness.analyze.tails import Tail
-from harness.analyze.terms import UNCALIBRATED, Terms
-from harness.analyze.verdict import Verdict, verdict
+from harness.analyze.pairing import Device, Pairs, Tail, errors, log_totals, pair
+from harness.analyze.soundness import Absence, absence
+from harness.analyze.verdict import MARGIN, UNCALIBRATED, Terms, Verdict, limits, verdict
+from harness.core.optimization import Timing
+from harness.core.plan import Plan
 from harness.core.protocol import FEWEST_RESTARTS, Protocol
+from harness.core.records import Burst, Place, Precision, Record
 
 DISTURBED = 0.25  # interference above which no verdict is given
 CROWDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/crowding.md)
@@ -221,3 +225,174 @@ def _unrest(found: Pairs | Estimate) -> str | None:
     if found.crowding > CROWDED:
         return f"other processes took {100 * found.crowding:.0f} % of its cores"
     return found.device.unrest if found.device else None
+
+
+# Pools: results for all comparisons of a run, each estimated beside those that are alike.
+
+# Workload, size, batch, timing, and whether arms were alive in turn: restarts of such cells vary alike.
+_Pool = tuple[str, str, int, Timing, bool]
+
+
+def results(gathered: Sequence[Evidence], protocol: Protocol, terms: Terms = UNCALIBRATED) -> list[Estimate | Absence]:
+    """An estimate or an absence for each, in order; variances are shared within one pool only."""
+    found: dict[int, Estimate | Absence] = {}
+    paired: dict[int, Pairs] = {}
+    for index, evidence in enumerate(gathered):
+        pairs = pair(evidence.bursts, evidence.position)
+        why = absence(evidence, pairs)
+        if why is None:
+            paired[index] = pairs
+        else:
+            found[index] = why
+    found.update(_estimated(gathered, paired, protocol, terms))
+    return [found[index] for index in range(len(gathered))]
+
+
+def energies(gathered: Sequence[Evidence], protocol: Protocol, terms: Terms = UNCALIBRATED) -> list[Estimate | None]:
+    """For each, in order: samples a joule over the reference's, estimated as rates are; above 1 is thriftier.
+
+    None where there is no ratio of rates either, where the device counts no energy, and where its counter stood still
+    in a burst: bursts that it has moved in alone would be too dear.
+    """
+    paired: dict[int, Pairs] = {}
+    for index, evidence in enumerate(gathered):
+        counted = [one for one in evidence.bursts if one.energy_j is not None]
+        if counted and all(map(_joules, counted)):
+            pairs = pair(counted, evidence.position, _joules)
+            if absence(evidence, pairs) is None:
+                paired[index] = pairs
+    # How restarts differ in samples a joule, no calibration has seen.
+    found = _estimated(gathered, paired, protocol, replace(terms, prior=None))
+    return [found.get(index) for index in range(len(gathered))]
+
+
+def _estimated(
+    gathered: Sequence[Evidence], paired: Mapping[int, Pairs], protocol: Protocol, terms: Terms
+) -> dict[int, Estimate]:
+    pools: dict[_Pool, list[int]] = defaultdict(list)
+    for index, pairs in paired.items():
+        pools[_pool(gathered[index], pairs)].append(index)
+    found: dict[int, Estimate] = {}
+    for (*_, timing, in_turn), indices in pools.items():
+        # A calibration times steps of arms that are alive together, and lends to no cell that varies otherwise.
+        own = terms if timing is Timing.STEP and not in_turn else replace(terms, prior=None)
+        estimated = estimates([paired[index] for index in indices], point_of(protocol), own)
+        found.update(zip(indices, estimated, strict=True))
+    return found
+
+
+def _pool(evidence: Evidence, pairs: Pairs) -> _Pool:
+    reference = evidence.comparison.reference
+    return reference.workload, reference.size, reference.batch, evidence.comparison.timing, pairs.in_turn > 0
+
+
+def _joules(burst: Burst) -> float:
+    return burst.energy_j or 0.0
+
+
+# Precisions: how widely each comparison of a run is known so far, for whoever decides how to go on.
+
+
+def precisions(plan: Plan, records: Iterable[Record], terms: Terms = UNCALIBRATED) -> dict[Place, Precision]:
+    """The precision of every comparison that has an estimate; raises Mistake where a switch has no promise.
+
+    `terms` are those under which the machine's matrix will be reported: decisions and report then know the same width.
+    """
+    places = [(block.identity, position) for block in plan.blocks for position, _ in enumerate(block.comparisons, 1)]
+    found = results(list(gather(plan, records)), plan.protocol, terms)
+    return {place: precision(one) for place, one in zip(places, found, strict=True) if isinstance(one, Estimate)}
+
+
+def precision(estimate: Estimate) -> Precision:
+    """All of an estimate but what it came to."""
+    return Precision(half_width=estimate.half_width, outlying=estimate.outlying)
+
+
+# Contrasts: a speedup here over the same speedup elsewhere, with an interval and a verdict.
+
+ALIKE = 1.025  # two speedups whose ratio lies this near to 1, or to 1 / 1.025, are alike for anybody who chooses
+
+
+class Difference(StrEnum):
+    """One word for how a speedup relates to the one it is held against."""
+
+    MORE = "pays more"
+    LESS = "pays less"
+    ALIKE = "alike"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """A ratio of two ratios with its 95 % interval."""
+
+    ratio: float  # above 1: it pays more here
+    low: float
+    high: float  # infinite where one side is known within no bounds
+    df: float
+    difference: Difference
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two speedups surely differ."""
+        return self.difference in {Difference.MORE, Difference.LESS}
+
+
+def contrast(here: Estimate, there: Estimate) -> Contrast:
+    """The speedup here over the speedup there, from runs that share neither processes nor time.
+
+    Logs subtract and their squared standard errors add. The degrees of freedom are Satterthwaite's (1946, Biometrics
+    Bulletin 2, 110-114), as Welch uses them for two means of unequal spread (1947, Biometrika 34, 28-35). No difference
+    is known better than the side of it that is known worst (docs/decisions/comparing-machines.md).
+    """
+    (ours, our_df), (theirs, their_df) = here.standard_error, there.standard_error
+    least = max(here.half_width, there.half_width)
+    centre, variance = math.log(here.ratio / there.ratio), ours**2 + theirs**2
+    if math.isinf(variance):
+        low, high, df = 0.0, math.inf, min(our_df, their_df)
+    else:
+        df = variance**2 / (ours**4 / our_df + theirs**4 / their_df)
+        half_width = max(least, float(stats.t.ppf(max(here.point, there.point), df)) * math.sqrt(variance))
+        low, high = _exponential(centre - half_width), _exponential(centre + half_width)
+    disturbed = here.disturbed or there.disturbed
+    margin = max(here.terms.margin, there.terms.margin)
+    word = Difference.UNDECIDED if disturbed else difference(low, high, margin)
+    return Contrast(ratio=math.exp(centre), low=low, high=high, df=df, difference=word)
+
+
+def difference(low: float, high: float, margin: float = MARGIN) -> Difference:
+    """The word for an interval; it is the opposite word when the two sides change places."""
+    if verdict(low, high, margin) is Verdict.FASTER:
+        return Difference.MORE
+    if high > 0 and verdict(1 / high, 1 / low if low else math.inf, margin) is Verdict.FASTER:
+        return Difference.LESS
+    alike = low >= 1 / ALIKE and high <= ALIKE and margin <= MARGIN
+    return Difference.ALIKE if alike else Difference.UNDECIDED
+
+
+def _exponential(log: float) -> float:
+    return math.exp(log) if log < 700.0 else math.inf  # where a float ends
+
+
+# Deciding: about how many restarts would end an `undecided`.
+
+MOST_RESTARTS = 100  # beyond which nobody will wait for a verdict
+
+
+def restarts_to_decide(estimate: Estimate) -> int | None:
+    """About how many restarts give a verdict, if the estimate stays where it is; None where none in reach do.
+
+    An interval narrows with the root of its restarts, so one that must come down from hw to the gap that separates the
+    estimate from the nearest verdict takes R·(hw/gap)².
+    """
+    if math.isinf(estimate.terms.margin) or math.isinf(estimate.high):
+        return None
+    centre, half_width = math.log(estimate.ratio), estimate.half_width
+    bounds = limits(estimate.terms.margin)
+    gaps = [centre - math.log(bounds.faster), math.log(max(bounds.slower, 0.01)) - centre]
+    if bounds.same:
+        gaps.append(min(centre - math.log(bounds.same[0]), math.log(bounds.same[1]) - centre))
+    if max(gaps) <= 0:
+        return None
+    needed = math.ceil(estimate.processes * (half_width / max(gaps)) ** 2)
+    return max(needed, estimate.processes + 1) if needed <= MOST_RESTARTS else None

@@ -11,16 +11,189 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
 
-from harness.analyze.device import Device, device_of
 from harness.analyze.moderation import Array
-from harness.analyze.tails import Tail, tail
-from harness.core.bracket import Bracket, alone, brackets
-from harness.core.measurement import Burst
-from harness.core.throttling import SLOWDOWNS
+from harness.core.records import POWER_CAP, SLOWDOWNS, Bracket, Burst, alone, brackets
+
+# Tails: how much of an arm's time its slowest steps take.
+#
+# A cache that misses, a slow object of a storage service, a garbage collection or a checkpoint takes seconds once in
+# hundreds of steps. Total time counts it in full, and whoever looks for time should look there first.
+
+SLOWEST = 0.01  # share of the steps that are looked at; one step at least
+# A finding where those steps take so many times as long as the others in the mean. Ordinary scatter stays below: the
+# slowest 1 % of steps take 1.7 times the mean of a lognormal law whose coefficient of variation is 0.2, 3.2 times
+# where it is 0.5 and 6.8 times where it is 1; 5.6 times if times are exponential.
+LEAST = 10.0
+# Loader workers that finish side by side make one step of as many wait for all of them: that is no tail.
+CLUMPS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The slowest steps of an arm."""
+
+    steps: int  # they are
+    of: int  # all of its steps
+    share: float  # of the time
+    times: float  # as long as the other steps in the mean
+
+    def matters(self, workers: int = 0) -> bool:
+        """Whether they are no ordinary scatter, nor the clumps in which so many loader workers deliver."""
+        return self.times >= max(LEAST, CLUMPS * workers)
+
+    def sentence(self, whose: str) -> str:
+        """The finding in words."""
+        part = f"{100 * self.steps / self.of:.2g} %" if self.of >= 1 / SLOWEST else f"{self.steps} of {self.of}"
+        return (
+            f"{part} of {whose} steps take {100 * self.share:.0f} % of the time, {self.times:.0f} times as long as "
+            "the others: look there first"
+        )
+
+
+def tail(bursts: Iterable[Burst], position: int) -> Tail | None:
+    """The slowest 1 % of the steps of the arm at `position`; None where nobody took note of single steps.
+
+    A window names its slowest 2 % or more. Where more of the arm's slowest steps lie in one window than it names, the
+    share is larger than is told.
+    """
+    own = [one for one in bursts if one.arm.position == position and one.slowest_s]
+    steps = sum(one.steps for one in own)
+    if steps < 2:
+        return None
+    count = max(1, math.ceil(SLOWEST * steps))
+    slowest_s = sorted((one for burst in own for one in burst.slowest_s or ()), reverse=True)[:count]
+    all_s, their_s = sum(one.wall_s for one in own), sum(slowest_s)
+    others_s = (all_s - their_s) / (steps - len(slowest_s)) if steps > len(slowest_s) else 0.0
+    if others_s <= 0:
+        return None
+    return Tail(steps=len(slowest_s), of=steps, share=their_s / all_s, times=their_s / len(slowest_s) / others_s)
+
+
+# The device beside a ratio: who else was on it, and what held its clock down, in the bursts of either arm.
+
+# Choices, with no series of measurements behind them yet (docs/decisions/gpu-facts.md).
+COMPANY = 0.1  # share of the bursts beside another process, beyond which no verdict is given
+UNLIKE = 0.1  # by which the shares of slowed bursts may differ between the arms
+APART = 0.05  # by which the arms' mean clocks may differ without a word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Both:
+    """One number of each arm."""
+
+    treatment: float
+    reference: float
+
+    @property
+    def apart(self) -> float:
+        """How far they lie from each other."""
+        return abs(self.treatment - self.reference)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """What its driver told in the bursts of two arms; shares are of the bursts in which it told anything."""
+
+    looked: int  # bursts of both arms in which it is known who was there
+    shared: int  # those in which a process was there that is none of ours
+    slowed: Both | None  # share of bursts in which heat or a fault held the clock down
+    capped: Both | None  # share of bursts in which the limit of its power did
+    clock_mhz: Both | None  # mean, of the multiprocessors when a burst had ended
+
+    @property
+    def unrest(self) -> str | None:
+        """Why no verdict can be given, in words; None where one can.
+
+        The limit of its power is no reason: what a switch draws is its own doing, and so is a clock that falls for it.
+        """
+        if self.shared > COMPANY * self.looked:
+            return self._company
+        return self._heat if self._is_unlike else None
+
+    def remarks(self) -> Iterator[str]:
+        """What a reader should know, whether or not it forbids a verdict."""
+        if self.shared:
+            yield self._company
+        if self._was_slowed:
+            yield self._heat
+        if self.clock_mhz is not None and self._clocks_differ:
+            yield self._clocks(self.clock_mhz)
+
+    @property
+    def _company(self) -> str:
+        return f"another process was on the device in {self.shared} of {self.looked} bursts"
+
+    @property
+    def _heat(self) -> str:
+        return f"heat or a fault held the device's clock down{_in_shares(self.slowed)}"
+
+    def _clocks(self, found: Both) -> str:
+        words = f"the device's clock was {found.treatment:,.0f} MHz, in the reference {found.reference:,.0f} MHz"
+        if self.capped is None or max(self.capped.treatment, self.capped.reference) == 0:
+            return words
+        return f"{words}; its power limit held it down{_in_shares(self.capped)}"
+
+    @property
+    def _clocks_differ(self) -> bool:
+        found = self.clock_mhz
+        return found is not None and found.apart > APART * max(found.treatment, found.reference)
+
+    @property
+    def _is_unlike(self) -> bool:
+        """Whether the arms were not slowed alike, by how often or by how much."""
+        apart = self.slowed is not None and self.slowed.apart > UNLIKE
+        return self._was_slowed and (apart or self._clocks_differ)
+
+    @property
+    def _was_slowed(self) -> bool:
+        return self.slowed is not None and max(self.slowed.treatment, self.slowed.reference) > 0
+
+
+def device_of(bursts: Iterable[Burst], position: int) -> Device | None:
+    """The device in the bursts of the arm at `position` and of its reference; None where no driver told of it."""
+    bursts = tuple(bursts)
+    ours, theirs = ([burst for burst in bursts if burst.arm.position == one] for one in (position, 0))
+    known = [one.strangers for one in (*ours, *theirs) if one.strangers is not None]
+    found = Device(
+        looked=len(known),
+        shared=sum(one > 0 for one in known),
+        slowed=_both(ours, theirs, _is_slowed),
+        capped=_both(ours, theirs, _is_capped),
+        clock_mhz=_both(ours, theirs, _clock_mhz),
+    )
+    told = found.looked or found.slowed is not None or found.clock_mhz is not None
+    return found if told else None
+
+
+def _both(ours: Sequence[Burst], theirs: Sequence[Burst], seen: Callable[[Burst], float | None]) -> Both | None:
+    """The means of what is known; None where nothing is known of one of the arms."""
+    first, second = ([value for one in side if (value := seen(one)) is not None] for side in (ours, theirs))
+    return Both(treatment=fmean(first), reference=fmean(second)) if first and second else None
+
+
+def _is_slowed(burst: Burst) -> float | None:
+    return None if burst.throttled is None else float(not SLOWDOWNS.isdisjoint(burst.throttled))
+
+
+def _is_capped(burst: Burst) -> float | None:
+    return None if burst.throttled is None else float(POWER_CAP in burst.throttled)
+
+
+def _clock_mhz(burst: Burst) -> float | None:
+    return burst.clock_mhz
+
+
+def _in_shares(found: Both | None) -> str:
+    if found is None:
+        return ""
+    ours, theirs = 100 * found.treatment, 100 * found.reference
+    return f" in {ours:.0f} % of the bursts and in {theirs:.0f} % of the reference's"
+
 
 # Share of all cores that others took in a window, none being idle, beyond which it is left out: twice the mean that
 # forbids a verdict. The kernel counts in hundredths of a second, so that a window of 0.1 s on two cores is read to

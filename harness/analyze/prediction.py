@@ -5,15 +5,20 @@ them inside their 90 % intervals. Then it is fitted on everything, and what it s
 predictions, with 90 % intervals. Otherwise there are words. A prediction never decides a verdict.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 from scipy import stats
 
-from harness.analyze.fitting import fit
-from harness.analyze.stages import Fitted
-from harness.analyze.study import Arrangement, Compared, Study
+from harness.analyze.attribution import Gain, share_columns
+from harness.analyze.matrix import Matrix
+from harness.analyze.profile import Profile, host_memory
+from harness.analyze.stage_model import Arrangement, Compared, Declared, Fitted, Stack, Study, cells, fit, log_times
+from harness.core.cell import Cell, Switch
+from harness.core.environment import Environment
+from harness.core.optimization import Stage
 
 MOST_ERROR, LEAST_INSIDE = 0.04, 0.8
 FEWEST = 3  # stacks that the model must have foretold
@@ -145,3 +150,270 @@ def _error(model: Fitted, one: Compared) -> tuple[float, float]:
     """The log error of a foretold ratio, and its standard deviation with that of the measurement."""
     logs, deviations = model.log_ratios((one.treatment,), one.reference)
     return float(logs[0] - one.log_ratio), float(np.hypot(deviations[0], one.deviation))
+
+
+# Cross-checks: a model that knows some of the measured cells, held against all the others.
+#
+# A factorial measures every stack of a few switches. So the cells that the design `matrix` would have measured can be
+# given to the model, and what it says of the rest can be compared with what was seen, which no matrix can do for
+# itself.
+
+NORMAL_90 = 1.645  # standard deviations that hold 90 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One stack that the model did not know: what it said, and what was measured."""
+
+    predicted: Predicted
+    ratio: float  # as measured
+    deviation: float  # of the log of that
+    multiplied: float | None  # the product of what its switches give alone; None where one was not measured alone
+
+    @property
+    def error(self) -> float:
+        """By which share the prediction is off."""
+        return abs(self.predicted.ratio / self.ratio - 1)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measured ratio lies in the predicted 90 % interval, which both errors widen."""
+        half_width = np.log(self.predicted.high / self.predicted.ratio)
+        noise = NORMAL_90 * self.deviation
+        return bool(abs(np.log(self.predicted.ratio / self.ratio)) <= np.hypot(half_width, noise))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossCheck:
+    """How a model that knows the cells of a matrix foretells all other measured stacks."""
+
+    fitted: int  # cells that the model knew, the reference among them
+    cells: tuple[Checked, ...]  # the others, the fastest measured first
+
+    @property
+    def median_error(self) -> float:
+        """Of the predicted ratios."""
+        return median(one.error for one in self.cells)
+
+    @property
+    def worst_error(self) -> float:
+        """Of the predicted ratios."""
+        return max(one.error for one in self.cells)
+
+    @property
+    def inside(self) -> float:
+        """The share of them inside their 90 % intervals."""
+        return sum(one.is_inside for one in self.cells) / len(self.cells)
+
+    @property
+    def multiplied_error(self) -> float | None:
+        """The median error of multiplying what each switch gives alone: what most would do without a model."""
+        found = [abs(one.multiplied / one.ratio - 1) for one in self.cells if one.multiplied is not None]
+        return median(found) if len(found) == len(self.cells) else None
+
+
+def cross_checked(study: Study, known: Collection[Stack]) -> CrossCheck | None:
+    """What a model fitted to the known stacks says of all others; None where there are no others, or nothing else.
+
+    Only ratios over the study's first reference are foretold; what was measured against anything else is left out.
+    """
+    reference = study.ratios[0].reference
+    hidden = tuple(one for one in study.ratios if one.treatment.switches not in known)
+    tests = tuple(one for one in hidden if one.reference == reference)
+    if not tests or len(hidden) == len(study.ratios):
+        return None
+    model = fit_without(study, hidden)
+    alone = _alone(study, reference)
+    said = predicted(model, [one.treatment for one in tests], reference)
+    found = [_checked(one, told, alone) for one, told in zip(tests, said, strict=True)]
+    kept = {one.treatment for one in study.ratios if one not in hidden}
+    return CrossCheck(fitted=len(kept | {reference}), cells=tuple(sorted(found, key=lambda one: -one.ratio)))
+
+
+def _alone(study: Study, reference: Arrangement) -> Mapping[Switch, float]:
+    """The log ratio of each switch that was measured by itself."""
+    below, found = set(reference.switches), {}
+    for one in study.ratios:
+        added = set(one.treatment.switches) - below
+        if one.reference == reference and len(added) == 1:
+            found[added.pop()] = one.log_ratio
+    return found
+
+
+def _checked(one: Compared, told: Predicted, alone: Mapping[Switch, float]) -> Checked:
+    added = set(one.treatment.switches) - set(one.reference.switches)
+    product = sum(alone[switch] for switch in added) if added <= alone.keys() else None
+    return Checked(
+        predicted=told,
+        ratio=float(np.exp(one.log_ratio)),
+        deviation=one.deviation,
+        multiplied=None if product is None else float(np.exp(product)),
+    )
+
+
+# Outlooks: what the stage model says of one workload beyond what was measured, or why it says nothing.
+#
+# Everything here is predicted. It stands apart from the matrix, has 90 % intervals, and decides no verdict.
+
+DRAWS = 60  # points as likely as the data allow, from which the intervals of shares come
+NORMAL_95 = 1.96  # standard deviations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one switch brings to a stack, three times: put on first, by the model over all orders, put on last."""
+
+    switch: Switch
+    alone: Gain | None
+    share: Gain | None
+    last: Gain | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anatomy:
+    """A measured stack in parts."""
+
+    subject: str
+    total: Gain
+    parts: tuple[Part, ...]  # the largest share first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """By how much a stack would be faster if a stage cost nothing, as the model has it."""
+
+    name: str  # of the stack: plain, everything
+    stages: Mapping[Stage, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a trusted model says."""
+
+    foretold: Foretold
+    fastest: tuple[Predicted, ...]  # of the stacks that were not measured, the fastest first; not all of them
+    unmeasured: int | None  # how many there are; None where there are too many to be counted
+    ceilings: tuple[Ceiling, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What is said of one workload beyond its measured cells."""
+
+    cell: Cell  # the reference
+    name: str  # the reference's
+    whole: Stack  # all that was switched on together; predicted stacks are told by how they differ from it
+    forecast: Forecast | str  # or why there is none
+    best: tuple[str, Gain] | None  # the fastest that was measured against the reference
+    anatomy: Anatomy | None
+    check: CrossCheck | None  # where more was measured than a matrix would have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Players:
+    """The switches of a stack whose shares are asked for, and what they stand on."""
+
+    switches: tuple[Switch, ...]
+    below: Stack
+    needs: Mapping[str, tuple[str, ...]]  # optimization -> others that it makes no sense without
+
+
+def shares(found: Trusted, players: Players, declared: Declared, generator: np.random.Generator) -> dict[Switch, Gain]:
+    """The Shapley shares of a stack's switches by the model, with 95 % intervals.
+
+    The spread is that of models drawn from what the data allow, each sharing out the whole by itself; beyond twelve
+    switches that of drawing orders is added.
+    """
+    frame = found.model.frame
+    points = [found.model.point, *(found.model.drawn(generator).point for _ in range(DRAWS))]
+
+    def value(stacks: Sequence[Stack]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        seen = cells(frame, [declared.arrangement(_on_top(players.below, stack)) for stack in stacks])
+        return -np.stack([log_times(frame, point, seen).value for point in points], axis=1)
+
+    columns, errors = share_columns(players.switches, value, players.needs, generator)
+    spread = np.hypot(columns[:, 1:].std(axis=1, ddof=1), errors[:, 0])
+    return {
+        switch: Gain(log=float(log), half_width=float(NORMAL_95 * deviation))
+        for switch, log, deviation in zip(players.switches, columns[:, 0], spread, strict=True)
+    }
+
+
+def _on_top(below: Stack, stack: Stack) -> Stack:
+    names = {one.name for one in stack}
+    return tuple(sorted((*(one for one in below if one.name not in names), *stack)))
+
+
+def parts(
+    switches: Sequence[Switch],
+    first: Mapping[str, Gain],
+    last: Mapping[str, Gain],
+    modelled: Mapping[Switch, Gain],
+) -> tuple[Part, ...]:
+    """Each switch with the three numbers that are known of it, the largest of them first."""
+    found = [
+        Part(switch=one, alone=first.get(str(one)), share=modelled.get(one), last=last.get(str(one)))
+        for one in switches
+    ]
+    return tuple(sorted(found, key=lambda part: (-_weight(part), str(part.switch))))
+
+
+def _weight(part: Part) -> float:
+    if part.share is not None:
+        return part.share.log
+    known = [one.log for one in (part.alone, part.last) if one is not None]
+    return sum(known) / len(known) if known else -np.inf
+
+
+# Footprints: the peak memory of stacks that nobody measured, as a product of what each switch does to it.
+#
+# The log of a peak is taken as a sum over switches, fitted by least squares with a ridge: a switch is expected to do
+# little until cells show otherwise. It serves to leave out what would not fit, and is never shown as a result.
+
+EXPECTED, NOISE = 0.3, 0.03  # standard deviations of log bytes: of what a switch does, and of a measured peak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """What a stack needs of one memory, in bytes."""
+
+    base: float  # log bytes with nothing on
+    effects: Mapping[Switch, float]  # on log bytes
+    limit: int  # bytes that there are
+
+    def peak(self, stack: Stack) -> float:
+        """The predicted peak; a switch that was never measured changes nothing."""
+        return float(np.exp(self.base + sum(self.effects.get(one, 0.0) for one in stack)))
+
+    def fits(self, stack: Stack) -> bool:
+        """Whether the predicted peak is within the memory that there is."""
+        return self.peak(stack) <= self.limit
+
+
+def footprints(matrices: Iterable[Matrix], workload: str, environment: Environment) -> tuple[Footprint, ...]:
+    """The host's footprint and, where there is one, the device's; nothing before anything was measured."""
+    profiles = [one for matrix in matrices for one in _profiles(matrix, workload)]
+    limit = environment.accelerator_memory_bytes
+    host = list(zip((one.cell.switches for one in profiles), host_memory(*profiles)[1], strict=True))
+    device = [(one.cell.switches, one.device_bytes) for one in profiles if one.device_bytes]
+    found = [fitted(host, environment.memory_bytes)] if host else []
+    return (*found, fitted(device, limit)) if device and limit else tuple(found)
+
+
+def fitted(peaks: Iterable[tuple[Stack, int]], limit: int) -> Footprint:
+    """The footprint from measured peaks of stacks, in bytes."""
+    stacks, measured = zip(*peaks, strict=True)
+    switches = sorted({one for stack in stacks for one in stack}, key=str)
+    logs = np.log(np.array(measured, dtype=np.float64))
+    rows = np.array([[1.0, *(float(one in stack) for one in switches)] for stack in stacks])
+    ridge = np.diag([1e-6, *(NOISE / EXPECTED for _ in switches)])
+    goal = np.concatenate([logs - logs.mean(), np.zeros(1 + len(switches))])
+    found = np.linalg.lstsq(np.vstack([rows, ridge]), goal, rcond=None)[0]
+    effects = {one: float(effect) for one, effect in zip(switches, found[1:], strict=True)}
+    return Footprint(base=float(found[0] + logs.mean()), effects=effects, limit=limit)
+
+
+def _profiles(matrix: Matrix, workload: str) -> Iterable[Profile]:
+    for table in matrix.tables:
+        if table.cell.workload == workload:
+            yield from (one for one in (table.profile, *(row.treatment for row in table.rows)) if one)

@@ -1,12 +1,94 @@
 """Quality: whether an optimized run still learns what its reference learns."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.core.measurement import Ready
-from harness.core.optimization import Numerics
+from harness.core.optimization import Numerics, Timing
+from harness.core.records import Lost, Ready
+from harness.core.workload import Learned, Lesson
+
+# Whether a model learned its lesson, and whether the evaluation that says so can be believed.
+
+SAME = 0.02  # two answers differ when they lie further apart than this share of the spread of all answers
+MIXED_UP = 0.02  # so large a share of different answers is no rounding
+FALLEN = 0.9  # a loss that ends below this share of where it began has fallen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong, in a sentence, under a word for it."""
+
+    word: str  # chance, collapse, random, mixed up, not engaged, diverged
+    sentence: str
+
+
+def findings(learned: Learned, lesson: Lesson) -> tuple[Finding, ...]:
+    """All that is wrong with what was learned; empty when the lesson was learned and the evaluation holds."""
+    unengaged = (Finding(word="not engaged", sentence=sentence) for sentence in learned.unengaged)
+    return (*unengaged, *_trained(learned, lesson), *_evaluated(learned))
+
+
+def fell(losses: Sequence[float]) -> tuple[float, float]:
+    """The mean loss of the first and of the last tenth of the steps, at least one step each."""
+    tenth = max(1, len(losses) // 10)
+    return sum(losses[:tenth]) / tenth, sum(losses[-tenth:]) / tenth
+
+
+def is_clear(score: float, lesson: Lesson) -> bool:
+    """Whether a score is clearly better than chance."""
+    return score <= lesson.clear if lesson.better == "less" else score >= lesson.clear
+
+
+def _trained(learned: Learned, lesson: Lesson) -> Iterator[Finding]:
+    score = learned.evaluation.score
+    if not all(map(math.isfinite, (*learned.losses, score))):
+        yield Finding(word="diverged", sentence="a loss or the score is no finite number")
+        return
+    answers = learned.evaluation.answers
+    if len(answers) > 1 and len(set(answers)) == 1:
+        yield Finding(
+            word="collapse",
+            sentence=f"the model says {answers[0]:g} of all {len(answers)} items: it has stopped looking at its input",
+        )
+    if is_clear(score, lesson):
+        return
+    first, last = fell(learned.losses)
+    words = f"the score is {score:.4g}, where chance gives {lesson.chance:g} and {lesson.clear:g} would be clear"
+    if last < FALLEN * first:
+        words += (
+            f", although the loss fell from {first:.3g} to {last:.3g}: the labels of the evaluation, or which answer "
+            "goes to which item, deserve a look"
+        )
+    yield Finding(word="chance", sentence=words)
+
+
+def _evaluated(learned: Learned) -> Iterator[Finding]:
+    share = _share_of_different(learned.evaluation.answers, learned.again.answers)
+    if share or learned.evaluation.score != learned.again.score:
+        yield Finding(
+            word="random",
+            sentence=f"two evaluations of one model score {learned.evaluation.score:.6g} and "
+            f"{learned.again.score:.6g}: something in the evaluation is drawn at random",
+        )
+    share = _share_of_different(learned.evaluation.answers, learned.as_found.answers)
+    if share > MIXED_UP:
+        yield Finding(
+            word="mixed up",
+            sentence=f"{share:.0%} of all items get another answer than from the slow evaluation of the same model "
+            f"(scores {learned.evaluation.score:.4g} and {learned.as_found.score:.4g}): answers go to the wrong items",
+        )
+
+
+def _share_of_different(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    if len(ours) != len(theirs):
+        return 1.0
+    if not ours:
+        return 0.0
+    apart = SAME * (max(theirs) - min(theirs))
+    return sum(abs(one - other) > apart for one, other in zip(ours, theirs, strict=True)) / len(ours)
+
 
 # Losses may differ from the reference's by so many times what another seed's do on average. At 1, a training that has
 # merely drifted apart, as small batches do within twenty steps, would be called different about every second time.
@@ -106,3 +188,46 @@ def _close(treatment: Ready, reference: Ready) -> Quality:
 
 def _quality(status: Agreement, sentence: str) -> Quality:
     return Quality(status=status, sentence=sentence)
+
+
+# Verification: does an optimization take effect, and do its losses keep the promise of its numerics class?
+
+SKIPPED, FAILED, NOT_ENGAGED = "skipped", "failed", "not engaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What became of one optimization on one workload."""
+
+    workload: str
+    subject: str
+    promised: Numerics | None  # None where it could not be tried
+    status: str  # an Agreement, or skipped, failed, not engaged
+    sentence: str
+
+    @property
+    def broken(self) -> bool:
+        """Whether a promise was not kept; what could not be tried here has broken none."""
+        return self.status in {FAILED, NOT_ENGAGED, Agreement.DIFFERS, Agreement.NAN}
+
+
+def verified(treatment: Ready | Lost, reference: Ready | Lost, promised: Numerics, timing: Timing) -> tuple[str, str]:
+    """Status and sentence of an arm beside its reference: did it run, did it engage, do its losses agree?"""
+    for name, arm in (("reference", reference), ("treatment", treatment)):
+        if isinstance(arm, Lost):
+            return FAILED, f"the {name}: {arm.reason}"
+    assert isinstance(treatment, Ready) and isinstance(reference, Ready)  # noqa: S101, PT018  the loop has seen to it
+    if treatment.unengaged:
+        return NOT_ENGAGED, "; ".join(treatment.unengaged)
+    quality = _checked_losses(treatment, reference, promised, timing)
+    return str(quality.status), quality.sentence
+
+
+def _checked_losses(treatment: Ready, reference: Ready, promised: Numerics, timing: Timing) -> Quality:
+    if timing is not Timing.EVALUATION:
+        return judge_losses(treatment, reference, promised)
+    # An evaluation must leave the training alone, whatever it does to the score.
+    trained = judge_losses(treatment, reference, Numerics.EXACT)
+    if trained.status not in {Agreement.SAME_BITS, Agreement.CLOSE}:
+        return trained
+    return judge_score(treatment, reference, promised)

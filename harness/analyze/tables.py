@@ -4,8 +4,8 @@ import tomllib
 from collections.abc import Collection
 from typing import Any, TypeVar
 
+from harness.core.codec import Malformed, decode
 from harness.core.mistake import Mistake
-from harness.core.plain import Malformed, decode
 
 Kind = TypeVar("Kind")
 

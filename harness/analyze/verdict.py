@@ -1,7 +1,10 @@
 """Verdicts: what a 95 % interval of a ratio allows to be said, and the only place of the limits that decide it."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from harness.analyze.moderation import Prior
 
 MARGIN = 0.01  # nobody cares for less
 SAME = (0.98, 1.02)  # two one-sided tests: within it nothing changes that matters
@@ -43,3 +46,23 @@ def verdict(low: float, high: float, margin: float = MARGIN) -> Verdict:
     if found.same and found.same[0] <= low and high <= found.same[1]:
         return Verdict.NO_EFFECT
     return Verdict.UNDECIDED
+
+
+# Terms: what the calibration of a machine decides for every interval and verdict that is given on it.
+
+# Standard deviation of a restart's log ratio below which no pool is believed: what processes differ by, whatever a few
+# restarts show. A constant where the machine was not calibrated (docs/decisions/least-spread.md).
+LEAST_SPREAD, LEAST_FREEDOM = 0.009, 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What holds for all cells of a machine; as they stand, for one that was not calibrated."""
+
+    least_spread: float = LEAST_SPREAD
+    least_freedom: float = LEAST_FREEDOM  # degrees with which that is known
+    margin: float = MARGIN  # by which an interval must leave 1 behind; infinite where no verdict can be given
+    prior: Prior | None = None  # of variances, for cells timed on steps that have no pool of their own
+
+
+UNCALIBRATED = Terms()

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from harness.analyze.absence import Absence, Outcome
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row
-from harness.analyze.outlook import Anatomy
-from harness.analyze.prediction import Foretold
+from harness.analyze.prediction import Anatomy, Foretold
 from harness.analyze.quality import Agreement
-from harness.analyze.study import Stack
+from harness.analyze.soundness import Absence, Outcome
+from harness.analyze.stage_model import Stack
 from harness.core.cell import Cell, Switch
 from harness.core.optimization import Timing
 

@@ -1,5 +1,6 @@
 """`run`: measures a plan, shows how it goes, and prints the matrix."""
 
+import errno
 import os
 import re
 import shlex
@@ -16,32 +17,174 @@ from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 from types import FrameType
 
 from rich.console import Console
+from rich.table import Table
 
 from harness import __version__
-from harness.analyze.precision import precisions
-from harness.analyze.terms import UNCALIBRATED, Terms
-from harness.catalogue import read_catalogue
-from harness.cli.planning import Prepared, Wish, prepared, tell_unused_gpu
+from harness.analyze.calibration import Calibration, calibrate
+from harness.analyze.estimate import precisions
+from harness.analyze.verdict import UNCALIBRATED, Terms
+from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.planning import Prepared, Wish, prepared, protocol_named, tell_unused_gpu, usual_size
 from harness.cli.progress import Progress, preparing_all
-from harness.cli.reporting import matrix_of, print_matrix
-from harness.cli.resuming import clock_note, resumable
-from harness.cli.shelf import calibration_beside
-from harness.cli.starting import free_memory, started
-from harness.core.compose import compose, expected
+from harness.cli.reading import calibration_beside, console, decides, matrix_of, print_matrix
+from harness.core.cell import compose, expected
+from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.recipe import Value
+from harness.measure.surroundings import free_bytes, read_environment
 from harness.plan.cost import Forecast
-from harness.plan.outstanding import by_restart
-from harness.run.arm import ProcessArm
-from harness.run.campaign import Campaign
-from harness.run.job import Job
+from harness.plan.schedule import by_restart
+from harness.report.calibration import HEADINGS, controls, facts
+from harness.run.arm import Job, ProcessArm
+from harness.run.data import data_folder, data_root, ensure_all
+from harness.run.execution import Campaign
 from harness.run.lock import measuring_alone
-from harness.run.prepare import data_root, ensure_all, folder_of
 from harness.run.sentinel import Sentinel
 from harness.run.services import START_LIMIT_S, serving
-from harness.store import Journal, Run, create, finish, read_records, read_run
+from harness.store import (
+    IN_PROGRESS,
+    RUN,
+    Journal,
+    Run,
+    create,
+    finish,
+    in_progress,
+    read_records,
+    read_run,
+    stamp_of,
+    unfinished,
+)
+
+# Resuming: which unfinished run a command goes on with, and when it must not.
+
+
+def resumable(results: Path, run: Run) -> Path | None:
+    """The folder of the run that the same command has begun, or None.
+
+    Raises Mistake where it was begun under other conditions: windows of two of them are never one measurement.
+    """
+    found = in_progress(results, run.digest)
+    # A damaged one is noticed before anything is written beside it; one of a former baseline is left alone.
+    if found is not None and read_run(found).plan == run.plan:
+        return found
+    for folder, other in _begun_elsewise(results, run):
+        raise Mistake(
+            f"This command has begun the run in {folder} under other conditions: {'; '.join(changes(other, run))}. "
+            "Restore them to continue it, or begin anew with --fresh."
+        )
+    return None
+
+
+def changes(before: Run, now: Run) -> Iterator[str]:
+    """What differs between the conditions of two runs, each as `name was, now is`."""
+    if before.version != now.version:
+        yield f"speedmatrix was {before.version}, now is {now.version}"
+    for name, was, is_now in differing(before.environment, now.environment):
+        yield f"{name} was {_shown(was)}, now is {_shown(is_now)}"
+
+
+def clock_note(results: Path, run: Run) -> str | None:
+    """Words where a run says that it began later than now, as after a clock that went back; else None."""
+    folders = (path.parent.name for path in (results / run.environment.machine).glob(f"*/{RUN}"))
+    newest = max(folders, default="")
+    if newest.partition("-")[0] <= stamp_of(run):
+        return None
+    return (
+        f"The clock says {run.began}, and the run {newest} says that it began later. Nothing is lost by that, but "
+        "reports take the run with the later name for the newest."
+    )
+
+
+def _begun_elsewise(results: Path, run: Run) -> Iterator[tuple[Path, Run]]:
+    """Unfinished runs of the same plan or command on this machine under other conditions, the newest first.
+
+    One that is older than a run of today's conditions was left behind on purpose, by --fresh.
+    """
+    machine = results / run.environment.machine
+    since = max((path.name for path in machine.glob(f"*-{run.digest}")), default="")
+    for folder in reversed(unfinished(results)):
+        other = _readable(folder) if folder.parent == machine and folder.name > since else None
+        if other is None or other.rehearsed != run.rehearsed:
+            continue
+        same = other.plan == run.plan or other.command == run.command
+        if same and any(changes(other, run)):
+            yield folder, other
+
+
+def _readable(folder: Path) -> Run | None:
+    """What a run is; None of one that is damaged: nobody could continue it, and whoever reports it is told."""
+    try:
+        return read_run(folder)
+    except Mistake:
+        return None
+
+
+def _shown(fact: str | int | None) -> str:
+    return "missing" if fact is None else str(fact)
+
+
+# Starting: arms and looks at free memory, with a sentence where the system or the device gives no more.
+
+
+def started(job: Job, sentinel: Sentinel, deadline_s: float) -> ProcessArm:
+    """An arm that has started; raises Mistake where the system starts no more processes."""
+    try:
+        return ProcessArm(job, sentinel, deadline_s)
+    except OSError as error:
+        raise Mistake(
+            f"Cannot start another process ({error.strerror}); what was measured is kept: see ulimit -a, make room, "
+            "and give the same command again."
+        ) from error
+
+
+def free_memory(device: str) -> tuple[int, ...]:
+    """Memory that could be had now, of the host and of the device; raises Mistake when the device is gone."""
+    if device != "cuda":
+        return free_bytes(device)
+    import pynvml
+
+    try:
+        return free_bytes(device)
+    except pynvml.NVMLError as error:
+        raise Mistake(
+            f"The driver no longer answers for the GPU ({error}); what was measured is kept: see nvidia-smi and dmesg, "
+            "reset the device or the machine, and give the same command again."
+        ) from error
+
+
+# Replacing: a file that is written beside itself and then renamed, so that nobody ever reads half of it.
+
+
+def replace_file(path: Path, content: bytes, remedy: str) -> None:
+    """Writes a file whole or not at all, down to the disk; raises Mistake with the remedy where that cannot be."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _keep_name(path.parent)
+    except OSError as error:
+        raise Mistake(f"Cannot write {path} ({error.strerror}); {remedy}.") from error
+    finally:
+        if partial.is_file():
+            partial.unlink()
+
+
+def _keep_name(folder: Path) -> None:
+    """The new name is safe only when the folder that holds it is."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # of a file system that keeps no folders
+            raise
+    finally:
+        os.close(descriptor)
+
 
 REPORT_S = 5.0  # kept back from the budget for the report
 BEGIN_S = 3.0  # between the check of a budget and the first arm
@@ -181,7 +324,7 @@ def are_data_missing(ready: Prepared, place: Place) -> bool:
     """Whether files of the plan's workloads have still to be written."""
     root, cells = data_root(place.data), (block.reference for block in ready.plan.blocks)
     own = (cell for cell in cells if cell.workload not in ready.real_data)
-    return not all(folder_of(root, ready.catalogue.workload(cell.workload), cell.size).exists() for cell in own)
+    return not all(data_folder(root, ready.catalogue.workload(cell.workload), cell.size).exists() for cell in own)
 
 
 def run_of(ready: Prepared) -> Run:
@@ -310,3 +453,57 @@ def stopping_on_terminate() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# `calibrate`: measures what this machine can tell, and prints what came of it.
+
+TARGET = "2%"  # a delay of 3 % can be told from nothing by intervals of such a width, and not by much wider ones
+
+
+def measure_and_show(wish: Wish, place: Place) -> int:
+    """Calibrates this machine; gives 0, or 1 when it failed, or what `run` gives when it was stopped."""
+    return measure(replace(wish, workloads=wish.workloads or _quick_ones(wish)), place, show)
+
+
+def _quick_ones(wish: Wish) -> tuple[str, ...]:
+    """Workloads whose steps are short beside a window: in the same time they show more pairs."""
+    catalogue, protocol = read_catalogue(wish.own), protocol_named(wish.protocol)
+    if catalogue.own:
+        return (catalogue.own,)
+    size = wish.size or usual_size(read_environment(wish.device))
+    found = tuple(name for name, step_s in _step_s(catalogue, size) if not protocol.is_slow(step_s))
+    if not found:
+        raise Mistake(
+            f"Every workload's step is slow at size {size}; name those that are to calibrate, or --size quick."
+        )
+    return found
+
+
+def _step_s(catalogue: Catalogue, size: str) -> list[tuple[str, float]]:
+    return [(name, one.sizes[size].step_s) for name, one in sorted(catalogue.workloads.items()) if size in one.sizes]
+
+
+def show(folder: Path) -> int:
+    """Prints what a run of the design `calibration` says of its machine; gives 1 where it failed."""
+    run = read_run(folder)
+    found, where = calibrate(run.plan, read_records(folder)), console()
+    print_calibration(found, where)
+    if (folder / IN_PROGRESS).exists():
+        where.print(f"Not finished, so nothing rests on it yet: the same command continues {folder}.", highlight=False)
+        return 0 if found.copies else 1
+    rests = (
+        "every report of this machine and environment rests on it" if decides(run) else "too small to decide anything"
+    )
+    where.print(f"Kept in {folder}; {rests}.", highlight=False)
+    return 0 if found.passed else 1
+
+
+def print_calibration(found: Calibration, where: Console) -> None:
+    """The header's sentence, the controls and what else is known of the machine."""
+    table = Table(*HEADINGS, title="Are delays found that were put in?", title_justify="left")
+    for row in controls(found):
+        table.add_row(*row)
+    where.print(table)
+    for sentence in facts(found):
+        where.print(sentence, highlight=False, markup=False)
+    where.print(f"{found.sentence}.", highlight=False, markup=False, style="bold")

@@ -1,9 +1,12 @@
 """`plan`: from what the user wishes to a plan for this machine."""
 
 import json
+import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
@@ -11,26 +14,178 @@ from rich.table import Table
 
 from harness import __version__
 from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.naming import Context, protocol_named, reference_request, spelled_out, usual_size
-from harness.cli.pacing import paced
-from harness.cli.real_data import adopted, described, roots
-from harness.core.cell import Cell, Comparison, Switch, parse_switch
-from harness.core.compose import AUTO, Conflict, compose, settled
+from harness.core.cell import AUTO, Cell, CellRequest, Comparison, Conflict, Switch, compose, parse_switch, settled
+from harness.core.codec import encode
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
-from harness.core.plain import encode
+from harness.core.optimization import Timing, promises
 from harness.core.plan import Block, Hole, Plan
-from harness.core.promise import promises
 from harness.core.protocol import PROTOCOLS, Protocol
-from harness.core.workload import Workload
+from harness.core.workload import Size, Workload
 from harness.measure.surroundings import read_environment, unused_gpu
-from harness.plan.claimed import Ground, Question, marked, questions
 from harness.plan.cost import USUAL, Pace, seconds_for
-from harness.plan.designs import CROSSED, DESIGNS
-from harness.plan.entries import Entry, Scope, compare, single
+from harness.plan.designs import CROSSED, DESIGNS, Ground, Question, marked, questions
+from harness.plan.feasibility import Entry, Scope, compare, everything, single
 from harness.plan.schedule import blocks
 from harness.report.words import looks
+from harness.store import Run
+
+# Stacks by name: what `everything` and `as_found` stand for on this machine, in a cell, a reference or a stack.
+#
+# Which optimizations go together is a design's answer, and the catalogue may not ask a design. Here, where both are
+# known, the name becomes the switches.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a name's meaning depends on: everything there is, the machine, and how patient the protocol is."""
+
+    catalogue: Catalogue
+    environment: Environment
+    protocol: Protocol
+
+    def cell(self, request: CellRequest) -> Cell:
+        """The cell a user asked for, at the machine's usual size where none is named; raises Mistake."""
+        size = usual_size(self.environment)
+        plain = self.catalogue.cell(replace(request, names=()), size, self.environment)
+        names = spelled_out(request.names, self.scope(self.catalogue.workload(request.workload), plain))
+        return self.catalogue.cell(replace(request, names=names), size, self.environment)
+
+    def scope(self, workload: Workload, reference: Cell) -> Scope:
+        """The workload on this machine, for a design."""
+        return Scope(
+            workload=workload,
+            reference=reference,
+            optimizations=self.catalogue.of(workload),
+            known=self.catalogue.known,
+            as_found=self.catalogue.as_found(workload, self.environment),
+            environment=self.environment,
+            protocol=self.protocol,
+            claims=self.catalogue.claims,
+            unserved=workload.service.missing() if workload.service else None,
+        )
+
+
+def reference_request(name: str, workload: str, size: str | None, batch: int | None) -> CellRequest:
+    """The request of a reference as it is named on the command line: `plain`, `as_found`, `everything` or a stack."""
+    names = () if name == "plain" else tuple(name.split("+"))
+    return CellRequest(workload=workload, size=size, batch=batch, names=names)
+
+
+def usual_size(environment: Environment) -> str:
+    """The size that is measured where none is named."""
+    return "standard" if environment.device == "cuda" else "quick"
+
+
+def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
+    """The names of a stack, those of whole stacks replaced by their switches; a switch that is named itself wins."""
+    names = tuple(names)
+    named = {parse_switch(name).name for name in names}
+    found: list[str] = []
+    for name in names:
+        whole = _whole_stack(name, scope)
+        found += [name] if whole is None else [str(one) for one in whole if one.name not in named]
+    return tuple(found)
+
+
+def _whole_stack(name: str, scope: Scope) -> tuple[Switch, ...] | None:
+    """The switches that a name stands for; None for the name of a single optimization."""
+    if name == "everything":
+        return everything(scope)
+    return scope.as_found if name == "as_found" else None
+
+
+def protocol_named(name: str) -> Protocol:
+    """The protocol of that name; raises Mistake with the names there are."""
+    if name not in PROTOCOLS:
+        raise Mistake(f"There is no protocol '{name}'; choose one of {', '.join(PROTOCOLS)}.")
+    return PROTOCOLS[name]
+
+
+# Pacing: how many restarts a wish asks for, and how narrow its intervals are to become.
+
+NO_TARGET = "none"
+WIDEST = 0.5  # half-width of a log ratio; a wider target would be met by everything
+
+
+def paced(protocol: Protocol, restarts: int | None, rounds: int | None, target: str | None) -> Protocol:
+    """The protocol with what was asked for; raises Mistake for a target that cannot be.
+
+    Whoever says how many restarts or rounds there are has said how much is measured. Then there are no further
+    restarts, unless a target is asked for too.
+    """
+    counted = replace(protocol, restarts=restarts or protocol.restarts)
+    if rounds:
+        counted = replace(counted, rounds=rounds, timed_s=None)
+    if target is None:
+        return counted if restarts is None and rounds is None else counted.fixed()
+    width = target_of(target)
+    if width is None:
+        return counted.fixed()
+    aimed = replace(counted, target=width)
+    if aimed.restarts >= aimed.most_restarts:
+        raise Mistake(
+            f"After {aimed.restarts} restarts there is no look left at which --target could add more; "
+            f"leave out --target, or give fewer --restarts."
+        )
+    return aimed
+
+
+def target_of(text: str) -> float | None:
+    """A half-width from `2%` or `0.5%`; None for `none`; raises Mistake for anything else."""
+    if text == NO_TARGET:
+        return None
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?) ?%", text)
+    width = float(match[1]) / 100 if match else 0.0
+    if not 0 < width <= WIDEST:
+        raise Mistake(f"'{text}' is no target; write 2% (at most {100 * WIDEST:.0f}%), or none for fixed restarts.")
+    return width
+
+
+def target_text(protocol: Protocol) -> str:
+    """A protocol's target as the command line takes it."""
+    return NO_TARGET if protocol.target is None else f"{100 * protocol.target:.10g}%"
+
+
+# Real data in place of the suite's own: `--data-root [WORKLOAD=]PATH` into checked folders.
+
+
+def roots(texts: Iterable[str], catalogue: Catalogue, chosen: tuple[str, ...]) -> dict[str, Path]:
+    """The folder of each workload that real data are given for; raises Mistake for what cannot be meant."""
+    found: dict[str, Path] = {}
+    for text in texts:
+        name, separator, path = text.partition("=")
+        if not separator or name not in catalogue.workloads:
+            if len(chosen) != 1:
+                raise Mistake(f"Whose data lie in {text}? Name one workload, or write --data-root WORKLOAD={text}.")
+            name, path = chosen[0], text
+        if name not in chosen:
+            raise Mistake(f"{name} has data but is not measured; name it, or leave out --data-root {text}.")
+        if not Path(path).is_dir():
+            raise Mistake(f"There is no folder {path}; --data-root takes the folder that holds the data of {name}.")
+        found[name] = Path(path).absolute()
+    return found
+
+
+def adopted(catalogue: Catalogue, found: Mapping[str, Path], size: str | None) -> Catalogue:
+    """The catalogue with the facts of real data; raises Mistake that says what is wrong with them."""
+    workloads = dict(catalogue.workloads)
+    for name, folder in found.items():
+        workload = catalogue.workload(name)
+        if workload.adopt is None:
+            raise Mistake(f"{name} takes no data from elsewhere; leave out --data-root.")
+        adopt, wanted = workload.adopt, [one for one in workload.sizes if size in (None, one)]
+        workloads[name] = replace(
+            workload, sizes={**workload.sizes, **{one: adopt(folder, workload.sizes[one]) for one in wanted}}
+        )
+    return replace(catalogue, workloads=workloads)
+
+
+def described(size: Size) -> str:
+    """What real data hold, in words, without saying where they lie."""
+    facts = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in size.shape.items())
+    return f"real data; {facts or 'no facts given'}; {size.evaluation_items:,} evaluation items"
+
 
 # Fewer comparisons have no pool to borrow a variance from; two restarts would then agree by luck too often.
 SMALLEST_POOL, RESTARTS_ALONE = 4, 4
@@ -277,3 +432,126 @@ def show_plan(wish: Wish, *, as_json: bool) -> None:
         "[bold]run[/bold] with the same words measures them.",
         highlight=False,
     )
+
+
+# Asking again: the command that measures one comparison of a run and nothing else.
+#
+# Nothing is guessed: a command is shown only if planning it for the run's own environment gives that very comparison
+# under the same protocol and seed. Runs from before steps led into windows are asked again in today's windows.
+
+
+def commands(
+    run: Run, comparisons: Iterable[Comparison], catalogue: Catalogue, restarts: Mapping[Comparison, int] | None = None
+) -> Mapping[Comparison, str]:
+    """The command of every comparison that one alone asks for; none for real data and workloads unknown here.
+
+    Where `restarts` names a number, the command asks for so many instead of the run's own.
+    """
+    counts = restarts or {}
+    here = _without_services(catalogue)
+    named = _protocol_of(run)
+    if named is None:
+        return {}
+    found = {}
+    for one in comparisons:
+        if one.treatment.workload in here.workloads and one.treatment.workload not in run.plan.data:
+            wishes = (wish for wish in _wishes(run, one, named) if _asks_for(wish, one, run, here))
+            if wish := next(wishes, None):
+                found[one] = in_words(replace(wish, restarts=counts[one], target=None) if one in counts else wish)
+    return found
+
+
+def _without_services(catalogue: Catalogue) -> Catalogue:
+    """The same for a machine that can start every service, whatever this one can."""
+    workloads = {name: replace(workload, service=None) for name, workload in catalogue.workloads.items()}
+    return replace(catalogue, workloads=workloads)
+
+
+def _protocol_of(run: Run) -> str | None:
+    """The name from which restarts and rounds lead to a run's protocol; None for one of another version."""
+    protocol = run.plan.protocol
+    return next(
+        (name for name, one in PROTOCOLS.items() if _aimed(_protocol_words(one, protocol), protocol) == protocol), None
+    )
+
+
+def _aimed(one: Protocol, like: Protocol) -> Protocol:
+    counted = replace(one, restarts=like.restarts)
+    return counted.fixed() if like.target is None else replace(counted, target=like.target)
+
+
+def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
+    """What might ask for a comparison, the shortest first."""
+    theirs = run.plan.protocol
+    chosen = theirs.lead_s > 0 and theirs.rounds != PROTOCOLS[protocol].rounds
+    usual = Wish(
+        workloads=(one.treatment.workload,), size=one.treatment.size, batch=None, design="alone", only=(), stack=None,
+        reference="plain", probe=_probe(one), protocol=protocol, restarts=theirs.restarts,
+        rounds=theirs.rounds if chosen else None,
+        seed=run.plan.seed, device=run.environment.device, own=None, target=_target(theirs),
+    )  # fmt: skip
+    selections = ({"only": (str(parse_switch(one.subject)),)}, {"stack": _stack_words(one.treatment)})
+    references = dict.fromkeys(("plain", _stack_words(one.reference) or "plain"))
+    for selection, batch, reference in product(selections, (None, one.reference.batch), references):
+        yield replace(usual, reference=reference, batch=batch, **selection)
+
+
+def _target(protocol: Protocol) -> str | None:
+    """What has to be said of the target where the restarts are named, which alone would fix them."""
+    return None if protocol.target is None else target_text(protocol)
+
+
+def _probe(one: Comparison) -> str | None:
+    return next((name for name, timing in PROBES.items() if timing is one.timing), None)
+
+
+def _stack_words(cell: Cell) -> str:
+    return "+".join(map(str, cell.switches))
+
+
+def _asks_for(wish: Wish, one: Comparison, run: Run, catalogue: Catalogue) -> bool:
+    try:
+        plan = planned(wish, catalogue, run.environment)
+    except Mistake:
+        return False
+    asked = [(other.treatment, other.reference, other.timing) for other in plan.comparisons]
+    alike = _protocol_words(plan.protocol, run.plan.protocol) == run.plan.protocol and plan.seed == run.plan.seed
+    return alike and asked == [(one.treatment, one.reference, one.timing)]
+
+
+def _protocol_words(one: Protocol, like: Protocol) -> Protocol:
+    """The same with another's rounds; with its windows too where those are from before steps led into them."""
+    paced = replace(one, rounds=like.rounds, timed_s=like.timed_s)
+    if like.lead_s > 0:
+        return paced
+    return replace(
+        paced,
+        burst_s=like.burst_s,
+        burst_steps=like.burst_steps,
+        ceiling_s=like.ceiling_s,
+        discarded_rounds=like.discarded_rounds,
+        slow_s=like.slow_s,
+        lead_s=like.lead_s,
+        whole_s=like.whole_s,
+    )
+
+
+def in_words(wish: Wish) -> str:
+    """The command line of a wish for one comparison, every default of another machine spelt out."""
+    words = ["./speedmatrix", "run", *wish.workloads, "--size", str(wish.size)]
+    chosen = {
+        "--only": wish.only[0] if wish.only else None,
+        "--stack": wish.stack,
+        "--reference": None if wish.reference == "plain" else wish.reference,
+        "--batch": wish.batch,
+        "--probe": wish.probe,
+        "--protocol": None if wish.protocol == "brief" else wish.protocol,
+        "--restarts": wish.restarts,
+        "--rounds": wish.rounds,
+        "--target": wish.target,
+        "--seed": wish.seed or None,
+        "--device": wish.device,
+        "--budget": "none",
+    }
+    given = (word for option, value in chosen.items() if value is not None for word in (option, str(value)))
+    return shlex.join([*words, *given])

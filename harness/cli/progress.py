@@ -14,15 +14,14 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from harness.analyze.estimate import Estimate, so_far
+from harness.analyze.estimate import Estimate, results, so_far
 from harness.analyze.evidence import gather
 from harness.analyze.pairing import pair
-from harness.analyze.pool import results
-from harness.analyze.terms import UNCALIBRATED, Terms
-from harness.core.measurement import Burst, Lost, Record
+from harness.analyze.verdict import UNCALIBRATED, Terms
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
-from harness.plan.outstanding import outstanding
+from harness.core.records import Burst, Lost, Record
+from harness.plan.schedule import outstanding
 from harness.report.words import duration, factor, ratio
 
 

@@ -1,10 +1,37 @@
 """The environment: a machine and its software as plain facts, with a digest that identifies it."""
 
+import ctypes.util
 import hashlib
 import json
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+# Memory allocators that a process can be started with in place of its C library's own.
+
+STEMS = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc_minimal", "tcmalloc")}
+PACKAGES = {"jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}  # as Debian and Ubuntu call them
+VERSIONS = (".2", ".4", "")  # of the libraries' interfaces; without one only where headers are installed too
+
+
+def library_of(name: str) -> str | None:
+    """What the loader of programs must be told to put the allocator in place, or None where it is not installed."""
+    return _found(name, os.environ.get("LD_LIBRARY_PATH", ""))
+
+
+@cache
+def _found(name: str, library_path: str) -> str | None:
+    folders = [*filter(None, library_path.split(os.pathsep)), f"{sys.prefix}/lib"]
+    files = [f"lib{stem}.so{version}" for stem in STEMS[name] for version in VERSIONS]
+    paths = (Path(folder, file) for folder in folders for file in files)
+    if path := next((one for one in paths if one.is_file()), None):
+        return str(path)
+    return next(filter(None, map(ctypes.util.find_library, STEMS[name])), None)
+
 
 STEP_BYTES = 1 << 26
 MATRIX_UNITS = ("amx_bf16", "bf16")  # flags of a processor with matrix units for bfloat16, as x86 and Arm call them

@@ -1,6 +1,6 @@
 """Optimizations: named differences between two recipes, with what they need and how they are proved."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -9,7 +9,6 @@ from harness.core.recipe import Value
 
 if TYPE_CHECKING:
     from harness.core.environment import Environment
-    from harness.core.need import Need
 
 
 class Stage(StrEnum):
@@ -80,3 +79,71 @@ class Optimization:
         if not self.levels:
             return None
         return self.usual(environment) if self.usual else self.levels[0]
+
+
+# Promises: what a run's reader must know of each optimization, kept in the plan so that it outlives the catalogue.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """How an optimization may change losses, what proves it, and what makes it pointless."""
+
+    numerics: Numerics
+    proof: tuple[str, ...]  # names of effective settings
+    pointless_where: dict[str, str]  # `setting value` as it is seen in an arm -> why nothing can then be gained
+
+
+def promises(optimizations: Iterable[Optimization]) -> dict[str, Promise]:
+    """The promises of optimizations by their names."""
+    return {
+        one.name: Promise(
+            numerics=one.numerics, proof=tuple(sorted(one.proof)), pointless_where=dict(one.pointless_where)
+        )
+        for one in optimizations
+    }
+
+
+# Needs: named conditions, each with the words that stand in the matrix where it is not met.
+
+if TYPE_CHECKING:
+    from harness.core.environment import Environment
+    from harness.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A condition on the machine and the workload, judged from what is recorded of both and never from the host.
+
+    What an environment does not record is unknown and counts as met: it hinders nothing, so that a claim about it reads
+    "not measured" where no run has tried it.
+    """
+
+    missing: str
+    met: Callable[["Environment", "Workload"], bool]
+
+
+CUDA = Need(missing="needs a CUDA device", met=lambda environment, _: environment.device == "cuda")
+COMPILER = Need(missing="needs a C++ compiler (g++)", met=lambda environment, _: environment.compiler is not None)
+SEVERAL_CORES = Need(missing="needs at least two CPU cores", met=lambda environment, _: environment.cores >= 2)
+
+
+def trait(name: str, missing: str) -> Need:
+    """The need of a workload that offers something, such as `convolutions`."""
+    return Need(missing=missing, met=lambda _, workload: name in workload.traits)
+
+
+def without(name: str, present: str) -> Need:
+    """The need of a workload that does not do something already."""
+    return Need(missing=present, met=lambda _, workload: name not in workload.traits)
+
+
+CONVOLUTIONS = trait("convolutions", "needs 2-D convolutions")
+ANY_CONVOLUTIONS = Need(
+    missing="needs 2-D or 3-D convolutions",
+    met=lambda _, workload: not workload.traits.isdisjoint({"convolutions", "convolutions_3d"}),
+)
+SEVERAL_ITEMS = Need(  # a system that takes one at a time has items of several shapes
+    missing="needs a system that takes several items into a batch",
+    met=lambda _, workload: any(size.batch > 1 for size in workload.sizes.values()),
+)
+EVALUATION = trait("evaluation", "needs a workload with an evaluation")

@@ -1,10 +1,9 @@
 """The plan: which comparisons are made, in which blocks and order; data that can be replayed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from harness.core.cell import Cell, Comparison
-from harness.core.optimization import Timing
-from harness.core.promise import Promise
+from harness.core.cell import Cell, Comparison, Switch
+from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.protocol import Protocol
 
 
@@ -48,3 +47,52 @@ class Plan:
     def comparisons(self) -> tuple[Comparison, ...]:
         """All comparisons, in the order of their blocks."""
         return tuple(comparison for block in self.blocks for comparison in block.comparisons)
+
+
+# What plans of former schemas mean in today's words; the files themselves are never edited.
+
+OWN_MALLOC = 4  # the schema since which arms run under the C library's own thresholds unless they say otherwise
+TUNED = "tuned_malloc"
+_OF_MALLOC = frozenset({"allocator", TUNED})
+_TUNED = Switch(name=TUNED)
+
+
+def is_or_was_plain(cell: Cell) -> bool:
+    """Whether everything is off that was off in some version's plain."""
+    return all(one.name == TUNED for one in cell.switches)
+
+
+def in_todays_words(plan: Plan, schema: int) -> Plan:
+    """The plan of a run of that schema, with `tuned_malloc` in every arm that was measured under those thresholds.
+
+    Up to schema 3 all arms were but those of `glibc_malloc` and `allocator`; their reference was called plain.
+    """
+    if schema >= OWN_MALLOC:
+        return plan
+    blocks = tuple(map(_block, plan.blocks))
+    used = {one.name for block in blocks for arm in _arms(block) for one in arm.switches}
+    promises = {name: promise for name, promise in plan.promises.items() if name != "glibc_malloc"}
+    if _TUNED.name in used:
+        promises[_TUNED.name] = Promise(numerics=Numerics.EXACT, proof=("malloc",), pointless_where={})
+    return replace(plan, blocks=blocks, names={}, promises=promises)
+
+
+def _arms(block: Block) -> tuple[Cell, ...]:
+    return (block.reference, *(one.treatment for one in block.comparisons))
+
+
+def _block(block: Block) -> Block:
+    comparisons = tuple(map(_comparison, block.comparisons))
+    return replace(block, reference=_cell(block.reference), comparisons=comparisons)
+
+
+def _comparison(one: Comparison) -> Comparison:
+    subject = "plain" if one.subject == "glibc_malloc" else one.subject
+    return replace(one, subject=subject, treatment=_cell(one.treatment), reference=_cell(one.reference))
+
+
+def _cell(cell: Cell) -> Cell:
+    switches = {one for one in cell.switches if one.name != "glibc_malloc"}
+    if len(switches) == len(cell.switches) and not any(one.name in _OF_MALLOC for one in switches):
+        switches.add(_TUNED)
+    return replace(cell, switches=tuple(sorted(switches)))

@@ -7,8 +7,42 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
-from harness.core.service import Service
-from harness.core.yardstick import Yardstick
+
+# Services: servers that arms talk to, such as an object store, started on loopback for as long as they are needed.
+
+ADDRESS = "SPEEDMATRIX_SERVICE"  # the environment variable in which an arm finds http://host:port
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A server over a workload's data folder."""
+
+    title: str
+    missing: Callable[[], str | None]  # why it cannot start here and the remedy, or None where it can
+    command: Callable[[Path, int], tuple[str, ...]]  # data folder and port -> the command that serves until it is ended
+    wanted: Callable[[Recipe], bool]  # whether an arm with this recipe talks to it
+
+
+# Yardsticks: what the files of the real system weigh and cost to read, against which stand-ins are held.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yardstick:
+    """One kind of file of a workload, read or prepared as the real system does it.
+
+    Costs on different machines cannot be compared. So the same work is also done, on the same machine, on a file of
+    the real system's own type and size whose content is neutral; `published_ms` is shown beside both.
+    """
+
+    what: str  # "an utterance of 8 s, read whole"
+    mean_bytes: float  # of our files
+    target_bytes: float  # of the real system's
+    work: Callable[[], object]  # on one of our files, or on several in turn
+    like: Callable[[], object] | None = None  # the same on a neutral file of the real size
+    published_ms: float | None = None  # what was measured for the real system on another machine
+    units: int = 1  # that one call of `work`, and one of `like`, handles in turn
+    scale: float = 1.0  # the share of the real unit that `mean_bytes` and one call of `work` are, where that is less
+
 
 if TYPE_CHECKING:
     import torch
@@ -176,3 +210,18 @@ class Workload:
                 f"{self.name} at size {size} has {most} samples in an epoch; choose a batch of at most {most}."
             )
         return replace(usual, batch=batch, epoch_steps=steps)
+
+
+# What a fresh model has learned in so many steps, and what its evaluation is worth.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Losses of a training, and three evaluations of its model."""
+
+    losses: tuple[float, ...]  # of every step
+    evaluation: Evaluation  # as the cell evaluates
+    again: Evaluation  # the same once more
+    as_found: Evaluation  # of the same model, in the slow way of the real system
+    unengaged: tuple[str, ...]
+    train_s: float

@@ -14,9 +14,9 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from harness.core.control import DELAY_S
+from harness.core.cell import DELAY_S
 from harness.core.recipe import Recipe, Value
-from harness.measure.clock import synchronize, timed
+from harness.measure.device import synchronize, timed
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -2,21 +2,227 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
-from torch import multiprocessing
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch import Tensor, multiprocessing
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate, get_worker_info
 
+from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
-from harness.measure.affinity import deal_cores
-from harness.measure.collate import Arrivals, Counted, collate_of
-from harness.measure.order import Order
-from harness.measure.worker_start import worker_start
+from harness.measure.device import deal_cores, keep_to
+
+# Collation: samples become a batch, and the batch goes from a worker to the trainer.
+
+Collate = Callable[[Any], Any]
+
+
+def collate_of(recipe: Recipe, *, collated: bool) -> Collate | None:
+    """What a loader makes batches with, None for its own; raises Mistake where finished batches are to be collated."""
+    if collated and recipe.collate == "direct":
+        raise Mistake(
+            "The data set hands over finished batches, so nothing is left to collate; leave out direct_collate."
+        )
+    direct = collate_directly if recipe.collate == "direct" else None
+    chosen = as_it_is if collated else direct
+    return Pickling(chosen or default_collate) if recipe.batch_transport == "pickle" else chosen
+
+
+def as_it_is(batch: Any) -> Any:
+    """The batch that the data set has made already."""
+    return batch
+
+
+def collate_directly(samples: Sequence[tuple[Any, ...]]) -> list[Tensor]:
+    """A batch of samples that are tuples of tensors and numbers: the same bits as from `default_collate`."""
+    return [_column(column) for column in zip(*samples, strict=True)]
+
+
+def _column(values: tuple[Any, ...]) -> Tensor:
+    first = values[0]
+    if isinstance(first, Tensor):
+        return torch.stack(values, 0, out=_room(first, len(values)))
+    if isinstance(first, float):
+        return torch.tensor(values, dtype=torch.float64)
+    if isinstance(first, int):
+        return torch.tensor(values)
+    raise TypeError(f"direct_collate joins tensors, integers and floats, not {type(first).__name__}")
+
+
+def _room(first: Tensor, count: int) -> Tensor | None:
+    """Shared memory for the stack in a worker, which saves copying it there afterwards; None in the trainer."""
+    if get_worker_info() is None:
+        return None
+    storage = first.untyped_storage()._new_shared(count * first.nbytes, device=first.device)  # noqa: SLF001
+    empty = torch.empty(0, dtype=first.dtype)
+    return empty.set_(storage, 0, (count, *first.shape))  # type: ignore[call-overload,no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Pickled:
+    """A batch whose bytes travel through the pipe; a tensor would be left in shared memory and only be named there."""
+
+    parts: list[Any]  # arrays as they travel, tensors once they are pinned
+
+    def tensors(self) -> list[Tensor]:
+        """The batch as the trainer wants it, without another copy."""
+        return [one if isinstance(one, Tensor) else torch.from_numpy(one) for one in self.parts]
+
+    def pin_memory(self) -> "Pickled":
+        """The same batch in pinned memory; a loader that pins calls this."""
+        return Pickled([one.pin_memory() for one in self.tensors()])
+
+
+@dataclass(frozen=True, slots=True)
+class Pickling:
+    """Collates as `inner` does and hands over the values themselves."""
+
+    inner: Collate
+
+    def __call__(self, samples: Any) -> Pickled:
+        """One batch, ready for the pipe."""
+        return Pickled([_array(one) for one in self.inner(samples)])
+
+
+def _array(one: Tensor) -> "np.ndarray[Any, Any]":
+    return one.numpy()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Collates as `inner` does and counts the batch for the worker that made it."""
+
+    inner: Collate
+    counts: Any  # shared integers, one for each worker
+
+    def __call__(self, samples: Any) -> Any:
+        """One batch."""
+        batch, worker = self.inner(samples), get_worker_info()
+        if worker is not None:
+            self.counts[worker.id] += 1
+        return batch
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """What is noted of every batch that arrives, for choices that nothing else can prove."""
+
+    lengths: list[set[int]] | None = None  # of each part of a batch, where they are of interest
+    pickled: int = 0  # batches that came through the pipe whole
+
+    def receive(self, batch: Any) -> Any:
+        """The batch as the step wants it."""
+        if isinstance(batch, Pickled):
+            self.pickled += 1
+            batch = batch.tensors()
+        if self.lengths is not None:
+            self.lengths = self.lengths or [set() for _ in batch]
+            for found, part in zip(self.lengths, batch, strict=True):
+                found.add(len(part))
+        return batch
+
+
+# The order in which samples are taken: the same batches in every epoch.
+
+
+class Order(Sampler[list[int]]):
+    """Batches of indices in one seeded order, repeated: every window of an epoch's length holds the same samples.
+
+    Where epochs have no boundary, the order can be told where to go on, so that windows of several arms hold the same
+    samples whatever steps each of them took before.
+    """
+
+    def __init__(self, samples: int, batch: int, seed: int, *, endless: bool, short_last: bool = False) -> None:
+        """Shuffles `samples` indices once; `endless` leaves out the boundary between epochs.
+
+        With `short_last` half of the last batch is missing, as where a set is no multiple of the batch; raises Mistake
+        where that would leave nothing, or nothing to be shorter than.
+        """
+        shuffle = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
+        self._batches = [shuffle[first : first + batch] for first in range(0, samples - batch + 1, batch)]
+        self._endless = endless
+        self._next = 0
+        if short_last:
+            if batch < 2 or len(self._batches) < 2:
+                raise Mistake(
+                    "A shorter last batch needs two batches or more, of two samples or more; take a larger size."
+                )
+            self._batches[-1] = self._batches[-1][: batch // 2]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches of one epoch, or of epochs without end."""
+        if not self._endless:
+            yield from self._batches
+            return
+        while True:
+            batch = self._batches[self._next % len(self._batches)]
+            self._next += 1
+            yield batch
+
+    def go_to(self, number: int) -> None:
+        """The next batch that is asked for is this one, counted from the very first; of epochs without end alone."""
+        self._next = number
+
+    def __len__(self) -> int:
+        """Batches in one epoch."""
+        return len(self._batches)
+
+    def samples(self, first: int, last: int) -> int:
+        """Samples in the batches from number `first` up to but without `last`, counted from the very first batch."""
+        return self._up_to(last) - self._up_to(first)
+
+    def _up_to(self, batches: int) -> int:
+        epochs, rest = divmod(batches, len(self._batches))
+        return epochs * sum(map(len, self._batches)) + sum(map(len, self._batches[:rest]))
+
+
+# What a loader worker does first, where the recipe asks for more than PyTorch gives it.
+
+STRATEGIES = ("file_descriptor", "file_system")  # how tensors are shared, numbered for `seen`
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStart:
+    """A `worker_init_fn`: settles the worker, then writes what it finds where the trainer can read it."""
+
+    threads: int
+    sharing_strategy: str
+    cores: frozenset[int]  # where it may run; empty for wherever the trainer may
+    seen: Any  # shared integers, two for each worker: its threads and its sharing strategy
+
+    def __call__(self, worker: int) -> None:
+        """Runs in the worker, after PyTorch has set it to one thread and before the data set is used."""
+        settle_worker(self)
+        self.seen[2 * worker] = torch.get_num_threads()
+        self.seen[2 * worker + 1] = STRATEGIES.index(multiprocessing.get_sharing_strategy())
+
+
+def settle_worker(start: WorkerStart) -> None:
+    """Sets cores, threads and the way of sharing; a spawned worker inherits none of them."""
+    if start.cores:
+        keep_to(start.cores)
+    torch.set_num_threads(start.threads)
+    if multiprocessing.get_sharing_strategy() != start.sharing_strategy:
+        multiprocessing.set_sharing_strategy(start.sharing_strategy)
+
+
+def worker_start(recipe: Recipe, cores: frozenset[int]) -> WorkerStart | None:
+    """The start of the recipe's workers, or None where PyTorch's own does."""
+    plain = Recipe()
+    usual = (recipe.worker_threads, recipe.sharing_strategy) == (plain.worker_threads, plain.sharing_strategy)
+    if not recipe.workers or (usual and not cores):
+        return None
+    return WorkerStart(
+        threads=recipe.worker_threads,
+        sharing_strategy=recipe.sharing_strategy,
+        cores=cores,
+        seen=multiprocessing.get_context(recipe.start_method).RawArray("i", 2 * recipe.workers),
+    )
 
 
 @dataclass(slots=True)

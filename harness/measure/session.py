@@ -13,16 +13,13 @@ from torch.amp.grad_scaler import GradScaler
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
-from harness.measure.ahead import Ahead, CudaRoad
-from harness.measure.capture import StepGraph, trained_by
 from harness.measure.delay import Delay, delay_of
 from harness.measure.feed import Feed, open_feed
-from harness.measure.habits import Habit, examined, habits_of, recording
-from harness.measure.marks import marking
+from harness.measure.loop import Habit, examined, habits_of, recording
 from harness.measure.model import called, shaped
 from harness.measure.phases import Phases, phases_for
-from harness.measure.step import Batch, Bound, shape_of_step
-from harness.measure.transfer import arriving, transfer_to
+from harness.measure.step import Batch, Bound, StepGraph, marking, shape_of_step, trained_by
+from harness.measure.transfer import Ahead, CudaRoad, arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,

@@ -6,11 +6,13 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from harness.core.recipe import Recipe
 
 Batch = tuple[Tensor, Tensor]
 
@@ -88,3 +90,121 @@ def shape_of_step(micro_batches: int, *, captured: bool = False) -> Callable[[Bo
     if captured:
         return captured_step
     return plain_step if micro_batches == 1 else accumulating_step
+
+
+# The captured step: everything between two batches as one CUDA graph, replayed on memory that stays where it is.
+
+# Before the capture: libraries and optimizers set themselves up in the first step, which no graph may hold. Not more,
+# so that already the third loss, which every protocol compares, is that of a replay.
+EAGER_STEPS = 2
+
+
+@dataclass(slots=True)
+class StepGraph:
+    """Forward pass, loss, backward pass and update; called with a batch on the device, it gives the loss.
+
+    The first steps run as written, on the stream that is captured later, and train like all others. The loss lies in
+    memory of the graph: the next step overwrites it.
+    """
+
+    train: Callable[[Tensor, Tensor], Tensor]
+    replays: int = 0
+    run: Callable[[Tensor, Tensor], Tensor] = field(init=False)  # what a step does now: eager, capture or replay
+    stream: torch.cuda.Stream = field(init=False)
+    graph: torch.cuda.CUDAGraph = field(init=False)
+    _eager_steps: int = 0
+    _batch: tuple[Tensor, Tensor] = field(init=False)
+    _value: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Nothing is captured before the first steps are done."""
+        self.run, self.stream, self.graph = self._eager, torch.cuda.Stream(), torch.cuda.CUDAGraph()
+
+    def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """One step on a batch."""
+        return self.run(inputs, targets)
+
+    def _eager(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        current = torch.cuda.current_stream()
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            value = self.train(inputs, targets).detach()
+        current.wait_stream(self.stream)
+        self._eager_steps += 1
+        if self._eager_steps == EAGER_STEPS:
+            self.run = self._capture
+        return value
+
+    def _capture(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        self._batch = (inputs.clone(), targets.clone())
+        # Only this thread's calls are watched: the loader's pinning thread may allocate meanwhile.
+        with torch.cuda.graph(self.graph, stream=self.stream, capture_error_mode="thread_local"):
+            self._value = self.train(*self._batch).detach()
+        self.run = self._replay
+        return self._replay(inputs, targets)
+
+    def _replay(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        into_inputs, into_targets = self._batch
+        into_inputs.copy_(inputs)
+        into_targets.copy_(targets)
+        self.graph.replay()
+        self.replays += 1
+        return self._value
+
+
+def trained_by(bound: Bound, update: Callable[[], None]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The part of a step that can be captured; `update` without the event that `bound` may have behind it."""
+    model, loss, autocast, backward = bound.model, bound.loss, bound.autocast, bound.backward
+
+    def train(inputs: Tensor, targets: Tensor) -> Tensor:
+        with autocast():
+            value = loss(model(inputs), targets)
+        backward(value)
+        update()
+        return value
+
+    return train
+
+
+# Marks: named ranges around the parts of a step, for a profiler that draws a timeline.
+
+Push = Callable[[str], Any]
+Pop = Callable[[], Any]
+
+PARTS = ("fetch", "transfer", "forward", "loss", "backward", "update")  # as they stand on the timeline
+
+
+def marking(recipe: Recipe) -> Callable[[Bound], Bound]:
+    """What the recipe does to the values of a step before it is bound: NVTX ranges around them, or nothing."""
+    if not recipe.nvtx:
+        return unmarked
+    return lambda bound: marked(bound, torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop)
+
+
+def unmarked(bound: Bound) -> Bound:
+    """The values as they are."""
+    return bound
+
+
+def marked(bound: Bound, push: Push, pop: Pop) -> Bound:
+    """The same values, each in a range of its own: the step stays as it is written."""
+    return replace(
+        bound,
+        fetch=_in_range("fetch", bound.fetch, push, pop),
+        transfer=_in_range("transfer", bound.transfer, push, pop),
+        model=_in_range("forward", bound.model, push, pop),
+        loss=_in_range("loss", bound.loss, push, pop),
+        backward=_in_range("backward", bound.backward, push, pop),
+        update=_in_range("update", bound.update, push, pop),
+    )
+
+
+def _in_range(name: str, call: Callable[..., Any], push: Push, pop: Pop) -> Callable[..., Any]:
+    def in_range(*given: Any) -> Any:
+        push(name)
+        try:
+            return call(*given)
+        finally:
+            pop()
+
+    return in_range

@@ -1,14 +1,16 @@
 """The way of a batch to the device, in the memory format that the recipe asks for."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from harness.core.recipe import Recipe
-from harness.measure.step import Batch
+from harness.measure.phases import Phases
+from harness.measure.step import Batch, Bound
 
 
 def transfer_to(
@@ -56,3 +58,113 @@ def arriving(
         return device_stage(transfer(batch))
 
     return arrived
+
+
+# Batches sent ahead: the next one travels to the device on a stream of its own while the step runs.
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A batch under way, the event behind its last copy, and the stream that carries it."""
+
+    tensors: tuple[Tensor, ...]
+    copied: Any
+    stream: Any
+
+
+class Road(Protocol):
+    """How batches travel; tests have one without a device."""
+
+    def carry(self, batch: Any) -> Parcel:
+        """Starts the way of a batch."""
+
+    def deliver(self, parcel: Parcel) -> tuple[Tensor, ...]:
+        """The batch for the stream that computes, which waits for it; the host does not."""
+
+    def is_apart(self, parcel: Parcel) -> bool:
+        """Whether the parcel travels on another stream than the one that computes."""
+
+
+@dataclass(slots=True)
+class CudaRoad:
+    """A side stream. `move` must not block, and its batches must be pinned: else the host waits for each copy."""
+
+    move: Callable[[Any], tuple[Tensor, ...]]
+    device: torch.device
+    phases: Phases
+    stream: torch.cuda.Stream = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Makes the stream; copies are timed where they run, by events on it."""
+        self.stream = torch.cuda.Stream(self.device)
+        self.move = self.phases.copying_ahead(self.move)
+
+    def carry(self, batch: Any) -> Parcel:
+        """Queues the copies on the side stream."""
+        with torch.cuda.stream(self.stream):
+            tensors, copied, stream = self.move(batch), torch.cuda.Event(), torch.cuda.current_stream(self.device)
+            copied.record(stream)
+        return Parcel(tensors, copied, stream)
+
+    def deliver(self, parcel: Parcel) -> tuple[Tensor, ...]:
+        """The main stream waits for the copies and is noted as a user of their memory, which the side stream owns."""
+        main = torch.cuda.current_stream(self.device)
+        main.wait_event(parcel.copied)
+        for tensor in parcel.tensors:
+            if tensor.is_cuda:  # a device stage may want a part of it on the host
+                tensor.record_stream(main)
+        self.phases.beginning()
+        return parcel.tensors
+
+    def is_apart(self, parcel: Parcel) -> bool:
+        """Whether the copies were queued elsewhere than on the stream that is current now."""
+        return bool(parcel.stream != torch.cuda.current_stream(self.device))
+
+
+@dataclass(slots=True)
+class Ahead:
+    """Keeps one batch under way between the loader and the step."""
+
+    road: Road
+    source: Callable[[], Any]  # the next batch on the host
+    pending: Parcel | None = None
+
+    def take(self) -> tuple[Tensor, ...]:
+        """The batch that is under way, or the next one where none is."""
+        parcel, self.pending = self.pending or self.road.carry(self.source()), None
+        return self.road.deliver(parcel)
+
+    def send(self) -> None:
+        """Fetches the next batch and sends it off, unless one is under way already."""
+        if self.pending is None:
+            self.pending = self.road.carry(self.source())
+
+    def bound(self, bound: Bound, device_stage: Callable[[Any], Batch] | None) -> Bound:
+        """The step's values with batches from here.
+
+        The next batch is sent when the backward pass has been queued: the device is busy then, and the host has not
+        begun to wait for the loss.
+        """
+        whole = bound.whole_step
+        return replace(
+            bound,
+            fetch=self.take,
+            transfer=arriving(_as_delivered, device_stage),
+            backward=self._then_send(bound.backward),
+            whole_step=self._then_send(whole) if whole else None,  # a graph holds the backward pass
+        )
+
+    def _then_send(self, queue: Callable[Given, Result]) -> Callable[Given, Result]:
+        def queue_and_send(*given: Given.args, **named: Given.kwargs) -> Result:
+            result = queue(*given, **named)
+            self.send()
+            return result
+
+        return queue_and_send
+
+
+def _as_delivered(batch: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return batch

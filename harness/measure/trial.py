@@ -8,23 +8,21 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.optimization import Timing
-from harness.core.protocol import Protocol
-from harness.core.recipe import Value
-from harness.measure import evidence
-from harness.measure.backend import effective_backend, settle_backend
-from harness.measure.board import Board, board_of
-from harness.measure.ceilings import ceilings_of
-from harness.measure.clock import device_bytes, forget_memory, stamped, timed
+from harness.core.protocol import BRIEF, Protocol
+from harness.core.recipe import Recipe, Value
+from harness.core.workload import Learned
+from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
-from harness.measure.habits import Diverged
-from harness.measure.interlude import Interlude
-from harness.measure.opening import Opening, observe, spreads, take_first_steps
+from harness.measure.device import device_bytes, effective_backend, forget_memory, settle_backend, stamped, timed
+from harness.measure.evaluation import Interlude
+from harness.measure.loop import Diverged
+from harness.measure.opening import Opening, ceilings_of, observe, spreads, take_first_steps
 from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
-from harness.measure.settling import events_of, transient, undisturbed
-from harness.measure.warm_up import WarmUp, warm_up
+from harness.measure.telemetry import Board, board_of
+from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up
 
 LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
@@ -307,3 +305,32 @@ def _reach_the_last_batch(session: Session) -> None:
 
 def _always() -> bool:
     return True
+
+
+# Learning: a training without a clock, to see whether the model learns and whether its evaluation can be believed.
+
+# The arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
+UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, ceiling_s=0.01)
+
+
+def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: Callable[[int, float], None]) -> Learned:
+    """Trains for so many steps, then evaluates twice as the task's recipe says and once by the slow recipe."""
+    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, is_reference=False)
+    session = trial.session
+    step, losses = session.step(), []
+    began = perf_counter()
+    for number in range(1, steps + 1):
+        losses.append(float(step()))
+        show(number, losses[-1])
+    train_s = perf_counter() - began
+    evaluation, again = session.evaluate(), session.evaluate()
+    as_found = session.evaluate(slow)
+    session.feed.close()
+    return Learned(
+        losses=tuple(losses),
+        evaluation=evaluation,
+        again=again,
+        as_found=as_found,
+        unengaged=ready["unengaged"],
+        train_s=train_s,
+    )

@@ -1,11 +1,85 @@
 """Warm-up: a structural floor, then the truncation that leaves the steadiest remainder (MSER-5, White 1997)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import torch
 
 from harness.core.protocol import Protocol
+from harness.core.recipe import Recipe
+from harness.measure.observed_step import captured
+
+# Settling: what must not happen in a window, read from counters, and how long a resumption tells on steps.
+
+VOID = 3  # windows in a row that may be thrown away
+ALLOCATION_S = 0.01  # the driver takes a millisecond to give memory, some more where some had to be given back first
+NEGLIGIBLE = 0.01  # share of a window that allocations may take
+AS_USUAL = 0.05  # beyond the range of later steps, by which an early one is told from them
+
+Taken = TypeVar("Taken")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What was counted so far: the compiler's graphs, and how often the allocator turned to the driver."""
+
+    graphs: tuple[int, ...] = ()
+    allocations: int = 0
+
+
+class Unsettled(RuntimeError):
+    """An arm without a steady state: whatever is timed of it is part of its start."""
+
+
+def events_of(recipe: Recipe, device: torch.device) -> Callable[[], Events]:
+    """A reading of all that has been counted so far: it stays the same while an arm is settled.
+
+    Counted are graphs that were compiled and, on CUDA, the times when the caching allocator asked the driver for more
+    memory or had to give some back first. A recipe that empties the cache does so in every step, which is its nature.
+    """
+    compiled = recipe.compile is not None
+    grows = device.type == "cuda" and not recipe.empty_cache
+
+    def events() -> Events:
+        counted = torch.cuda.memory_stats(device) if grows else {}
+        return Events(
+            graphs=tuple(captured().values()) if compiled else (),
+            allocations=counted.get("num_device_alloc", 0) + counted.get("num_alloc_retries", 0),
+        )
+
+    return events
+
+
+def undisturbed(take: Callable[[], Taken], events: Callable[[], Events], seconds: Callable[[Taken], float]) -> Taken:
+    """What `take` gives when nothing was compiled meanwhile; raises Unsettled when something is every time.
+
+    A window whose allocations are not negligible is thrown away too. But where shapes vary they never end, and are part
+    of what a step costs: then the last window counts.
+    """
+    for number in range(VOID + 1):
+        before, taken, after = events(), take(), events()
+        asked_s = (after.allocations - before.allocations) * ALLOCATION_S
+        if after.graphs == before.graphs and (number == VOID or asked_s <= NEGLIGIBLE * seconds(taken)):
+            return taken
+    raise Unsettled(f"it compiled in {VOID + 1} windows in a row: it has no steady state")
+
+
+def transient(times: Sequence[float]) -> int | None:
+    """How many steps after a resumption differ from those of the second half; None if that still lasts.
+
+    A step is as usual that takes no longer than the slowest of the second half and no less than the fastest, but for
+    a twentieth. Samples may differ in cost, so that a mean would not do.
+    """
+    half = len(times) // 2
+    if not half:
+        return None
+    low, high = (1 - AS_USUAL) * min(times[half:]), (1 + AS_USUAL) * max(times[half:])
+    unusual = [number for number, seconds in enumerate(times[:half], 1) if not low <= seconds <= high]
+    needed = max(unusual, default=0)
+    return None if needed == half else needed
+
 
 BATCH = 5
 

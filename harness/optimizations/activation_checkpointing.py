@@ -8,8 +8,7 @@ is a loss.
     features = checkpoint(stage, features, use_reentrant=False)
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="activation_checkpointing",

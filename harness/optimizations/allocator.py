@@ -7,9 +7,8 @@ allocates little. `tuned_malloc` asks less of a machine: glibc itself, told to k
     LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 python train.py
 """
 
-from harness.core.allocator import PACKAGES, STEMS
-from harness.core.need import Need
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.environment import PACKAGES, STEMS
+from harness.core.optimization import LEVEL, Need, Numerics, Optimization, Stage
 
 
 def _installed(*names: str) -> Need:

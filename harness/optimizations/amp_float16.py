@@ -9,8 +9,7 @@ gradient overflowed, and reads back from the device to find out.
     scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="amp_float16",

@@ -6,8 +6,7 @@ does. The danger is in putting results back in the right rows: a fast evaluation
     scores = torch.cat([model(batch) for batch in loader])      # one read-back at the end
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="batched_evaluation",

@@ -9,8 +9,7 @@ is expensive by itself, such as an image to be decoded.
             return torch.from_numpy(self.mel[indices]), self.labels[indices]
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="batched_fetch",

@@ -7,8 +7,7 @@ networks, most of all with 16-bit types; hurts where one layer forces the old la
     inputs = inputs.to(memory_format=torch.channels_last)
 """
 
-from harness.core.need import CONVOLUTIONS
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CONVOLUTIONS, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="channels_last",

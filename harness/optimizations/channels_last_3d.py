@@ -8,8 +8,7 @@ every convolution behind one copies its input, and volumes are large. Kernels of
     patches = patches.to(memory_format=torch.channels_last_3d)
 """
 
-from harness.core.need import CUDA, SEVERAL_ITEMS, Need, trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, SEVERAL_ITEMS, Need, Numerics, Optimization, Stage, trait
 
 # Seen with torch 2.11: one thread computes a single volume by a kernel that knows the old layout alone.
 SEVERAL_ON_CPU = Need(

@@ -9,8 +9,7 @@ queued the walk may hide behind it; on a CPU it is paid in full. On patches3d as
     gc.collect()
 """
 
-from harness.core.need import without
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, without
 
 OPTIMIZATION = Optimization(
     name="collect_garbage",

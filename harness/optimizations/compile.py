@@ -15,8 +15,7 @@ after every step; `set_to_none` and gradient accumulation together are refused.
         block.compile()
 """
 
-from harness.core.need import COMPILER
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import COMPILER, LEVEL, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="compile",

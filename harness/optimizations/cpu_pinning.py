@@ -9,8 +9,7 @@ all workers share one. Without workers only the trainer is pinned.
     os.sched_setaffinity(0, set(range(1, os.cpu_count())))
 """
 
-from harness.core.need import SEVERAL_CORES
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import SEVERAL_CORES, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="cpu_pinning",

@@ -10,8 +10,7 @@ graph keeps its memory for itself. The first steps run as usual, then one is rec
     inputs.copy_(batch); graph.replay()
 """
 
-from harness.core.need import CUDA, trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="cuda_graph",

@@ -6,8 +6,7 @@ differ from run to run, and with it the last bits.
     torch.backends.cudnn.benchmark = True
 """
 
-from harness.core.need import ANY_CONVOLUTIONS, CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="cudnn_benchmark",

@@ -7,8 +7,7 @@ together with seeds, and only as far as no other operation is non-deterministic.
     torch.backends.cudnn.deterministic = True
 """
 
-from harness.core.need import ANY_CONVOLUTIONS, CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="cudnn_deterministic",

@@ -11,8 +11,7 @@ when the backward pass has been queued, so that fetching it is hidden too.
     torch.cuda.current_stream().wait_stream(side)  # before they are used; and tensor.record_stream for each
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="device_prefetch",

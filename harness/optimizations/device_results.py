@@ -12,8 +12,7 @@ where results are large, such as whole segmentations: all of them then lie in th
     scores = torch.cat(scores).tolist()              # one wait
 """
 
-from harness.core.need import EVALUATION, trait
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import EVALUATION, Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="device_results",

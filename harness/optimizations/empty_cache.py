@@ -9,8 +9,7 @@ the device; in a training loop it is a habit that only costs.
     torch.cuda.empty_cache()
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="empty_cache",

@@ -11,8 +11,7 @@ for. A window covers whole intervals and so is long, with few rounds, where an e
         evaluate(model, validation_loader)
 """
 
-from harness.core.need import EVALUATION
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import EVALUATION, LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="evaluation_interval",

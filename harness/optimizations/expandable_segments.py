@@ -9,8 +9,7 @@ Such memory cannot be handed to another process. The variable is read once, befo
     PYTORCH_ALLOC_CONF=expandable_segments:True python train.py  # PYTORCH_CUDA_ALLOC_CONF before torch 2.9
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="expandable_segments",

@@ -6,8 +6,7 @@ each of several hundred tensors; grouped it is a handful. Pays on a GPU where a 
     torch._foreach_lerp_(averages, weights, 1 - decay)
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="foreach_average",

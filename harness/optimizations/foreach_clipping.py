@@ -7,8 +7,7 @@ nothing on a large tensor or a CPU.
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="foreach_clipping",

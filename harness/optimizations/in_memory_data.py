@@ -7,8 +7,7 @@ longer start.
     mel = torch.from_numpy(h5py.File(path)["segments_mel"][:])
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="in_memory_data",

@@ -8,8 +8,7 @@ is silent and trains another network.
     activation = nn.ReLU(inplace=True)
 """
 
-from harness.core.need import trait
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, trait
 
 OPTIMIZATION = Optimization(
     name="in_place_activations",

@@ -7,8 +7,7 @@ tiny operations, invisible beside convolutions.
         scores = model(inputs)
 """
 
-from harness.core.need import EVALUATION
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import EVALUATION, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="inference_mode",

@@ -9,8 +9,7 @@ them more, and a batch of one breaks batch normalization: what is learned differ
     DataLoader(dataset, batch_size=..., drop_last=False)
 """
 
-from harness.core.need import Need
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import Need, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="keep_last_batch",

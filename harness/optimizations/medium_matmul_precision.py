@@ -9,8 +9,7 @@ the products are short already. With seven bits of mantissa the losses move in t
 """
 
 from harness.core.environment import MATRIX_UNITS, Environment
-from harness.core.need import CUDA, Need
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Need, Numerics, Optimization, Stage
 
 
 def _may_have_units(environment: Environment) -> bool:

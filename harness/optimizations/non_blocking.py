@@ -6,8 +6,7 @@ requires pin_memory.
     inputs = inputs.to("cuda", non_blocking=True)
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="non_blocking",

@@ -9,8 +9,7 @@ measures whether that is free. On a CPU-only build of PyTorch the calls raise an
     torch.cuda.nvtx.range_pop()
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="nvtx_marks",

@@ -6,8 +6,7 @@ GPU; costs a copy in the loader's thread and memory that cannot be swapped.
     DataLoader(dataset, batch_size=..., pin_memory=True)
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="pin_memory",

@@ -6,8 +6,7 @@ A large gain for float32 convolutional training on Ampere and later; nothing onc
     torch.backends.cudnn.allow_tf32 = True
 """
 
-from harness.core.need import ANY_CONVOLUTIONS, CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="tf32_convolutions",

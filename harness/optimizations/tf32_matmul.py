@@ -6,8 +6,7 @@ to 16 bits, and nothing for convolutions, which have a switch of their own. In P
     torch.set_float32_matmul_precision("high")
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="tf32_matmul",

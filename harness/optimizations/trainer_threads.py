@@ -9,8 +9,7 @@ changes. Sums are added up in another order, so losses agree closely and not to 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
 """
 
-from harness.core.need import SEVERAL_CORES
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, SEVERAL_CORES, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="trainer_threads",

@@ -10,8 +10,7 @@ to clip them, to add them up over several passes, to look for overflows.
     weight.register_post_accumulate_grad_hook(update)
 """
 
-from harness.core.need import Need
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Need, Numerics, Optimization, Stage
 
 EACH_ALONE = Need(
     missing="needs a system that neither clips its gradients nor averages its weights",

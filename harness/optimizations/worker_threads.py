@@ -12,8 +12,7 @@ that a fork does not copy: such a stack is refused, and works with `start_method
     DataLoader(dataset, num_workers=2, worker_init_fn=settle)
 """
 
-from harness.core.need import SEVERAL_CORES
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, SEVERAL_CORES, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="worker_threads",

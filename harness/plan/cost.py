@@ -11,12 +11,11 @@ from statistics import geometric_mean
 from typing import TypeVar
 
 from harness.core.cell import Cell
-from harness.core.measurement import Ready, Record
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_RESTARTS, SETTLING_STEPS, Protocol
-from harness.plan.outstanding import Kept, given_up, pairs_of
-from harness.plan.schedule import PER_BRACKET
+from harness.core.records import Ready, Record
+from harness.plan.schedule import PER_BRACKET, Kept, given_up, pairs_of
 
 START_S = 4.0  # of an arm until its first step: process, imports, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes

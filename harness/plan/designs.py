@@ -1,18 +1,411 @@
 """Designs: which comparisons answer a question; each is a pure function from a scope to comparisons and holes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 
-from harness.core.cell import Comparison
-from harness.core.claim import Tried, Untried
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.cell import CONTROLS, SHARES, Comparison, Conflict, Switch, compose, unmet
+from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, switches
+from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
-from harness.core.plan import Hole
-from harness.plan.calibration import calibration
-from harness.plan.claimed import Ground, concerns, resolve
-from harness.plan.crossed import factorial, matrix, pairs, removed
-from harness.plan.entries import Entry, Scope, based_on, compare, everything, hindrance, ordered, single
+from harness.core.optimization import Optimization, Timing
+from harness.core.plan import Block, Hole
+from harness.core.workload import Workload
+from harness.plan.feasibility import (
+    Entry,
+    Scope,
+    based_on,
+    compare,
+    everything,
+    hindrance,
+    ordered,
+    single,
+    together,
+    with_required,
+)
+
+# The design `calibration`: the reference against itself, and against itself with delays of known length.
+
+COPIES = 20  # of references in all: fewer could not tell a sound machine from one that is not
+
+
+def calibration(scope: Scope) -> Iterator[Entry]:
+    """The reference beside delays of 3 and 10 % and against copies of itself, twenty over all workloads.
+
+    The delays come first: where time runs out, what they say cannot be had from anything else.
+    """
+    controlled = replace(scope, known={**scope.known, **CONTROLS})
+    for share in SHARES:
+        yield from (single(controlled, control, share) for control in CONTROLS.values())
+    for copy in range(copies(scope)):
+        yield Comparison(
+            subject="itself",
+            treatment=scope.reference,
+            reference=scope.reference,
+            timing=scope.probe or Timing.STEP,
+            copy=copy,
+        )
+
+
+def copies(scope: Scope) -> int:
+    """One workload's share of all copies, and at least as many as a block has places."""
+    return max(-(-COPIES // scope.workloads), scope.protocol.treatments)
+
+
+# Balanced stacks: the few further stacks that tell most about every switch, beside those that are measured anyway.
+#
+# Coordinate exchange (R. K. Meyer and C. J. Nachtsheim 1995) towards a D-optimal design: one switch of one stack is
+# changed at a time, and the change is kept if the determinant of the information about all single effects grows. Stacks
+# that cannot be are never visited, and what needs another is switched off with it.
+
+Stack = tuple[Switch, ...]  # sorted
+Array = NDArray[np.float64]
+PASSES = 20  # over all switches of all stacks at most; most often five find no more
+DRAWS = 20  # for each stack that is wanted, before there are thought to be no others
+RIDGE = 1e-3  # of an effect that no stack shows yet, so that the determinant is never 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """The stacks that there are: at most one level of each optimization, on top of what is always on."""
+
+    below: Stack
+    levels: tuple[tuple[Switch, ...], ...]  # of each optimization that varies
+    needs: Mapping[str, tuple[str, ...]]  # optimization -> others that it makes no sense without
+    possible: Callable[[Stack], bool]
+
+    def with_level(self, stack: Stack, levels: Sequence[Switch], level: Switch | None) -> Stack:
+        """The stack with this level, or what is always on, in place of others; what then lacks something is off."""
+        name = levels[0].name
+        kept = [one for one in stack if one.name != name]
+        return self.sound([*kept, level] if level else [*kept, *(one for one in self.below if one.name == name)])
+
+    def sound(self, switches: Iterable[Switch]) -> Stack:
+        """These switches in order, without those that need what is not among them."""
+        found = tuple(switches)
+        names = {one.name for one in found}
+        return tuple(sorted(one for one in found if names.issuperset(self.needs.get(one.name, ()))))
+
+    def drawn(self, generator: np.random.Generator) -> Stack:
+        """A stack in which about half of all are on, each at a level drawn from its levels."""
+        stack = self.below
+        for index in generator.permutation(len(self.levels)):
+            levels = self.levels[index]
+            if generator.random() < 0.5:
+                changed = self.with_level(stack, levels, levels[generator.integers(len(levels))])
+                stack = changed if self.possible(changed) else stack
+        return stack
+
+
+def balanced(space: Space, measured: Sequence[Stack], count: int, generator: np.random.Generator) -> tuple[Stack, ...]:
+    """So many stacks that together with the measured ones tell most; fewer where there are no others."""
+    stacks: list[Stack] = []
+    for _ in range(DRAWS * count):
+        stack = space.drawn(generator)
+        if len(stacks) < count and stack not in measured and stack not in stacks:
+            stacks.append(stack)
+    for _ in range(PASSES):
+        before = list(stacks)
+        for row in range(len(stacks)):
+            stacks[row] = _exchanged(space, [*measured, *stacks[:row], *stacks[row + 1 :]], stacks[row])
+        if stacks == before:
+            break
+    return tuple(stacks)
+
+
+def _exchanged(space: Space, others: Sequence[Stack], stack: Stack) -> Stack:
+    """A stack with each switch changed where that tells more, given all other stacks."""
+    unknown = np.asarray(np.linalg.inv(_information(space, others)), dtype=np.float64)
+    best = _told(space, unknown, stack)
+    for levels in space.levels:
+        for level in (None, *levels):
+            other = space.with_level(stack, levels, level)
+            found = _told(space, unknown, other)
+            if found > best + 1e-9 and other not in others and space.possible(other):
+                stack, best = other, found
+    return stack
+
+
+def _told(space: Space, unknown: Array, stack: Stack) -> float:
+    """By how much one more stack multiplies the determinant, less 1: the matrix determinant lemma."""
+    row = _row(space, stack)
+    return float(row @ unknown @ row)
+
+
+def _information(space: Space, stacks: Sequence[Stack]) -> Array:
+    rows = np.array([_row(space, stack) for stack in stacks]).reshape(len(stacks), -1)
+    return np.asarray(rows.T @ rows + RIDGE * np.eye(1 + sum(map(len, space.levels))))
+
+
+def _row(space: Space, stack: Stack) -> Array:
+    """1 for the constant, and 1 for every level that is on: all single effects of a log-linear model."""
+    return np.array([1.0, *(float(level in stack) for levels in space.levels for level in levels)])
+
+
+# Designs that cross switches: what each gives alone, what it gives last, pairs, all subsets, balanced stacks.
+#
+# They are about the switches that `everything` stacks, or about those that were chosen by name.
+
+MOST = 6  # switches of a factorial: 63 stacks beside the reference
+
+
+def matrix(scope: Scope) -> Iterator[Entry]:
+    """All together, each alone, each removed from all, and k/2 balanced stacks: enough to predict all others."""
+    whole, *last = removed(scope)
+    entries = [whole, *_singles(scope), *last]
+    yield from entries
+    timing = _timing_of_whole(scope)
+    space = space_of(scope, (levels for levels in varied(scope) if scope.known[levels[0].name].timed_on is timing))
+    measured = [scope.reference.switches, *(one.treatment.switches for one in entries if isinstance(one, Comparison))]
+    count = -(-sum(map(len, space.levels)) // 2)
+    for stack in balanced(space, measured, count, np.random.default_rng(0)):
+        subject = "+".join(str(one) for one in stack if one not in scope.reference.switches)
+        yield compare(scope, subject, stack, timing)
+
+
+def removed(scope: Scope) -> Iterator[Entry]:
+    """All together, and each switched off again: what it still gives when all others are on."""
+    _check_requirements(scope)
+    whole = full_stack(scope)
+    yield compare(scope, "everything", whole, _timing_of_whole(scope))
+    for levels in varied(scope):
+        switch = next((one for one in levels if one in whole), None)
+        if switch:
+            yield _without(scope, whole, switch)
+        elif not _absent(scope, levels[0]):
+            reason = "is no part of it, since it conflicts with what was named before"
+            yield Hole(workload=scope.workload.name, subject=f"everything without {levels[0]}", reason=reason)
+
+
+def pairs(scope: Scope) -> Iterator[Entry]:
+    """Each alone and every two together: which of them help or hinder each other."""
+    yield from _singles(scope)
+    for one, other in combinations(varied(scope), 2):
+        yield from (_two(scope, pair) for pair in product(one, other))
+
+
+def factorial(scope: Scope) -> Iterator[Entry]:
+    """Every subset of a few switches, six at most, against the reference."""
+    _check_requirements(scope)
+    switches = varied(scope)
+    if len(switches) > MOST:
+        count = len(switches)
+        raise Mistake(f"All subsets of {count} switches are too many; name {MOST} at most, each with --only NAME.")
+    for picked in product(*((None, *levels) for levels in switches)):
+        added = tuple(switch for switch in picked if switch)
+        if added:
+            yield _subset(scope, added)
+
+
+def full_stack(scope: Scope) -> Stack:
+    """All that is switched on together: `everything`, or what was chosen, as far as it goes together."""
+    if not scope.chosen:
+        return everything(scope)
+    first = {switch.name: switch for switch in reversed(scope.chosen)}  # of several levels the one that is named first
+    tried = (one for one in scope.chosen if first[one.name] == one and not _absent(scope, one))
+    return together(scope, sorted(tried, key=lambda one: bool(scope.known[one.name].requires)))
+
+
+def varied(scope: Scope) -> list[tuple[Switch, ...]]:
+    """The levels of each optimization that a crossed design switches, in the order in which they are tried."""
+    whole = scope.chosen or everything(scope)
+    names = dict.fromkeys(one.name for one in whole) if scope.chosen else {one.name: None for one in ordered(scope)}
+    levels = (tuple(one for one in whole if one.name == name and one not in scope.reference.switches) for name in names)
+    return [one for one in levels if one]
+
+
+def space_of(scope: Scope, levels: Iterable[tuple[Switch, ...]]) -> Space:
+    """The stacks of some optimizations that can be run against the scope's reference."""
+    able = (tuple(one for one in alike if not _absent(scope, one)) for alike in levels)
+    known: dict[Stack, bool] = {}
+
+    def possible(stack: Stack) -> bool:
+        if stack not in known:
+            known[stack] = isinstance(compare(scope, "", stack), Comparison)
+        return known[stack]
+
+    return Space(
+        below=scope.reference.switches,
+        levels=tuple(alike for alike in able if alike),
+        needs={name: one.requires for name, one in scope.known.items() if one.requires},
+        possible=possible,
+    )
+
+
+def _singles(scope: Scope) -> Iterator[Entry]:
+    for levels in varied(scope):
+        yield from (single(scope, scope.known[one.name], one.level) for one in levels)
+
+
+def _check_requirements(scope: Scope) -> None:
+    present = {one.name for one in (*scope.chosen, *scope.reference.switches)}
+    for switch in scope.chosen:
+        for name in scope.known[switch.name].requires:
+            if name not in present:
+                raise Mistake(f"{switch} needs {name}: name it too, with --only {name}, or put it into --reference.")
+
+
+def _without(scope: Scope, whole: Stack, switch: Switch) -> Entry:
+    """The whole without one switch and what needs it, against the whole."""
+    rest = tuple(one for one in whole if one != switch)
+    orphans = [one for one in rest if switch.name in scope.known[one.name].requires]
+    nor = f" (nor {', '.join(map(str, orphans))}, which cannot be without)" if orphans else ""
+    left = tuple(one for one in rest if one not in orphans)
+    before = tuple(one for one in scope.reference.switches if one.name == switch.name)  # another level of it
+    subject = f"everything without {switch}{nor}"
+    return compare(based_on(scope, whole), subject, tuple(sorted((*left, *before))), _timing(scope, (switch,)))
+
+
+def _two(scope: Scope, pair: tuple[Switch, Switch]) -> Entry:
+    """Two switches on top of the reference and of what they require."""
+    below = scope
+    for switch in pair:
+        below = based_on(below, with_required(below, scope.known[switch.name]))
+    names = {switch.name for switch in pair}
+    common = tuple(one for one in below.reference.switches if one.name not in names or one in scope.reference.switches)
+    return _subset(based_on(scope, common), pair)
+
+
+def _subset(scope: Scope, added: tuple[Switch, ...]) -> Entry:
+    """Some switches on top of the reference, or the words for why they cannot be."""
+    names = {switch.name for switch in added}
+    stack = tuple(sorted((*(one for one in scope.reference.switches if one.name not in names), *added)))
+    subject, present = "+".join(map(str, added)), {one.name for one in stack}
+    for switch in added:
+        lacking = sorted(set(scope.known[switch.name].requires) - present)
+        reason = _absent(scope, switch) or (
+            f"{switch} needs {', '.join(lacking)}, which is off here" if lacking else ""
+        )
+        if reason:
+            return Hole(workload=scope.workload.name, subject=subject, reason=reason)
+    try:
+        return compare(scope, subject, stack, _timing(scope, added))
+    except Conflict as conflict:
+        return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
+
+
+def _timing(scope: Scope, switches: Iterable[Switch]) -> Timing:
+    """What several switches are timed on together: whole epochs hold steps, an evaluation holds neither."""
+    asked: Mapping[Timing, Switch] = {scope.known[one.name].timed_on: one for one in switches}
+    if Timing.EVALUATION in asked and len(asked) > 1 and not scope.probe:
+        other = next(switch for timing, switch in asked.items() if timing is not Timing.EVALUATION)
+        raise Conflict(f"{asked[Timing.EVALUATION]} acts on evaluations, {other} does not")
+    return max(asked, key=[Timing.STEP, Timing.EPOCH, Timing.EVALUATION].index)
+
+
+def _timing_of_whole(scope: Scope) -> Timing:
+    """What the whole stack is timed on: training steps, unless all of it acts on evaluations."""
+    asked = {scope.known[levels[0].name].timed_on for levels in varied(scope)}
+    return Timing.EVALUATION if asked == {Timing.EVALUATION} else Timing.STEP
+
+
+def _absent(scope: Scope, switch: Switch) -> str | None:
+    return hindrance(scope, scope.known[switch.name], switch.level)
+
+
+# The design `claims`: what the ledger's claims come to on this machine, and the comparisons that test them.
+
+NO_DEVICE_TIMES = "the device's own time is seen on CUDA devices only"
+NO_DEVICE_MEMORY = "a device's memory is seen on CUDA devices only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """One workload on one machine: what claims are resolved on."""
+
+    workload: Workload
+    environment: Environment
+    known: Mapping[str, Optimization]
+
+
+def resolve(claim: Claim, ground: Ground) -> Resolution:
+    """The pair of stacks that tests a claim here, with words for what had to be left out; or why nothing can.
+
+    Switches that this machine cannot run are left out if something remains of what the treatment adds, and none of
+    them is essential; else the claim's stand-in is tried in the treatment's place.
+    """
+    if hindrance := _hindrance(claim, ground):
+        return Untried(reason=hindrance)
+    found = _tried(claim, ground)
+    if isinstance(found, Tried) or not claim.stand_in:
+        return found
+    other = _tried(replace(claim, treatment=claim.stand_in), ground)
+    if isinstance(other, Untried):
+        return found
+    words = f"tested with {claim.stand_in} in place of {claim.treatment}: {found.reason}"
+    return replace(other, shortfalls=(words, *other.shortfalls))
+
+
+def concerns(claim: Claim, workload: Workload) -> bool:
+    """Whether a claim is tested on a workload."""
+    return claim.workload in {ANY, workload.name}
+
+
+Question = tuple[tuple[Switch, ...], tuple[Switch, ...], Timing]  # treatment, reference, and what they are timed on
+
+
+def questions(claims: Iterable[Claim], ground: Ground) -> frozenset[Question]:
+    """The comparisons that test a claim here."""
+    resolved = (resolve(claim, ground) for claim in claims if concerns(claim, ground.workload))
+    return frozenset((one.treatment, one.reference, one.timing) for one in resolved if isinstance(one, Tried))
+
+
+def marked(block: Block, asked: Collection[Question]) -> Block:
+    """The block with the positions of what was asked."""
+    found = ((one.treatment.switches, one.reference.switches, one.timing) for one in block.comparisons)
+    return replace(block, claimed=tuple(position for position, one in enumerate(found, 1) if one in asked))
+
+
+def _hindrance(claim: Claim, ground: Ground) -> str | None:
+    if claim.untestable:
+        return claim.untestable
+    on_cuda = ground.environment.device == "cuda"
+    if claim.metric is Metric.DEVICE_SHARE and not on_cuda:
+        return NO_DEVICE_TIMES
+    if claim.metric is Metric.DEVICE_MEMORY and not on_cuda:
+        return NO_DEVICE_MEMORY
+    named = (one for stack in (claim.treatment, claim.reference) for one in _meant(stack, ground))
+    absent = next((one.name for one in named if one.name not in ground.known), None)
+    return f"there is no optimization '{absent}'" if absent else None
+
+
+def _meant(stack: str, ground: Ground) -> tuple[Switch, ...]:
+    return switches(stack, ground.workload, ground.environment.device)
+
+
+def _tried(claim: Claim, ground: Ground) -> Resolution:
+    meant = tuple(_meant(stack, ground) for stack in (claim.treatment, claim.reference))
+    (ours, our_reasons), (theirs, their_reasons) = (_runnable(stack, ground) for stack in meant)
+    reasons = {**their_reasons, **our_reasons}
+    lost = set(meant[0]) - set(meant[1]) and not set(ours) - set(theirs)  # nothing of what it would have added
+    if lost or ours == theirs or any(switch.name in claim.essential for switch in reasons):
+        words = "; ".join(f"{', '.join(names)} {why}" for why, names in _by_reason(reasons).items())
+        return Untried(reason=words or f"nothing differs on {ground.workload.name}")
+    for stack in (ours, theirs):
+        try:
+            compose(ground.workload, stack, ground.known)
+        except (Conflict, Mistake) as impossible:
+            return Untried(reason=str(impossible).rstrip("."))
+    known = (claim.deviation,) if claim.deviation else ()
+    left_out = tuple(f"tested without {', '.join(names)}: {why}" for why, names in _by_reason(reasons).items())
+    return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=(*known, *left_out))
+
+
+def _by_reason(reasons: Mapping[Switch, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for switch, why in sorted(reasons.items()):
+        found.setdefault(why, []).append(str(switch))
+    return found
+
+
+def _runnable(stack: tuple[Switch, ...], ground: Ground) -> tuple[tuple[Switch, ...], dict[Switch, str]]:
+    """What of a stack this machine can run, and why not the rest."""
+    reasons = {one: unmet(ground.known[one.name], ground.environment, ground.workload, one.level) for one in stack}
+    return tuple(one for one, why in reasons.items() if why is None), {one: why for one, why in reasons.items() if why}
 
 
 def alone(scope: Scope) -> Iterator[Entry]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.cell import Switch
-from harness.plan.balanced import Space, Stack
+from harness.plan.designs import Space, Stack
 
 Array = NDArray[np.float64]
 Forecast = Callable[[Sequence[Stack]], Array]  # log times of stacks, in the unit of those that were measured

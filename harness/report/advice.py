@@ -1,17 +1,417 @@
 """The page of advice: sections of points for each workload, in the order in which one acts on them."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.analyze.advice import Advice, Call, Counsel, Item
-from harness.analyze.bottleneck import Bottleneck
-from harness.analyze.effect import WHOLE
-from harness.analyze.profile import Profile
-from harness.core.optimization import Optimization
-from harness.report import sentences
-from harness.report.advice_items import Point, full, open_question, short, withheld
-from harness.report.advice_stacks import meeting, stack, unwritten
-from harness.report.words import factor, share
+from harness.analyze.advice import (
+    LEAST_GAIN,
+    LONGEST_PAYBACK_S,
+    MOST_MEMORY,
+    Advice,
+    Call,
+    Candidate,
+    Counsel,
+    Item,
+    ReadyMade,
+    Style,
+    remedy,
+)
+from harness.analyze.attribution import WHOLE, BreakEven, Effect, Interplay, Kind, learns_alike
+from harness.analyze.estimate import MOST_RESTARTS
+from harness.analyze.profile import Bottleneck, Profile, host_memory
+from harness.analyze.quality import Agreement, Quality
+from harness.core.cell import Comparison, Switch
+from harness.core.optimization import Numerics, Optimization
+from harness.report import matrix as sentences
+from harness.report.matrix import TIMED, behind
+from harness.report.words import duration, factor, ratio, share, size
+
+# Points of advice about single switches: the gain, what it costs and what speaks against it, in words.
+
+NUMERICS = {
+    Numerics.EXACT: "the same losses, bit for bit",
+    Numerics.CLOSE: "losses as near as those of another seed",
+    Numerics.DIFFERENT: "a change of what is learned",
+}
+_NO_SLOWER_S = 0.05  # of a start, which nobody notices
+_MOST_NAMES = 4  # of switches, told one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One piece of advice before any format is chosen; foreign text in it is not escaped yet."""
+
+    name: str
+    title: str = ""
+    figure: str = ""
+    verdict: str = ""
+    main: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()  # the evidence, which a page may fold away
+    warnings: tuple[str, ...] = ()
+    code: str = ""
+    ask: Comparison | None = None  # whose command stands below
+    lead: str = ""  # to that command
+
+
+def full(item: Item, counsel: Counsel) -> Point:
+    """Everything that there is to say of a switch that gains."""
+    one = item.optimization
+    return Point(
+        name=str(item.switch),
+        title=one.title if one else "",
+        figure=ratio(item.effect.gain),
+        verdict=item.effect.verdict,
+        main=(*_price(item), *_of_level(item, counsel)),
+        sentences=tuple(_of_gain(item, counsel)),
+        warnings=tuple(_warnings(item, counsel)),
+        code=remedy(one, counsel.device) if one else "",
+    )
+
+
+def short(item: Item, counsel: Counsel) -> Point:
+    """The figure and what it rests on, for what is not switched on."""
+    effect = item.effect
+    return Point(
+        name=str(item.switch),
+        title=item.optimization.title if item.optimization else "",
+        figure=ratio(effect.gain),
+        verdict=effect.verdict,
+        main=(_measured(effect, counsel), *_elsewhere(item, counsel), *notes(effect)),
+    )
+
+
+def open_question(item: Item) -> Point:
+    """What would decide about an undecided switch."""
+    return Point(
+        name=str(item.switch),
+        figure=ratio(item.effect.gain),
+        verdict=item.effect.verdict,
+        main=(_decided_by(item),),
+        ask=item.effect.row.comparison,
+    )
+
+
+def withheld(item: Item) -> Point:
+    """Why there is no advice from a row, and how to get some."""
+    return Point(
+        name=str(item.switch),
+        figure=ratio(item.effect.gain),
+        main=notes(item.effect),
+        ask=item.effect.row.comparison,
+        lead="On a quieter machine:",
+    )
+
+
+def _decided_by(item: Item) -> str:
+    if item.restarts is None:
+        return f"It lies too near to where two verdicts meet, or is known too badly: not even {MOST_RESTARTS} restarts."
+    now = item.effect.estimate.processes
+    return f"About {item.restarts} restarts instead of {now} would decide, if the estimate stays where it is."
+
+
+def _price(item: Item) -> Iterator[str]:
+    """Memory, start-up, quality and reproducibility in one line; the evidence tells them in full."""
+    ours, theirs, quality = item.effect.with_it, item.effect.without_it, item.effect.row.quality
+    found = []
+    if ours is not None and theirs is not None:
+        kind, host = host_memory(ours, theirs)
+        found.append(f"{kind} {_change(*host)}")
+        if ours.device_bytes is not None and theirs.device_bytes:
+            found.append(f"device peak {_change(ours.device_bytes, theirs.device_bytes)}")
+        if ours.joules and theirs.joules:
+            found.append(f"energy a sample {_change(ours.joules, theirs.joules)}")
+    if item.break_even is not None:
+        later = max(0.0, item.break_even.extra_s[1])
+        found.append(f"start +{duration(later)}" if later > _NO_SLOWER_S else "no slower start")
+    found.append(f"quality {quality.status}" if quality else "quality not judged")
+    if item.optimization is not None:
+        found.append(f"numerics {item.optimization.numerics}")
+    yield f"Costs: {', '.join(found)}."
+
+
+def _of_gain(item: Item, counsel: Counsel) -> Iterator[str]:
+    yield _measured(item.effect, counsel)
+    yield from _in_stack(item, counsel)
+    yield from _meetings(item, counsel)
+    yield from _elsewhere(item, counsel)
+    yield from costs(item.effect.with_it, item.effect.without_it)
+    yield from starts(item.break_even)
+    yield quality(item.effect.row.quality, item.optimization.numerics if item.optimization else None)
+    if item.optimization:
+        yield from _ties(item.optimization)
+    yield from notes(item.effect)
+
+
+def _measured(effect: Effect, counsel: Counsel) -> str:
+    """What was timed, on top of what, and how much stands behind it."""
+    instead = f", instead of {', '.join(map(str, effect.instead_of))}" if effect.instead_of else ""
+    turned = "; measured as what its absence costs" if effect.turned else ""
+    return f"{_place(effect, counsel)}{instead}: {behind(effect.estimate)}{turned}."
+
+
+def _place(effect: Effect, counsel: Counsel) -> str:
+    """What was timed and on top of what, long stacks by their names or their lengths."""
+    timed, whole = f"On {TIMED[effect.timing]}", counsel.whole
+    if whole is not None and effect.above == whole.comparison.treatment:
+        return f"{timed}, last in {whole.subject}"
+    if not effect.turned:
+        return f"{timed}, on top of {shortened(effect.row.reference_name)}"
+    return f"{timed}, on top of {shortened('+'.join(map(str, effect.below.switches)) or 'plain')}"
+
+
+def shortened(stack: str) -> str:
+    """A stack by its switches, or by their number where they are many."""
+    names = stack.split("+")
+    return stack if len(names) <= _MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
+
+
+def _of_level(item: Item, counsel: Counsel) -> Iterator[str]:
+    """A word where the code, which is an example, shows another level than the one that was measured."""
+    level, one = item.switch.level, item.optimization
+    if one is not None and level is not None and str(level) not in remedy(one, counsel.device):
+        yield f"The code is an example; what was measured is {item.switch}."
+
+
+def _in_stack(item: Item, counsel: Counsel) -> Iterator[str]:
+    whole = counsel.whole
+    if item.last is None or whole is None or item.effect.turned:
+        return
+    yield f"Beside all others of {whole.subject} it brings {ratio(item.last)}."
+
+
+def _meetings(item: Item, counsel: Counsel) -> Iterator[str]:
+    """Whether it simply multiplies with others, where that was seen not to be so."""
+    for one in counsel.interplays:
+        pair = [one.subject, one.among]
+        if str(item.switch) in pair:
+            pair.remove(str(item.switch))
+            yield f"With {pair[0]}: {one.kind}."
+
+
+def _elsewhere(item: Item, counsel: Counsel) -> Iterator[str]:
+    """The same switch on larger stacks, but for what is told of it beside all others."""
+    for one in item.elsewhere:
+        if item.last is None or one.gain != item.last:
+            yield f"{_place(one, counsel)}: {ratio(one.gain)}, {one.verdict}."
+
+
+def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
+    """Memory of both arms and the time to the first step."""
+    if ours is None or theirs is None:
+        return
+    kind, host = host_memory(ours, theirs)
+    found = [_memory(kind, *host)]
+    if ours.device_bytes is not None and theirs.device_bytes:
+        found.append(_memory("device peak", ours.device_bytes, theirs.device_bytes))
+    yield f"Memory: {'; '.join(found)}."
+    yield f"First step after {duration(ours.first_step_s)}, without it {duration(theirs.first_step_s)}."
+
+
+def _memory(where: str, ours: int, theirs: int) -> str:
+    return f"{where} {size(ours)} instead of {size(theirs)} ({_change(ours, theirs)})"
+
+
+def _change(ours: float, theirs: float) -> str:
+    """In whole percent: `+20 %`, `±0 %`."""
+    percent = round(100 * (ours / theirs - 1))
+    return f"{percent:+d} %" if percent else "±0 %"
+
+
+def starts(found: BreakEven | None) -> Iterator[str]:
+    """What a start costs beyond the other arm's, and when that is paid back."""
+    if found is None:
+        return
+    low, high = found.extra_s
+    if high <= _NO_SLOWER_S:
+        yield "It starts no more slowly."
+        return
+    extra = _from_to(duration(max(0.0, low)), duration(high))
+    if found.steps is None or found.seconds is None:
+        yield f"Its start takes {extra} longer, which nothing pays back."
+        return
+    if found.seconds < 1:
+        yield f"Its start takes {extra} longer, which a second of training pays back."
+        return
+    steps = _from_to(f"{math.ceil(found.steps[0]):,}", f"{math.ceil(found.steps[1]):,}")
+    yield f"Its start takes {extra} longer, paid back after {steps} steps: {duration(found.seconds)} of training."
+
+
+def _from_to(low: str, high: str) -> str:
+    return high if low == high else f"{low} to {high}"
+
+
+def quality(found: Quality | None, numerics: Numerics | None) -> str:
+    """What it promises of the losses, and what was seen of them."""
+    seen = f"{found.status} ({found.sentence})" if found else "nothing was reported to judge it by"
+    return f"Quality: it promises {NUMERICS[numerics]}; seen, {seen}." if numerics else f"Quality: seen, {seen}."
+
+
+def _ties(one: Optimization) -> Iterator[str]:
+    if one.requires:
+        yield f"Requires {', '.join(one.requires)}."
+    if one.excludes:
+        yield f"Excludes {', '.join(one.excludes)}."
+
+
+def notes(effect: Effect) -> tuple[str, ...]:
+    """The notes of a row but for those on quality, which is told in full."""
+    return tuple(f"Note: {one}." for one in effect.row.notes if not one.startswith("quality "))
+
+
+def _warnings(item: Item, counsel: Counsel) -> Iterator[str]:
+    if item.call is Call.WITH_WARNING:
+        yield from quality_warnings(item.effect.row.quality, item.optimization)
+    calls = {str(one.switch): one.call for one in counsel.items}
+    base = counsel.base.cell.switches if counsel.base else ()
+    for below in (one for one in item.effect.below.switches if one not in base and not item.effect.turned):
+        call = calls.get(str(below))
+        if call not in {Call.SWITCH_ON, None}:
+            yield f"It was measured on top of {below}, about which the advice is: {call}."
+
+
+def quality_warnings(found: Quality | None, optimization: Optimization | None) -> Iterator[str]:
+    """Why a faster stack is not simply recommended."""
+    if optimization is not None and optimization.numerics is Numerics.DIFFERENT:
+        yield "It changes what is learned: train to the end and compare the score before you keep it."
+    elif found is not None and found.status is Agreement.DIFFERS:
+        yield "Its losses are not the reference's: train to the end and compare the score before you keep it."
+    else:
+        yield "Nothing shows that it learns alike: compare the score before you keep it."
+
+
+# Points of advice about several switches: ready-made stacks, and how switches meet.
+
+RULES = {
+    Style.FASTEST: "The fastest measured stack in which nothing is known to change what is learned.",
+    Style.REPRODUCIBLE: "Only what promises the same losses, bit for bit, and was seen to keep that.",
+    Style.BALANCED: (
+        f"A gain of {100 * (LEAST_GAIN - 1):.0f} % at least, quality judged alike, at most "
+        f"{100 * (MOST_MEMORY - 1):.0f} % more memory, and a start that {LONGEST_PAYBACK_S / 60:.0f} minutes of "
+        "training pay back."
+    ),
+}
+_STAGES = {"input": "the input", "compute": "the training step"}
+
+
+def stack(made: ReadyMade, counsel: Counsel, known: Mapping[str, Optimization]) -> Point:
+    """One ready-made stack: its number where it has one, and what its rule would put together where nobody did."""
+    best, earlier = made.best, counsel.ready_made[: list(Style).index(made.style)]
+    twin = next((one for one in earlier if best and one.best and one.best.cell == best.cell), None)
+    same = next((one for one in earlier if one.untried == made.untried), None) if made.untried else None
+    return Point(
+        name=made.style.capitalize(),
+        figure=ratio(best.gain) if best else "",
+        verdict="faster" if best else "",
+        main=(RULES[made.style], _told(best, twin, counsel), *_put_together(made, same)),
+        sentences=tuple(_best(best, made.among, counsel, known)) if best and not twin else (),
+        warnings=tuple(_stack_warnings(best)) if best else (),
+        ask=None if same else made.untried or _again(best, twin),
+        lead="This measures what the rule puts together:"
+        if made.untried
+        else "This measures it again, in fresh processes:",
+    )
+
+
+def _again(best: Candidate | None, twin: ReadyMade | None) -> Comparison | None:
+    """What measures a stack once more, where one comparison does and nobody has asked for it yet."""
+    return best.rows[-1].comparison if best and len(best.rows) == 1 and not twin else None
+
+
+def _put_together(made: ReadyMade, same: ReadyMade | None) -> Iterator[str]:
+    """What the rule makes of single switches, where that was not measured."""
+    if made.untried is None:
+        return
+    names = made.untried.subject.replace("+", ", ")
+    put = f"the same as for the {same.style} one" if same else names
+    yield f"From what pays one by one the rule puts together {put}: not measured as a stack."
+
+
+def _told(best: Candidate | None, twin: ReadyMade | None, counsel: Counsel) -> str:
+    """What the best measured stack is."""
+    if best is None:
+        return "No stack that was measured here keeps this rule and is surely faster."
+    if twin is not None:
+        return f"It is the same stack as the {twin.style} one."
+    shown = ", ".join(map(str, added(best, counsel))) or "the reference without what it names"
+    return f"It is {shown}." if shown == best.subject else f"{best.subject}: {shown}."
+
+
+def _best(best: Candidate, among: int, counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[str]:
+    named = added(best, counsel)
+    if len(best.rows) > 1:
+        yield f"Over {counsel.base.name if counsel.base else 'the reference'} by way of {best.rows[0].subject}."
+    if among > 1:
+        yield f"The best of {among} that keep the rule, so it looks a little better than it is."
+    yield from costs(best.profile, best.base_profile)
+    yield from starts(best.break_even)
+    yield quality(best.rows[-1].quality, loosest(known[one.name].numerics for one in named if one.name in known))
+
+
+def loosest(found: Iterable[Numerics]) -> Numerics | None:
+    """What a stack promises: no more than the switch in it that promises least."""
+    order = list(Numerics)
+    return max(found, key=order.index, default=None)
+
+
+def added(best: Candidate, counsel: Counsel) -> tuple[Switch, ...]:
+    """What a stack has beyond the base."""
+    base = counsel.base.cell.switches if counsel.base else ()
+    return tuple(one for one in best.cell.switches if one not in base)
+
+
+def _stack_warnings(best: Candidate) -> Iterator[str]:
+    """Of the first comparison on its way from the base that was not seen to learn alike."""
+    row = next((row for row in best.rows if not learns_alike(row)), None)
+    if row is not None:
+        yield from quality_warnings(row.quality, None)
+
+
+def unwritten(counsel: Counsel, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
+    """The code of every switch that a ready-made stack names."""
+    names: dict[str, None] = {}
+    for made in counsel.ready_made:
+        switches = added(made.best, counsel) if made.best else ()
+        untried = made.untried.treatment.switches if made.untried else ()
+        names |= dict.fromkeys(str(one) for one in (*switches, *untried))
+    found = ((name, known.get(name.partition("=")[0])) for name in names)
+    return tuple(
+        Point(name=name, title=one.title, main=(_sort_of(one),), code=remedy(one, counsel.device))
+        for name, one in found
+        if one is not None
+    )
+
+
+def _sort_of(one: Optimization) -> str:
+    exact = {Numerics.EXACT: "exact", Numerics.CLOSE: "close", Numerics.DIFFERENT: "different"}[one.numerics]
+    return f"Stage {one.stage}, numerics {exact}."
+
+
+def meeting(one: Interplay) -> Point:
+    """How a switch meets others, with the gap that shows it."""
+    return Point(
+        name=f"{one.subject} and {one.among}",
+        title=str(one.kind),
+        figure=ratio(one.gap),
+        main=(
+            f"{one.subject} brings {ratio(one.alone)} alone and {ratio(one.beside)} beside the rest.",
+            _why(one),
+        ),
+    )
+
+
+def _why(one: Interplay) -> str:
+    if one.kind is Kind.CONFLICT:
+        return "Conflict: together they are slower than without it, so choose."
+    if one.kind is Kind.SYNERGY:
+        return "Synergy: they help each other, so switch them on together."
+    if one.kind is Kind.REDUNDANT:
+        return "Redundant: others of its stage do the same work, so one of them is enough."
+    stage = _STAGES.get(one.held_by or "", f"stage {one.held_by}")
+    if one.gap.log > 0:
+        return f"Masked: {stage} hides it until the others are on."
+    return f"Masked: once the others are on, {stage} holds the stack back."
+
 
 DOMINATES, MINOR = 1.5, 1.25  # times faster without a stage: where to begin, and where not to
 IDLE = 0.5  # of the time, from which a device that waits for its host is worth a word
@@ -51,7 +451,7 @@ def _chapter(counsel: Counsel, advice: Advice, known: Mapping[str, Optimization]
         workload=counsel.workload,
         title=sentences.title(counsel.base) if counsel.base else f"{counsel.workload}: no ratio yet",
         leads=tuple(_leads(counsel)),
-        warnings=tuple(_warnings(counsel)),
+        warnings=tuple(_chapter_warnings(counsel)),
         sections=found,
         skipped=sentences.holes(advice.kept.matrix, counsel.workload),
     )
@@ -98,7 +498,7 @@ def _waits(profile: Profile) -> bool:
     return held and profile.device_span is not None and profile.device_span < IDLE
 
 
-def _warnings(counsel: Counsel) -> Iterator[str]:
+def _chapter_warnings(counsel: Counsel) -> Iterator[str]:
     if counsel.is_small:
         yield "Measured at size smoke, which shows that things run: its times are no advice."
     if counsel.parts:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from harness.analyze.absence import Absence
-from harness.analyze.calibration import CORRELATED, Calibration, Known
-from harness.analyze.noise import Span
+from harness.analyze.calibration import CORRELATED, Calibration, Known, Span
+from harness.analyze.soundness import Absence
 from harness.report.words import NOTHING, duration, one_line, ratio
 
 HEADINGS = "workload", "control", "put in", "found", "recovered"

@@ -1,9 +1,11 @@
-"""The comparison in three forms: for the terminal, as Markdown and as JSON."""
+"""Side by side: the sentences and tables of a comparison, before any format is chosen; foreign text stands as it is."""
 
 import io
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -11,19 +13,312 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.analyze.comparison import Comparison, Found, Group, Shared
-from harness.analyze.contrast import Difference
-from harness.analyze.places import Place
-from harness.report.machine_readable import plain
-from harness.report.markdown import escaped, grid
-from harness.report.side_by_side import Grid, Section, sections
-from harness.report.words import one_line
+from harness.analyze.comparison import (
+    Against,
+    Found,
+    Group,
+    Lonely,
+    MachineComparison,
+    Place,
+    Scale,
+    Shared,
+    Speed,
+    Throughput,
+    Unlike,
+)
+from harness.analyze.estimate import ALIKE, Difference
+from harness.analyze.profile import Bottleneck
+from harness.report.matrix import TIMED, escaped, grid, plain
+from harness.report.words import NOTHING, factor, one_line, rate, ratio
+
+# Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
+
+NO_ENERGY = "Energy for a sample is not told: these runs recorded none."
+
+Of = TypeVar("Of", Lonely, Scale)
+
+
+def by_value(values: Mapping[str, str]) -> str:
+    """What places say, those that say the same together: `A, C 2.11.0; B 2.9.1`."""
+    letters: dict[str, list[str]] = defaultdict(list)
+    for letter, value in values.items():
+        letters[value].append(letter)
+    return "; ".join(f"{', '.join(places)} {value}" for value, places in letters.items())
+
+
+def wordless(cells: Sequence[Shared]) -> Iterator[str]:
+    """The words where cells have no ratio or no verdict in one place, those with the same words together."""
+    told: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cell in cells:
+        for one in cell.found:
+            row = one.entry.row
+            if row.absence is not None:
+                told[one.letter, row.absence.words].append(cell.subject)
+            if row.estimate is not None and row.estimate.disturbed:
+                told[one.letter, "the machine was too restless for a verdict"].append(cell.subject)
+    for (letter, words), subjects in told.items():
+        yield f"{', '.join(subjects)} on {letter}: {words}"
+
+
+def why(cells: Sequence[Shared], reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
+    """What else differs where cells differ; nothing shows that it is the cause. What is said alike is said once."""
+    told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for cell in cells:
+        for one in cell.found:
+            if one.against and (cell.disagrees or one.against.contrast.differs):
+                for cause in _causes(one.letter, one.against, reference, facts):
+                    told[cause][cell.subject].append(one.letter)
+    for cause, subjects in told.items():
+        named = (f"{name} ({', '.join(letters)})" for name, letters in subjects.items())
+        yield f"{cause}: {', '.join(named)}"
+
+
+def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
+    there, here = against.bottlenecks
+    if there and here and against.moved:
+        yield f"The {stage(there)} holds {reference} back on {against.letter}, the {stage(here)} here"
+    for name, (was, now) in against.settings.items():
+        yield f"Seen {name} {_shown(was)} on {against.letter}, {_shown(now)} here"
+    if not against.moved and not against.settings:
+        unlike = [one.fact for one in facts if one.values[letter] != one.values[against.letter]]
+        rest = ", ".join((*unlike, "when it was measured"))
+        yield f"The same stage and settings as on {against.letter}, so that there remains {rest}"
+
+
+def _shown(value: object) -> str:
+    return "not seen" if value is None else str(value)
+
+
+def stage(found: Bottleneck) -> str:
+    """The stage that holds an arm back."""
+    return "input" if found.stage == "input" else "training step"
+
+
+def missing(comparison: MachineComparison) -> Iterator[str]:
+    """Why shares, costs and energy are not told where they are not."""
+    words: dict[str, dict[str, None]] = defaultdict(dict)
+    unpriced: dict[str, None] = {}
+    for one in (one for group in comparison.groups for one in group.throughputs):
+        if isinstance(one.reference.share, str):
+            words[one.reference.share][one.letter] = None
+        if one.reference.cost is None:
+            unpriced[one.letter] = None
+    for reason, letters in words.items():
+        yield f"Share of the device's limit on {', '.join(letters)}: {reason}."
+    if unpriced:
+        add = "add one to prices.toml in the folder of results, or name a file with --prices"
+        yield f"Cost on {', '.join(unpriced)}: no price is known; {add}."
+    yield NO_ENERGY
+
+
+def apart(comparison: MachineComparison) -> Iterator[str]:
+    """What is not compared: cells without a ratio, other sizes and stacks, and what one place alone has."""
+    yield from _nowhere(comparison)
+    for workload, scales in comparison.scales.items():
+        told = "; ".join(_scale(letter, group) for letter, group in _by_letter(scales).items())
+        yield (
+            f"{workload} was not measured alike everywhere ({told}): other sizes, batches or data are other cells, "
+            "without a ratio between them"
+        )
+    for workload, several in comparison.lonely.items():
+        where = {letter for letter, names in comparison.measured.items() if workload in names}
+        if len(where) == 1:
+            yield f"{workload} was measured on {min(where)} alone"
+            continue
+        for letter, group in _by_letter(several).items():
+            yield f"{workload}, on {letter} alone: {', '.join(dict.fromkeys(map(_lonely, group)))}"
+
+
+def _by_letter(several: Iterable[Of]) -> Mapping[str, Sequence[Of]]:
+    found: dict[str, list[Of]] = defaultdict(list)
+    for one in several:
+        found[one.letter].append(one)
+    return found
+
+
+def _scale(letter: str, scales: Sequence[Scale]) -> str:
+    sizes: dict[str, list[str]] = defaultdict(list)
+    for one in scales:
+        sizes[f"size {one.size}{on_data(one.data)}"].append(str(one.batch))
+    return f"{letter} " + ", ".join(f"{size} with batch {' and '.join(batches)}" for size, batches in sizes.items())
+
+
+def _nowhere(comparison: MachineComparison) -> Iterator[str]:
+    """Cells that all have and none has a ratio of, those with the same words together."""
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for group in comparison.groups:
+        for cell in group.cells:
+            absences = [(one.letter, one.entry.row.absence) for one in cell.found]
+            if all(absence for _, absence in absences):
+                words = {letter: absence.words for letter, absence in absences if absence}
+                alike[group.cell.workload, by_value(words)].append(cell.subject)
+    for (workload, said), subjects in alike.items():
+        yield f"{workload}, without a ratio anywhere: {', '.join(subjects)} ({said})"
+
+
+def on_data(data: str) -> str:
+    """On which real data, if on any."""
+    return f" on {data}" if data else ""
+
+
+def _lonely(one: Lonely) -> str:
+    return f"{one.subject} ({'; '.join(one.words)})" if one.words else one.subject
+
+
+UNPAIRED = (
+    "Samples a second are unpaired, because machines cannot take turns: they have a range over single restarts, and a "
+    "quotient of them has no verdict."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """A table; a row with an empty first cell belongs to the one above."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A title and what stands under it, in order: tables, and lists of sentences."""
+
+    title: str
+    parts: tuple[Grid | tuple[str, ...], ...]
+
+
+def sections(comparison: MachineComparison) -> Iterator[Section]:
+    """The whole comparison, the most important first."""
+    count = len(comparison.places)
+    facts = (*_unlike("", comparison.environments), *_unlike("measured with ", comparison.protocols))
+    same = () if comparison.environments else ("Machine and software are alike in every fact that is recorded.",)
+    yield Section(title=f"{count} places side by side", parts=(_places(comparison.places), (*same, *facts)))
+    yield Section(title="What the cells say together", parts=((summary(comparison), *_reading(comparison)),))
+    for group in comparison.groups:
+        if any(one.entry.row.estimate for cell in group.cells for one in cell.found):
+            yield _group(group, comparison)
+    if parted := tuple(apart(comparison)):
+        yield Section(title="Not compared", parts=(parted,))
+    yield Section(title="Not told", parts=(tuple(missing(comparison)),))
+
+
+def summary(comparison: MachineComparison) -> str:
+    """How many cells are shared, and what became of them."""
+    words = [cell.difference for cell in comparison.cells]
+    counted = {
+        "pay differently": sum(cell.differs for cell in comparison.cells),
+        "alike": words.count(Difference.ALIKE),
+        "undecided": words.count(Difference.UNDECIDED),
+        "without a second ratio": words.count(None),
+    }
+    told = ", ".join(f"{number} {what}" for what, number in counted.items() if number)
+    opposed = sum(cell.disagrees for cell in comparison.cells)
+    return f"Shared cells: {len(words)}, of them {told}. Verdicts disagree in {opposed or 'none'}."
+
+
+def _reading(comparison: MachineComparison) -> Iterator[str]:
+    made = sum(len(cell.contrasts) for cell in comparison.cells)
+    yield (
+        "A difference is one speedup over another, with a 95 % interval for its own cell alone: of "
+        f"{made} intervals about one in twenty misses the truth by chance. Alike means within "
+        f"{100 * (ALIKE - 1):.1f} %. They speak of these runs; other machines of the same kind may differ."
+    )
+    yield UNPAIRED
+
+
+def _places(places: Sequence[Place]) -> Grid:
+    rows = tuple(
+        (
+            place.letter,
+            place.environment.machine,
+            place.environment.digest,
+            place.runs[0].name + (f" and {len(place.runs) - 1} older" if len(place.runs) > 1 else ""),
+            "contributed" if place.contributed else "own",
+        )
+        for place in places
+    )
+    return Grid(columns=("", "machine", "environment", "newest run", "measured by"), rows=rows)
+
+
+def _unlike(before: str, facts: Iterable[Unlike]) -> Iterator[str]:
+    return (f"{before}{fact.fact}: {by_value(fact.values)}" for fact in facts)
+
+
+def _group(group: Group, comparison: MachineComparison) -> Section:
+    cell = group.cell
+    sample = f"{cell.workload}, size {cell.size}, batch {cell.batch}{on_data(group.data)}"
+    title = f"{sample}: {TIMED[group.timing]} against {group.name}"
+    cells = [one for one in group.cells if any(found.entry.row.estimate for found in one.found)]
+    because = (*why(cells, group.name, (*comparison.environments, *comparison.protocols)), *wordless(cells))
+    speeds = (_speeds(group.throughputs, comparison.currency), tuple(_held_back(group))) if group.throughputs else ()
+    return Section(title=title, parts=(_cells(cells), because, *speeds))
+
+
+def _cells(cells: Sequence[Shared]) -> Grid:
+    rows = []
+    for cell in cells:
+        for number, one in enumerate(cell.found):
+            estimate, against = one.entry.row.estimate, one.against
+            rows.append(
+                (
+                    "" if number else cell.subject,
+                    one.letter,
+                    ratio(estimate) if estimate else NOTHING,
+                    one.word,
+                    f"{ratio(against.contrast)} of {against.letter}" if against else NOTHING,
+                    str(against.contrast.difference) if against else NOTHING,
+                )
+            )
+    columns = ("subject", "", "speedup, 95 %", "verdict", "ratio of the two, 95 %", "difference")
+    return Grid(columns=columns, rows=tuple(rows))
+
+
+def _speeds(throughputs: Sequence[Throughput], currency: str) -> Grid:
+    several = [speed for one in throughputs for speed in (one.reference, one.best) if speed]
+    shares = any(not isinstance(speed.share, str) for speed in several)
+    costs = any(speed.cost is not None for speed in several)
+    rows = []
+    for one in throughputs:
+        for number, speed in enumerate(speed for speed in (one.reference, one.best) if speed):
+            row = ["" if number else one.letter, speed.name, _range(speed), _quotient(speed)]
+            row += [NOTHING if isinstance(speed.share, str) else f"{100 * speed.share:.2g} %"] if shares else []
+            row += [NOTHING if speed.cost is None else factor(speed.cost)] if costs else []
+            rows.append(tuple(row))
+    columns = ["", "stack", "samples/s, of single restarts", "unpaired, of single restarts"]
+    columns += ["of the limit"] if shares else []
+    columns += [f"{currency} a million"] if costs else []
+    return Grid(columns=tuple(columns), rows=tuple(rows))
+
+
+def _range(speed: Speed) -> str:
+    value, low, high = (rate(one).removesuffix(" samples/s") for one in (speed.rate, speed.low, speed.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _quotient(speed: Speed) -> str:
+    return f"{ratio(speed.against)} of {speed.against.letter}" if speed.against else NOTHING
+
+
+def _held_back(group: Group) -> Iterator[str]:
+    """The stage and both upper bounds of the reference in each place that has them."""
+    seen: dict[str, Bottleneck] = {}
+    for cell in group.cells:
+        for one in cell.found:
+            profile = one.entry.table.profile
+            if profile and profile.bottleneck:
+                seen.setdefault(one.letter, profile.bottleneck)
+    for letter, found in sorted(seen.items(), key=lambda one: (len(one[0]), one[0])):
+        bounds = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
+        yield f"{letter}: the {stage(found)} holds {group.name} back; {bounds}"
+
+
+# The comparison in three forms: for the terminal, as Markdown and as JSON.
 
 SCHEMA = 1
 _COLOUR = {Difference.MORE: "green", Difference.LESS: "red", Difference.ALIKE: "dim", Difference.UNDECIDED: "yellow"}
 
 
-def to_terminal(comparison: Comparison, *, width: int, colour: bool) -> str:
+def comparison_to_terminal(comparison: MachineComparison, *, width: int, colour: bool) -> str:
     """The comparison as text of so many columns, with terminal colours if wanted."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
@@ -57,12 +352,12 @@ def _cell(text: str) -> Text:
     return Text(one_line(text), style=_COLOUR[Difference(text)] if text in list(Difference) else "")
 
 
-def to_markdown(comparison: Comparison) -> str:
+def comparison_to_markdown(comparison: MachineComparison) -> str:
     """The comparison as a page that is the same whenever it is made of the same runs."""
     return "\n".join(_page(comparison)) + "\n"
 
 
-def _page(comparison: Comparison) -> Iterator[str]:
+def _page(comparison: MachineComparison) -> Iterator[str]:
     yield "# Comparison"
     for section in sections(comparison):
         yield from ("", f"## {escaped(section.title)}")
@@ -75,7 +370,7 @@ def _page(comparison: Comparison) -> Iterator[str]:
                 yield from (f"- {escaped(sentence)}" for sentence in part)
 
 
-def to_json(comparison: Comparison) -> str:
+def comparison_to_json(comparison: MachineComparison) -> str:
     """Everything a script needs; rates in samples a second, an endless bound is null."""
     document = {
         "schema": SCHEMA,
@@ -83,7 +378,7 @@ def to_json(comparison: Comparison) -> str:
         "environments_differ": comparison.environments,
         "protocols_differ": comparison.protocols,
         "currency": comparison.currency or None,
-        "groups": [_group(one) for one in comparison.groups],
+        "groups": [_group_data(one) for one in comparison.groups],
         "measured_unlike": comparison.scales,
         "in_one_place": comparison.lonely,
     }
@@ -101,7 +396,7 @@ def _place(one: Place) -> dict[str, Any]:
     }
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group_data(group: Group) -> dict[str, Any]:
     return {
         "reference": str(group.cell),
         "reference_name": group.name,

@@ -10,9 +10,8 @@ from harness.analyze.collection import Entry, Kept
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.report.figures.style import MARK
-from harness.report.markdown import escaped, grid
+from harness.report.matrix import TIMED, escaped, grid, settings
 from harness.report.published import Setting, Sheet, Topic, file_name
-from harness.report.sentences import TIMED, settings
 from harness.report.words import NOTHING, ratio
 
 BEST_COLUMNS = (

@@ -5,21 +5,21 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from statistics import fmean
 
-from harness.analyze.absence import Outcome
 from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
 from harness.analyze.collection import Entry
 from harness.analyze.estimate import Estimate
 from harness.analyze.quality import Agreement
+from harness.analyze.soundness import Outcome
 from harness.core.cell import Switch
-from harness.core.former import is_or_was_plain
 from harness.core.optimization import Timing
-from harness.report import sentences
+from harness.core.plan import is_or_was_plain
+from harness.report import matrix as sentences
 from harness.report.figures.heat_map import Grid, Tile, heat_map
 from harness.report.figures.interaction_map import interaction_map
+from harness.report.figures.interval_plot import interval_plot
 from harness.report.figures.stage_bars import Arm, Group, stage_bars
 from harness.report.figures.style import MARK
 from harness.report.figures.waterfall import waterfall
-from harness.report.interval_plot import interval_plot
 from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
 from harness.report.published_cells import Picture
 from harness.report.words import one_line

@@ -8,23 +8,66 @@ import socket
 import subprocess
 import sys
 import tempfile
+import typing
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Protocol
+from typing import Any
 
-from harness.core.allocator import STEMS, library_of
-from harness.core.fault import Fault
-from harness.core.recipe import Recipe
-from harness.core.service import ADDRESS
-from harness.run.crowding import read_accounts, share_of_others
-from harness.run.ending import end_groups, members_of, state_of
-from harness.run.fault import COURSES, fault_ended, fault_silent, struck_by_kernel, with_remedy
-from harness.run.host_memory import begin_peaks, read_memory
-from harness.run.job import SHOW_STACK, Job, send
-from harness.run.memory_kills import memory_kills
+from harness.core.cell import Cell
+from harness.core.codec import decode, encode
+from harness.core.environment import STEMS, library_of
+from harness.core.optimization import Timing
+from harness.core.protocol import Protocol
+from harness.core.recipe import Recipe, Value
+from harness.core.records import Fault
+from harness.core.workload import ADDRESS, Size
+from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
+from harness.run.processes import (
+    begin_peaks,
+    end_groups,
+    members_of,
+    read_accounts,
+    read_memory,
+    share_of_others,
+    state_of,
+)
 from harness.run.sentinel import Sentinel
+
+# The job: what the launcher tells an arm's process, as plain data over a socket, one JSON object a line.
+
+SHOW_STACK = signal.SIGUSR1  # asks an arm to write into its log where it stands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One arm to be built."""
+
+    cell: Cell
+    size: Size
+    recipe: Recipe
+    proof: dict[str, Value]
+    timing: Timing
+    protocol: Protocol
+    data: str  # folder
+    device: str
+    seed: int
+    is_reference: bool
+    workload_path: str | None
+    service: str | None  # http://host:port of the server that the workload talks to
+
+
+def send(channel: socket.socket, message: dict[str, Any]) -> None:
+    """Writes one message."""
+    channel.sendall(json.dumps(encode(message)).encode() + b"\n")
+
+
+def read_job(message: dict[str, Any]) -> Job:
+    """The job of a message; raises Malformed when it is none."""
+    return decode(Job, message["job"], "job")
+
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +101,7 @@ class ArmLost(Exception):
         self.outcome, self.kind, self.reason, self.trace = COURSES[fault].outcome, fault, reason, trace
 
 
-class LiveArm(Protocol):
+class LiveArm(typing.Protocol):
     """What a life needs of an arm: a process, or an invention for rehearsals."""
 
     def arrive(self) -> None:

@@ -9,10 +9,27 @@ import signal
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from harness.core.fault import Fault
 from harness.core.mistake import Mistake
-from harness.plan.outstanding import INTERRUPTED
+from harness.core.records import Fault
+from harness.plan.schedule import INTERRUPTED
+
+# Memory kills: how many processes the kernel has ended for want of memory, as it counts them itself.
+
+# Our own control group's count where there is one, else that of the whole host.
+CONTROL_GROUP, HOST = Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat")
+
+
+def memory_kills(places: tuple[Path, ...] = (CONTROL_GROUP, HOST)) -> int:
+    """Processes ended so far; only the difference of two readings tells something. 0 where nothing is counted."""
+    for path in places:
+        lines = path.read_text().splitlines() if path.is_file() else []
+        counts = [int(count) for name, _, count in (line.partition(" ") for line in lines) if name == "oom_kill"]
+        if counts:
+            return counts[0]
+    return 0
+
 
 FINAL, AGAIN = "failed", INTERRUPTED
 LONGEST_REASON = 500  # characters; some messages quote whole commands
@@ -110,7 +127,7 @@ SAID: tuple[tuple[Fault, str], ...] = (
 KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DEVICE_MEMORY, r"torch(?:\.\w+)*\.OutOfMemoryError"),
     (Fault.HOST_MEMORY, r"builtins\.MemoryError"),
-    (Fault.DIVERGED, r"harness\.measure\.habits\.Diverged"),
+    (Fault.DIVERGED, r"harness\.measure\.(loop|habits)\.Diverged"),
     (Fault.COMPILER, r"torch\._(?:dynamo|inductor|functorch)\..*|triton\..*"),
 )
 # Files of torch that are on the stack while something is compiled; what runs compiled code is in others. A slow import

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from harness.core.cell import Cell, Switch
-from harness.core.control import CONTROLS, DELAY_S, is_control
+from harness.core.cell import CONTROLS, DELAY_S, Cell, Switch, is_control
 from harness.core.optimization import Timing
 
 BURST_NOISE, RESTART_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms

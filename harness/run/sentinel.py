@@ -11,7 +11,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from harness.core.mistake import Mistake
-from harness.run.ending import end_groups
+from harness.run.processes import end_groups
 
 REPLACEMENTS = 100  # sentinels that may be killed in one campaign
 

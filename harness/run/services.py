@@ -9,8 +9,8 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from harness.core.mistake import Mistake
-from harness.core.service import Service
-from harness.run.ending import end_groups
+from harness.core.workload import Service
+from harness.run.processes import end_groups
 from harness.run.sentinel import Sentinel
 
 START_LIMIT_S = 60.0

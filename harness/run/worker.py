@@ -5,17 +5,25 @@ python -m harness.run.worker CHANNEL      CHANNEL is the number of an inherited 
 
 import faulthandler
 import json
+import os
 import socket
+import subprocess
 import sys
+import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
+from harness.core.recipe import Recipe
+from harness.core.workload import ADDRESS, Learned
+from harness.run.arm import ROOT, SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
-from harness.run.job import SHOW_STACK, Job, read_job, send
+from harness.run.sentinel import Sentinel
 
 if TYPE_CHECKING:
     from harness.measure.session import Task
@@ -84,3 +92,88 @@ if __name__ == "__main__":
     faulthandler.enable(all_threads=False)  # a crash leaves its stack in the log
     faulthandler.register(SHOW_STACK, all_threads=False)  # works where Python itself hangs
     serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+# A lesson in a process of its own, as every arm has one.
+#
+# python -m harness.run.worker      reads the job from its input, writes a line a step and the result to its output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """A job, and what is to be learned in it."""
+
+    job: Job
+    slow: Recipe  # how the real system evaluates
+    steps: int
+
+
+def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Learned:
+    """Has the lesson learned in a fresh process; raises Mistake with the reason when it fails."""
+    environment = launch_environment(assignment.job.recipe, dict(os.environ))
+    if assignment.job.service:
+        environment[ADDRESS] = assignment.job.service
+    with (
+        tempfile.TemporaryFile(mode="w+", errors="replace") as log,
+        subprocess.Popen(
+            [sys.executable, "-m", "harness.run.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+            cwd=ROOT,
+            start_new_session=True,
+        ) as process,
+    ):
+        sentinel.add(process.pid)
+        learned = _follow(process, assignment, show)
+        process.wait()
+        sentinel.remove(process.pid)
+        if learned is None:
+            log.seek(0)
+            last = (log.read().strip().splitlines() or [f"its process ended with status {process.returncode}"])[-1]
+            raise Mistake(f"{assignment.job.cell} could not be trained: {last}.")
+        return learned
+
+
+def _follow(
+    process: "subprocess.Popen[str]", assignment: Assignment, show: Callable[[int, float], None]
+) -> Learned | None:
+    assert process.stdin and process.stdout  # noqa: S101, PT018  both are pipes
+    process.stdin.write(json.dumps(encode(assignment)))
+    process.stdin.close()
+    for line in process.stdout:
+        said = json.loads(line)
+        if "learned" in said:
+            return decode(Learned, said["learned"], "lesson")
+        if "lost" in said:
+            raise Mistake(f"{assignment.job.cell} could not be trained: {said['lost']}.")
+        show(said["step"], float(said["loss"]))
+    return None
+
+
+def _serve_lesson() -> None:
+    from harness.measure.trial import learn
+
+    assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
+    job = assignment.job
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints must not come between the lines
+
+    def say(**words: object) -> None:
+        channel.write(json.dumps(encode(words)) + "\n")
+        channel.flush()
+
+    try:
+        learned = learn(
+            task_of(job), assignment.slow, job.proof, assignment.steps, lambda step, loss: say(step=step, loss=loss)
+        )
+    except Exception as error:  # noqa: BLE001  whatever goes wrong is the outcome, with words
+        say(lost=reason_for(error))
+        return
+    say(learned=learned)
+
+
+if __name__ == "__main__":
+    _serve_lesson()

@@ -9,11 +9,11 @@ from harness.analyze.calibration import Calibration
 from harness.analyze.collection import Kept
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
-from harness.analyze.terms import Terms
+from harness.analyze.verdict import Terms
 from harness.core.cell import Comparison
-from harness.core.measurement import Burst, Ready, Record
 from harness.core.optimization import Numerics, Optimization, Stage, Timing
 from harness.core.plan import Hole
+from harness.core.records import Burst, Ready, Record
 from tests.analyze.synthetic import ENVIRONMENT, cell, plan, records
 from tests.core.invented import optimization, workload
 

@@ -5,15 +5,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.analyze.calibrating import calibrate
-from harness.analyze.calibration import Calibration
-from harness.core.cell import Cell, Comparison, Switch
-from harness.core.control import CONTROLS, DELAY_S
-from harness.core.measurement import Record
-from harness.core.optimization import Timing
+from harness.analyze.calibration import Calibration, calibrate
+from harness.core.cell import CONTROLS, DELAY_S, Cell, Comparison, Switch
+from harness.core.optimization import Timing, promises
 from harness.core.plan import Block, Plan
-from harness.core.promise import promises
 from harness.core.protocol import Protocol
+from harness.core.records import Record
 from tests.analyze.synthetic import KNOWN, arm, burst, cell, ready
 
 ROUNDS, RESTARTS, STEPS = 4, 2, 10  # a synthetic burst holds ten steps

@@ -13,9 +13,9 @@ from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
 from harness.core.cell import Comparison
 from harness.core.environment import Environment
-from harness.core.measurement import Record
 from harness.core.plan import Block, Plan
-from harness.run.campaign import Campaign
+from harness.core.records import Record
+from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 

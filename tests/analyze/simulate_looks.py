@@ -15,9 +15,9 @@ from scipy import stats
 
 from harness.analyze.estimate import BY_WIDTH, FIXED
 from harness.analyze.moderation import Array, moderate
-from harness.core.precision import Precision
 from harness.core.protocol import STANDARD, Protocol
-from harness.plan.looks import restarts_wanted
+from harness.core.records import Precision
+from harness.plan.schedule import restarts_wanted
 
 Law = Callable[[tuple[int, int], np.random.Generator], Array]  # cells x restarts, of standard deviation 1
 CELLS, SPREADS = (4, 10, 30), (0.010, 0.015, 0.030)

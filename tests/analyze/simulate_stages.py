@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from harness.analyze.fitting import fit
+from harness.analyze.attribution import shares
 from harness.analyze.prediction import INTERVAL, Foretold, foretold
-from harness.analyze.shapley import shares
-from harness.analyze.stages import Fitted
-from harness.analyze.study import Signal, Stack, Study
+from harness.analyze.stage_model import Fitted, Signal, Stack, Study, fit
 from harness.core.cell import Comparison
-from harness.plan.balanced import Space
-from harness.plan.crossed import space_of, varied
+from harness.plan.designs import Space, space_of, varied
 from harness.plan.search import Forecast, Wanted, every_stack, is_over, propose
-from harness.run.pipelines import Array, Pipeline, drawn, on_cpu, with_large_effects, with_thieves
 from tests.analyze.worlds import CPU, GPU, NOTHING, PROFILED, World, study, world
+from tests.pipelines import Array, Pipeline, drawn, on_cpu, with_large_effects, with_thieves
 
 SEED = 20_261_121
 MOST = 3000  # stacks over which errors are averaged; of more, so many are drawn

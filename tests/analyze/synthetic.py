@@ -10,11 +10,10 @@ from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.pairing import Pairs, Replicate
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.environment import Environment
-from harness.core.measurement import Arm, Burst, Lost, Ready, Record
-from harness.core.optimization import Numerics, Timing
+from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Block, Hole, Plan
-from harness.core.promise import Promise
 from harness.core.protocol import Protocol
+from harness.core.records import Arm, Burst, Lost, Ready, Record
 
 LOSSES = (2.3, 2.1, 1.9)
 ENVIRONMENT = Environment(

@@ -3,15 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.advice import Call
-from harness.analyze.attribution import Gain
-from harness.analyze.deciding import MOST_RESTARTS, restarts_to_decide
-from harness.analyze.estimate import Estimate
+from harness.analyze.advice import Call, is_own_code, remedy, snippet
+from harness.analyze.attribution import Gain, break_even, start_up_s
+from harness.analyze.estimate import MOST_RESTARTS, Estimate, restarts_to_decide
 from harness.analyze.evidence import Side
-from harness.analyze.remedy import is_own_code, remedy, snippet
-from harness.analyze.start_up import break_even, start_up_s
-from harness.analyze.terms import Terms
-from harness.analyze.verdict import Verdict, verdict
+from harness.analyze.verdict import Terms, Verdict, verdict
 from harness.core.optimization import Stage, Timing
 from tests.analyze.advised import KNOWN, Made, advised, counsel, item
 from tests.analyze.synthetic import arm, burst, cell, ready

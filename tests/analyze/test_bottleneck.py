@@ -2,9 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.bottleneck import Phases, beside, bottleneck, phases
 from harness.analyze.evidence import Side
-from harness.analyze.profile import profile
+from harness.analyze.profile import Phases, beside, bottleneck, phases, profile
 from harness.core.optimization import Timing
 from tests.analyze.synthetic import arm, burst, cell, ready
 

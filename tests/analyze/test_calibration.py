@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.calibrating import calibrate
-from harness.analyze.calibration import Calibration
+from harness.analyze.calibration import Calibration, calibrate
 from harness.analyze.matrix import UNCALIBRATED, build_matrix
 from harness.analyze.moderation import Prior
-from harness.analyze.terms import LEAST_SPREAD, Terms
-from harness.analyze.verdict import MARGIN, Verdict
+from harness.analyze.verdict import LEAST_SPREAD, MARGIN, Terms, Verdict
 from harness.core.optimization import Timing
 from tests.analyze import synthetic
 from tests.analyze.calibrated import Machine, calibration, plan, told

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import Finding, Look, find, matching
-from harness.analyze.gauge import Trial, gauge, trials
-from harness.analyze.ruling import REFUTED, Gauged, Ruling
-from harness.analyze.terms import Terms
+from harness.analyze.claims import REFUTED, Finding, Gauged, Look, Ruling, Trial, find, gauge, matching, trials
+from harness.analyze.verdict import Terms
 from harness.core.cell import Switch
-from harness.core.claim import Bound, Claim, Metric, Resolution, Tried, Untried
-from harness.core.measurement import Burst, Lost, Ready, Record
+from harness.core.claims import Bound, Claim, Metric, Resolution, Tried, Untried
 from harness.core.optimization import Timing
+from harness.core.records import Burst, Lost, Ready, Record
 from tests.analyze.synthetic import arm, comparison, plan, records
 
 TRIED = Tried(treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP)

@@ -7,16 +7,24 @@ from typing import Any
 import pytest
 
 from harness.analyze.collection import Kept
-from harness.analyze.comparison import Comparison, Shared, compare
-from harness.analyze.contrast import Difference
-from harness.analyze.costs import NO_PRICES, parse_prices
-from harness.analyze.limits import Known, Limit, parse_limits
-from harness.analyze.places import letter, of_machines, of_runs
+from harness.analyze.comparison import (
+    Known,
+    Limit,
+    MachineComparison,
+    Shared,
+    compare,
+    letter,
+    of_machines,
+    of_runs,
+    parse_limits,
+)
+from harness.analyze.estimate import Difference
+from harness.analyze.matrix import NO_PRICES, parse_prices
 from harness.cli.planning import Wish, prepared
-from harness.core.measurement import Burst
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
+from harness.core.records import Burst
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told
 from tests.analyze.synthetic import comparison, records
@@ -25,16 +33,16 @@ NOTHING_KNOWN = Known(work={})
 RATIOS = {"workers": 1.5, "amp": 1.2, "pin_memory": 1.0}
 
 
-def compared(*runs: Kept, known: Known = NOTHING_KNOWN, prices: str = "") -> Comparison:
+def compared(*runs: Kept, known: Known = NOTHING_KNOWN, prices: str = "") -> MachineComparison:
     return compare(of_runs(runs), known, parse_prices(prices, "prices.toml") if prices else NO_PRICES)
 
 
-def cell(of: Comparison, subject: str) -> Shared:
+def cell(of: MachineComparison, subject: str) -> Shared:
     (found,) = [one for one in of.cells if one.subject == subject]
     return found
 
 
-def contrasts(of: Comparison, subject: str) -> dict[str, tuple[str, Difference]]:
+def contrasts(of: MachineComparison, subject: str) -> dict[str, tuple[str, Difference]]:
     """Letter -> the letter it is held against, and the word."""
     found = [(one.letter, one.against) for one in cell(of, subject).found]
     return {name: (against.letter, against.contrast.difference) for name, against in found if against}

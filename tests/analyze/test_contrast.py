@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.contrast import ALIKE, Difference, contrast, difference
-from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates
+from harness.analyze.estimate import ALIKE, BY_WIDTH, FIXED, Difference, Estimate, contrast, difference, estimates
 from harness.analyze.pairing import Pairs
-from harness.analyze.terms import LEAST_FREEDOM, LEAST_SPREAD, Terms
-from harness.analyze.verdict import Verdict
+from harness.analyze.verdict import LEAST_FREEDOM, LEAST_SPREAD, Terms, Verdict
 from tests.analyze.synthetic import pairs_of
 
 

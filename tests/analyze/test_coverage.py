@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.coverage import Held, Trial, as_if_independent, checked, held, share, tally, trimmed, unpaired
+from benchmarks.invented.coverage import Held, Trial, as_if_independent, checked, held, share, tally, trimmed, unpaired
 from harness.analyze.estimate import FIXED
 from harness.analyze.verdict import Verdict
 from tests.analyze.synthetic import pairs_of

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.device import Both, Device, device_of
+from harness.analyze.claims import gauge, trials
 from harness.analyze.estimate import Estimate
-from harness.analyze.gauge import gauge, trials
+from harness.analyze.pairing import Both, Device, device_of
 from harness.analyze.verdict import Verdict
-from harness.core.claim import Metric
-from harness.core.measurement import Burst, Record
+from harness.core.claims import Metric
+from harness.core.records import Burst, Record
 from tests.analyze.synthetic import arm, burst, bursts, comparison, matrix, plan, records
 
 COOL: tuple[str, ...] = ()

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.coverage import trimmed
+from benchmarks.invented.coverage import trimmed
 from harness.analyze.estimate import BY_WINDOWS, FIXED, Estimate, estimates
 from harness.analyze.pairing import Pairs, Replicate, errors, pair
 from harness.analyze.verdict import Verdict
-from harness.core.measurement import Burst
+from harness.core.records import Burst
 from tests.analyze.synthetic import Noise, arm, burst, bursts, pairs_of
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.analyze.footprint import fitted
+from harness.analyze.prediction import fitted
 from harness.core.cell import Switch
 
 A, B = Switch(name="a"), Switch(name="b")

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.analyze.claims import Finding
-from harness.analyze.generality import general, predicted
-from harness.analyze.ruling import Gauged, Ruling, rule
-from harness.core.claim import ANY, Bound, Claim, Metric
+from harness.analyze.claims import Finding, Gauged, Ruling, general, predicted, rule
+from harness.core.claims import ANY, Bound, Claim, Metric
 
 
 def claim(bound: Bound = Bound.GAIN, **facts: Any) -> Claim:

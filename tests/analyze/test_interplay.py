@@ -1,6 +1,6 @@
 import pytest
 
-from harness.analyze.interplay import Interplay, Kind
+from harness.analyze.attribution import Interplay, Kind
 from tests.analyze.advised import Made, counsel
 
 FAST_LOADER = {"loader_rate": 900.0, "effective": {"bfloat16_layers": True, "pinned_batches": True, "workers": 2}}

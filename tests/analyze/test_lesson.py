@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.lesson import findings
-from harness.core.lesson import Learned
-from harness.core.workload import Evaluation, Lesson
+from harness.analyze.quality import findings
+from harness.core.workload import Evaluation, Learned, Lesson
 
 LESSON = Lesson(steps=50, chance=0.5, clear=0.7, better="more")
 ERROR = Lesson(steps=50, chance=50.0, clear=25.0, better="less")

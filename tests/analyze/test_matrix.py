@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.absence import Absence, Outcome
+from harness.analyze.evidence import numerics, proved
 from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix
-from harness.analyze.promise import numerics, proved
+from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import Verdict
 from harness.core.cell import Comparison
-from harness.core.measurement import Arm, Burst, Lost, Ready, Record
 from harness.core.mistake import Mistake
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import LEVEL, Numerics, Optimization, Promise, Stage, Timing, promises
 from harness.core.plan import Block, Hole
-from harness.core.promise import Promise, promises
+from harness.core.records import Arm, Burst, Lost, Ready, Record
 from tests.analyze.simulate_moderation import METHODS, moderated
 from tests.analyze.synthetic import (
     ENVIRONMENT,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.noise import allowed_misses, cost_of_a_burst, lag_one, mean_of, trend
+from harness.analyze.calibration import allowed_misses, cost_of_a_burst, lag_one, mean_of, trend
 
 
 @pytest.mark.parametrize(("count", "allowed"), [(20, 3), (40, 5), (25, 4), (100, 10)])

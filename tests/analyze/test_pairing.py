@@ -8,7 +8,7 @@ import pytest
 
 from harness.analyze.estimate import DISTURBED
 from harness.analyze.pairing import CONTENTION, SLOWED, errors, pair
-from harness.core.measurement import Burst
+from harness.core.records import Burst
 from tests.analyze.synthetic import arm, burst, bursts
 
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import gather
 from harness.analyze.moderation import Prior
-from harness.analyze.pool import energies, results
-from harness.analyze.terms import Terms
-from harness.core.measurement import Burst, Record
+from harness.analyze.verdict import Terms
+from harness.core.records import Burst, Record
 from tests.analyze.synthetic import Noise, arm, burst, comparison, matrix, plan, ready, records
 
 PLAN = plan(comparison("workers"))

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of
-from harness.analyze.precision import precisions
-from harness.core.measurement import Lost, Record
+from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of, precisions
 from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS
+from harness.core.records import Lost, Record
 from tests.analyze.simulate_looks import LAWS, World, simulated
 from tests.analyze.synthetic import Noise, arm, comparison, matrix, pairs_of, plan, records
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from harness.analyze.prediction import Foretold, Predictions, foretold, is_foretold, predictions
-from harness.analyze.study import Arrangement, Study
+from harness.analyze.stage_model import Arrangement, Study
 from harness.core.cell import Switch
-from harness.plan.crossed import space_of, varied
+from harness.plan.designs import space_of, varied
 from harness.plan.search import every_stack
-from harness.run.pipelines import drawn
 from tests.analyze.worlds import GPU, World, study, world
+from tests.pipelines import drawn
 
 SEED = 11
 

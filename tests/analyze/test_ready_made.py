@@ -1,7 +1,6 @@
 import pytest
 
-from harness.analyze.advice import Counsel
-from harness.analyze.ready_made import LEAST_GAIN, MOST_MEMORY, ReadyMade, Style
+from harness.analyze.advice import LEAST_GAIN, MOST_MEMORY, Counsel, ReadyMade, Style
 from tests.analyze.advised import Made, counsel
 
 CLOSE = {"losses": (2.31, 2.1, 1.9)}

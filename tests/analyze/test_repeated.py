@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.analyze.collection import Kept
-from harness.analyze.repeated import Repeated, repeated
+from harness.analyze.collection import Kept, Repeated, repeated
 from tests.report.collected import ANOTHER, Made, kept
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)

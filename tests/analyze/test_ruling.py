@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analyze.ruling import (
+from harness.analyze.claims import (
     REFUTED,
     Gauged,
     Ruling,
@@ -19,7 +19,7 @@ from harness.analyze.ruling import (
     restarts_needed,
     rule,
 )
-from harness.core.claim import Bound, Claim, Metric
+from harness.core.claims import Bound, Claim, Metric
 
 DECIDED = set(Ruling) - {Ruling.UNDECIDED}
 

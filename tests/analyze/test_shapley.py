@@ -3,8 +3,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from harness.analyze.shapley import Array, Value, shares
-from harness.analyze.study import Stack
+from harness.analyze.attribution import Array, Value, shares
+from harness.analyze.stage_model import Stack
 from harness.core.cell import Switch
 
 
@@ -58,7 +58,7 @@ def test_of_pairs_each_has_half() -> None:
 def test_drawn_orders_agree_with_all_subsets(monkeypatch: pytest.MonkeyPatch) -> None:
     value, players = game(8), switches(8)
     exact = shares(players, value, {}, np.random.default_rng(0))
-    monkeypatch.setattr("harness.analyze.shapley.EXACT", 0)
+    monkeypatch.setattr("harness.analyze.attribution.EXACT", 0)
     found = shares(players, value, {}, np.random.default_rng(0), orders=400)
     for one in players:
         assert found[one].log == pytest.approx(exact[one].log, abs=4 * found[one].error + 1e-9)
@@ -68,7 +68,7 @@ def test_drawn_orders_agree_with_all_subsets(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_order_and_its_reverse_are_exact_where_only_pairs_interact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.analyze.shapley.EXACT", 0)
+    monkeypatch.setattr("harness.analyze.attribution.EXACT", 0)
 
     def value(stacks: Sequence[Stack]) -> Array:
         return np.array([len(stack) + 0.2 * len(stack) * (len(stack) - 1) / 2 for stack in stacks])

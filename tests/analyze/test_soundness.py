@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.absence import Absence, Outcome
 from harness.analyze.matrix import Row, build_matrix
-from harness.core.measurement import Burst, Record
+from harness.analyze.soundness import Absence, Outcome
+from harness.core.records import Burst, Record
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 
 TWO = {"effective": {"layout": "contiguous", "workers": 2}, "loader_rate": 400.0}

@@ -4,14 +4,27 @@ from time import process_time
 import numpy as np
 import pytest
 
-from harness.analyze import stages
-from harness.analyze.fitting import expectation, fit, measured_rows
-from harness.analyze.stages import Fitted, cells, frame_of, log_times, slopes
-from harness.analyze.study import Arrangement, Compared, Sight, Signal, Stack, Study
+from harness.analyze import stage_model as stages
+from harness.analyze.stage_model import (
+    Arrangement,
+    Compared,
+    Fitted,
+    Sight,
+    Signal,
+    Stack,
+    Study,
+    cells,
+    expectation,
+    fit,
+    frame_of,
+    log_times,
+    measured_rows,
+    slopes,
+)
 from harness.core.cell import Switch
 from harness.core.optimization import Stage
-from harness.run.pipelines import drawn
 from tests.analyze.worlds import GPU, PROFILED, study, world
+from tests.pipelines import drawn
 
 SWITCHES = {name: Switch(name=name) for name in ("cache", "half", "launch")}
 WORKERS = tuple(Switch(name="workers", level=level) for level in (2, 4))

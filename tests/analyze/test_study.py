@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.study import Arrangement, Compared, Stack, Study, joined, log_times
+from harness.analyze.stage_model import Arrangement, Compared, Stack, Study, joined, measured_log_times
 from harness.core.cell import Switch
 
 A, B = Switch(name="a"), Switch(name="b")
@@ -22,18 +22,18 @@ def study(*ratios: Compared) -> Study:
 
 
 def test_times_follow_chains_of_ratios() -> None:
-    found = log_times(study(compared((A, B), (), 2.0), compared((A,), (A, B), 0.5), compared((B,), (A,), 3.0)))
+    found = measured_log_times(study(compared((A, B), (), 2.0), compared((A,), (A, B), 0.5), compared((B,), (A,), 3.0)))
     times = {stack: math.exp(time) for stack, time in found.items()}
     assert times == pytest.approx({(): 0.1, (A, B): 0.05, (A,): 0.1, (B,): 0.1 / 3})
 
 
 def test_what_was_measured_twice_has_a_mean_in_which_the_surer_weighs_more() -> None:
-    found = log_times(study(compared((A,), (), 2.0, 0.01), compared((A,), (), 4.0, 0.02)))
+    found = measured_log_times(study(compared((A,), (), 2.0, 0.01), compared((A,), (), 4.0, 0.02)))
     assert found[A,] == pytest.approx(math.log(0.1) - (4 * math.log(2) + math.log(4)) / 5)
 
 
 def test_what_no_ratio_leads_to_has_no_time() -> None:
-    assert (B,) not in log_times(study(compared((A,), (), 2.0), compared((B,), (B, A), 2.0)))
+    assert (B,) not in measured_log_times(study(compared((A,), (), 2.0), compared((B,), (B, A), 2.0)))
 
 
 def test_only_studies_with_one_reference_are_joined() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.analyze.tails import Tail, tail
-from harness.core.measurement import Burst
+from harness.analyze.pairing import Tail, tail
+from harness.core.records import Burst
 from tests.analyze.synthetic import arm, burst, comparison, matrix, plan, records
 
 STEPS = 100

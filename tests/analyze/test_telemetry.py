@@ -3,15 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.fitting import fit
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.profile import Profile
-from harness.analyze.study import Signal, Stack, Study
-from harness.analyze.telemetry import Declared, signals, study_of
+from harness.analyze.stage_model import Declared, Signal, Stack, Study, fit, signals, study_of
 from harness.core.cell import Switch
 from harness.core.environment import Environment
-from harness.core.measurement import Burst, Record
 from harness.core.optimization import Stage, Timing
+from harness.core.records import Burst, Record
 from tests.analyze.synthetic import ENVIRONMENT, Noise, cell, comparison, plan, records
 
 RATIOS = {("workers",): 1.8, ("amp",): 1.1, ("pin_memory",): 1.0, ("amp", "workers"): 2.5}

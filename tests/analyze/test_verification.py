@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.verification import Verified, verified
-from harness.core.measurement import Lost, Ready
+from harness.analyze.quality import Verified, verified
 from harness.core.optimization import Numerics, Timing
+from harness.core.records import Lost, Ready
 from tests.analyze.synthetic import LOSSES, arm, ready
 
 REFERENCE = replace(ready(arm()), seed_spread=0.1, losses=LOSSES)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from harness.analyze.fitting import fit
-from harness.plan.crossed import space_of, varied
-from harness.run.pipelines import drawn
+from harness.analyze.stage_model import fit
+from harness.plan.designs import space_of, varied
 from tests.analyze.simulate_stages import KINDS, SEED, Kind, Score, measured_times, played
 from tests.analyze.worlds import GPU, study, world
+from tests.pipelines import drawn
 
 KNOWN = {kind.title: kind for kind in KINDS}
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.analyze.study import Arrangement, Compared, Sight, Signal, Stack, Study
+from harness.analyze.stage_model import Arrangement, Compared, Sight, Signal, Stack, Study
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.optimization import LEVEL, Optimization, Stage
 from harness.core.protocol import Protocol
-from harness.plan.crossed import matrix
-from harness.plan.entries import Scope
-from harness.run.pipelines import Array, Pipeline, log_times, signals
+from harness.plan.designs import matrix
+from harness.plan.feasibility import Scope
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import optimization, workload
+from tests.pipelines import Array, Pipeline, log_times, signals
 
 NOISE = 0.01  # of a measured log ratio
 STAGES = (Stage.INPUT, Stage.DEVICE, Stage.HOST, Stage.SYNC)

@@ -126,9 +126,8 @@ def _driver() -> ModuleType:
 def add_spies() -> None:
     """Puts the spies and their claims into every catalogue that is read."""
     from harness import catalogue
-    from harness.core.claim import Bound, Claim, Metric
-    from harness.core.need import Need
-    from harness.core.optimization import Numerics, Optimization, Stage
+    from harness.core.claims import Bound, Claim, Metric
+    from harness.core.optimization import Need, Numerics, Optimization, Stage
 
     def spy(name: str, sees: Callable[[], bool]) -> Optimization:
         need = Need(missing="needs a large host", met=lambda *_: sees())

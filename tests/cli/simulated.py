@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from harness.analyze.precision import precisions
+from harness.analyze.estimate import precisions
 from harness.catalogue import read_catalogue
-from harness.cli.candidates import Asked, QualityClass, ground_in, wish_of
 from harness.cli.planning import Prepared, Wish, planned
 from harness.cli.progress import Progress
-from harness.cli.staging import Bench, Quest
+from harness.cli.search import Asked, Bench, QualityClass, Quest, ground_in, wish_of
 from harness.core.cell import Cell
 from harness.core.optimization import Timing
 from harness.core.plan import Block
-from harness.run.campaign import Campaign
-from harness.run.pipelines import Pipeline, drawn, log_times, on_cpu, signals
+from harness.run.execution import Campaign
 from harness.run.rehearsal import VirtualClock
 from harness.store import Journal, finish, read_records
 from tests.analyze.synthetic import ENVIRONMENT
+from tests.pipelines import Pipeline, drawn, log_times, on_cpu, signals
 
 STEP_S = 0.05  # of one unit of a pipeline
 EFFECTS = {  # name: what it makes of the times of input, device, host and sync

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness.cli.alarm import ringing_after
+from harness.cli.campaign import ringing_after
 
 
 def test_it_breaks_off_and_says_that_it_did() -> None:

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.archiving import check_place, own_runs, pack, take_in
-from harness.cli.replacing import replace_file
-from harness.cli.shelf import ORIGIN
-from harness.cli.spending import account_text, read_account
+from harness.cli.campaign_state import account_text, check_place, own_runs, pack, read_account, take_in
+from harness.cli.measuring import replace_file
+from harness.cli.reading import ORIGIN
 from harness.core.mistake import Mistake
-from harness.intake.archive import ACCOUNT, packed_archive
+from harness.exchange.archive import ACCOUNT, packed_archive
 from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, finish, folder_of, read_records, read_run, stamp_of
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.cli.test_bundling import measured
 from tests.cli.test_spending import ONE
-from tests.intake.made import GOOD_RECORDS, GOOD_RUN
+from tests.exchange.made import GOOD_RECORDS, GOOD_RUN
 
 HALF = len(GOOD_RECORDS) // 2
 

@@ -9,8 +9,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli import main
-from harness.cli.asking_again import commands
-from harness.cli.planning import Wish, planned
+from harness.cli.planning import Wish, commands, planned
 from harness.core.cell import Comparison
 from harness.core.optimization import Timing
 from harness.core.protocol import PROTOCOLS

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness.cli.measuring import age_s, check_budget, seconds_of
-from harness.core.measurement import Record
 from harness.core.mistake import Mistake
 from harness.core.protocol import BRIEF, STANDARD, Protocol
+from harness.core.records import Record
 from harness.plan.cost import Forecast, Pace
-from harness.plan.outstanding import by_restart
+from harness.plan.schedule import by_restart
 from tests.analyze.synthetic import comparison, plan, records
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import bundling
-from harness.cli.bundling import pack
-from harness.cli.importing import take_in
-from harness.core.measurement import Lost, Record
+from harness.cli import sharing as bundling
+from harness.cli.sharing import pack, take_in
 from harness.core.mistake import Mistake
 from harness.core.plan import Hole
+from harness.core.records import Lost, Record
 from harness.store import MEASUREMENTS, RUN, Journal, Run, create, folder_of, read_records, read_run
 from tests.analyze.synthetic import arm
-from tests.intake.made import GOOD_RECORDS, GOOD_RUN
+from tests.exchange.made import GOOD_RECORDS, GOOD_RUN
 
 TOLD = "OSError: '/home/carol/imagenet/train' on carols-h200 of carol"
 

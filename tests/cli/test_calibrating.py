@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import calibrating
-from harness.cli.calibrating import show
+from harness.cli import measuring as calibrating
+from harness.cli.checks import rehearse
+from harness.cli.measuring import show
 from harness.cli.planning import Prepared, Wish, prepared
-from harness.cli.rehearsing import rehearse
-from harness.cli.reporting import matrix_of, rendered
-from harness.cli.shelf import ORIGIN, calibration_beside, decides
+from harness.cli.reading import ORIGIN, calibration_beside, decides, matrix_of, rendered
 from harness.run.rehearsal import Effects
 from harness.store import IN_PROGRESS, RUN, read_run, run_text
 

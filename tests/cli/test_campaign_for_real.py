@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.spending import read_account
-from harness.core.measurement import Burst
-from harness.intake.archive import ACCOUNT
-from harness.run.prepare import ensure_data
+from harness.cli.campaign_state import read_account
+from harness.core.records import Burst
+from harness.exchange.archive import ACCOUNT
+from harness.run.data import ensure_data
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
 
 ROOT = Path(__file__).parents[2]

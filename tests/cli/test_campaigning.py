@@ -10,28 +10,43 @@ from random import Random
 import pytest
 from rich.console import Console
 
-from harness.analyze.precision import precisions
-from harness.cli import campaigning, slices
-from harness.cli.apportioning import apportioned, legs_of
-from harness.cli.archiving import pack, take_in
-from harness.cli.campaigning import Wanted, Where, campaign, finish_here, show_campaign
-from harness.cli.legs import Ground, ground_of, prepared_for, slowness
-from harness.cli.naming import protocol_named
-from harness.cli.planning import Prepared, pace_of
+from harness.analyze.estimate import precisions
+from harness.cli import campaign as campaigning
+from harness.cli import campaign as slices
+from harness.cli.campaign import LEAST_S, Slice, Wanted, Where, campaign, finish_here, show_campaign
+from harness.cli.campaign_state import (
+    Account,
+    Asked,
+    Data,
+    Ground,
+    Meter,
+    SliceOver,
+    Stock,
+    account_text,
+    apportioned,
+    check_same,
+    extended,
+    gone_on_with,
+    ground_of,
+    legs_of,
+    new_account,
+    pack,
+    parsed_account,
+    prepared_for,
+    read_account,
+    slowness,
+    take_in,
+)
+from harness.cli.planning import Prepared, pace_of, protocol_named
 from harness.cli.progress import Progress
-from harness.cli.reopening import check_same, extended, gone_on_with, new_account
-from harness.cli.slices import LEAST_S, Slice
-from harness.cli.spending import Account, Asked, Meter, account_text, parsed_account, read_account
-from harness.cli.stocking import Data, SliceOver, Stock
-from harness.core.bracket import brackets
-from harness.core.measurement import Burst
 from harness.core.mistake import Mistake
 from harness.core.plan import Block
-from harness.intake.archive import ACCOUNT
+from harness.core.records import Burst, brackets
+from harness.exchange.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import PAGES_S, Kind, Leg
 from harness.plan.cost import arm_s
-from harness.run.campaign import Campaign
+from harness.run.execution import Campaign
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
 

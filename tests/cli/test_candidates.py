@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from harness.cli.candidates import Asked, QualityClass, put_off, wish_of
 from harness.cli.planning import Wish
+from harness.cli.search import Asked, QualityClass, put_off, wish_of
 from harness.core.environment import Environment
 from harness.measure.surroundings import read_environment
 from tests.analyze.machines import H200

@@ -11,10 +11,9 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.core.cell import Cell, Comparison, parse_switch
-from harness.core.measurement import Record
-from harness.core.optimization import Timing
+from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
-from harness.core.promise import promises
+from harness.core.records import Record
 from harness.store import Journal, Run, create
 from tests.analyze.synthetic import ENVIRONMENT, plan, records
 from tests.cli.test_commands import Ended, call, elsewhere

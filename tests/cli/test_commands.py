@@ -10,7 +10,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli import main
-from harness.run.prepare import folder_of
+from harness.run.data import data_folder
 from harness.store import MEASUREMENTS, RUN, create
 from tests.test_catalogue import WORKLOAD_FILE
 from tests.test_store import RUN_FACTS
@@ -208,7 +208,7 @@ def test_a_report_in_every_form_and_into_a_file(
 def test_data_that_was_tampered_with_is_never_measured(
     manifest: str | None, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = folder_of(Path("data"), read_catalogue().workload("leak"), "smoke")
+    folder = data_folder(Path("data"), read_catalogue().workload("leak"), "smoke")
     folder.mkdir(parents=True)
     (folder / "segments.h5").write_bytes(b"abc")
     if manifest is not None:
@@ -224,7 +224,7 @@ def test_data_that_was_tampered_with_is_never_measured(
 def test_results_that_are_a_file_are_refused_before_anything_is_measured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = folder_of(Path("data"), read_catalogue().workload("leak"), "smoke")
+    folder = data_folder(Path("data"), read_catalogue().workload("leak"), "smoke")
     folder.mkdir(parents=True)
     (folder / "complete.json").write_text("{}")
     Path("file").write_text("in the way")

@@ -183,7 +183,7 @@ def test_it_needs_no_torch() -> None:
 
 
 def test_the_price_file_that_ships_names_no_price_and_its_example_can_be_used() -> None:
-    from harness.analyze.costs import NO_PRICES, parse_prices
+    from harness.analyze.matrix import NO_PRICES, parse_prices
 
     text = (ROOT / "results" / "prices.toml").read_text(encoding="utf-8")
     assert parse_prices(text, "prices.toml") == NO_PRICES
@@ -193,8 +193,8 @@ def test_the_price_file_that_ships_names_no_price_and_its_example_can_be_used() 
 
 
 def test_the_limits_that_ship_are_read_and_each_has_a_source() -> None:
-    from harness.analyze.limits import parse_limits
-    from harness.cli.comparing import LIMITS
+    from harness.analyze.comparison import parse_limits
+    from harness.cli.reading import LIMITS
 
     limits = parse_limits(LIMITS.read_text(encoding="utf-8"), LIMITS.name)
     by_device = {device: limit.operations_per_s for limit in limits for device in limit.devices}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.analyze.coverage import PROMISED, Check, checked
+from benchmarks.invented.coverage import PROMISED, Check, checked
+from benchmarks.invented.coverage_command import Asked, Pool, rehearsed, show_coverage, trials_of
+from benchmarks.invented.machines import WORLDS
 from harness.cli import main
-from harness.cli.covering import Asked, Pool, rehearsed, show_coverage, trials_of
 from harness.core.mistake import Mistake
-from harness.run.invented import WORLDS
 
 SMALL = Asked(cells=10, protocol="standard", seed=3)
 

@@ -8,12 +8,13 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.cli import doctoring, measuring
-from harness.cli.doctoring import Finding, examine, show_health
+from harness.cli import doctor as doctoring
+from harness.cli import measuring
+from harness.cli.doctor import Finding, examine, show_health
 from harness.cli.measuring import Place
 from harness.core.mistake import Mistake
 from harness.measure import surroundings
-from harness.measure.variables import SETTINGS
+from harness.measure.surroundings import SETTINGS
 from tests.measure.planted import Nvml, Refused, Running
 from tests.test_auto_level import wish
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.documenting import INDEX, document, finished, on_disk, pages_of
-from harness.cli.pages_on_disk import stale
+from harness.cli.sharing import PAGES_INDEX, document, documented, finished, pages_of, stale
 from harness.core.mistake import Mistake
-from harness.report.pages import MARK
+from harness.report.optimization_pages import PAGE_MARK
 from harness.store import Journal, create, finish
 from tests.analyze.synthetic import comparison, plan, records
 from tests.test_store import RUN_FACTS
@@ -47,7 +46,7 @@ def test_pages_are_written_and_stay_the_same(place: Path, capsys: pytest.Capture
     folder = kept(Path("results"))
     assert document(Path("results"), place, check=False) == 0
     first = {path.name: path.read_bytes() for path in place.glob("*.md")}
-    assert set(first) == {INDEX, "notes.md", *(f"{name}.md" for name in CATALOGUE.optimizations)}
+    assert set(first) == {PAGES_INDEX, "notes.md", *(f"{name}.md" for name in CATALOGUE.optimizations)}
     assert f"[2026-01-02](../{folder})" in (place / "set_to_none.md").read_text()
     assert document(Path("results"), place, check=False) == 0
     assert {path.name: path.read_bytes() for path in place.glob("*.md")} == first
@@ -60,13 +59,13 @@ def test_a_check_names_the_first_page_that_is_stale(place: Path, capsys: pytest.
     document(Path("results"), place, check=False)
     (place / "workers.md").write_text("Something else.")
     (place / "batched_fetch.md").unlink()
-    (place / "gone.md").write_text(f"{MARK}\n")
+    (place / "gone.md").write_text(f"{PAGE_MARK}\n")
     capsys.readouterr()
     assert document(Path("results"), place, check=True) == 1
     assert capsys.readouterr().err == (
         "docs/batched_fetch.md is missing (2 others too); ./speedmatrix document writes it anew.\n"
     )
-    found = list(stale(on_disk(pages_of(CATALOGUE, [], place), place)))
+    found = list(stale(documented(pages_of(CATALOGUE, [], place), place)))
     assert found[1:] == [
         "docs/workers.md is not what would be written now",
         "docs/gone.md is about nothing that exists",
@@ -95,7 +94,7 @@ def test_a_folder_that_cannot_be_written_is_a_mistake(place: Path) -> None:
 
 def test_the_prose_of_every_page_is_sound_markdown() -> None:
     for name, text in pages_of(CATALOGUE, [], PAGES).items():
-        words = re.sub(r"```.*?```", "", text.removeprefix(MARK), flags=re.DOTALL)
+        words = re.sub(r"```.*?```", "", text.removeprefix(PAGE_MARK), flags=re.DOTALL)
         bare = re.sub(r"`[^`\n]*`", "", words)
         assert "`" not in bare, name
         assert not re.search(r"(?<!\\)<[a-zA-Z/!]", bare), name

@@ -13,13 +13,18 @@ from rich.console import Console
 from torch import Tensor
 
 from harness.catalogue import read_catalogue
-from harness.cli.describing import described, feed_in_words, optimizer_in_words
-from harness.cli.differing import FEW, Difference, between
-from harness.cli.explaining import Question, show_explanation
-from harness.cli.naming import Context, reference_request
-from harness.cli.planning import Wish, prepared
-from harness.core.cell import Comparison, parse_cell
-from harness.core.compose import compose, unmet
+from harness.cli.explain import (
+    FEW,
+    Difference,
+    Question,
+    between,
+    described,
+    feed_in_words,
+    optimizer_in_words,
+    show_explanation,
+)
+from harness.cli.planning import Context, Wish, prepared, reference_request
+from harness.core.cell import Comparison, compose, parse_cell, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.protocol import PROTOCOLS

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from harness.cli.exporting import export
+from harness.cli.sharing import export
 from harness.core.mistake import Mistake
-from harness.report.parquet.columns import TABLES
+from harness.exchange.parquet import TABLES
 from harness.store import finish
 from tests.cli.test_bundling import measured
-from tests.intake.made import GOOD_RECORDS, GOOD_RUN
+from tests.exchange.made import GOOD_RECORDS, GOOD_RUN
 
 parquet = pytest.importorskip("pyarrow.parquet")
 NAMES = sorted(f"{name}.parquet" for name in TABLES)
@@ -80,7 +80,7 @@ def test_without_pyarrow_the_remedy_is_told(results: Path, tmp_path: Path, monke
             raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
         return real(name, *given, **named)
 
-    monkeypatch.delitem(sys.modules, "harness.report.parquet.tables", raising=False)
+    monkeypatch.delitem(sys.modules, "harness.exchange.parquet", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(Mistake, match=r"Parquet needs pyarrow .*pip install 'speedmatrix\[export\]'"):
         export((), tmp_path / "out", results)

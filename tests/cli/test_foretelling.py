@@ -7,19 +7,18 @@ import pytest
 
 from harness.analyze import prediction
 from harness.analyze.attribution import Gain
-from harness.analyze.fitting import fit
-from harness.analyze.outlook import Forecast, Outlook
-from harness.analyze.prediction import trusted
+from harness.analyze.prediction import Forecast, Outlook, trusted
+from harness.analyze.stage_model import fit
 from harness.catalogue import read_catalogue
-from harness.cli.foretelling import outlooks
-from harness.cli.reporting import matrix_of, rendered
-from harness.cli.searching import searched
-from harness.plan.crossed import space_of, varied
+from harness.cli.prediction import outlooks
+from harness.cli.reading import matrix_of, rendered
+from harness.cli.search import searched
+from harness.plan.designs import space_of, varied
 from harness.plan.search import ranked
-from harness.report import predicted
-from harness.run.pipelines import drawn
+from harness.report import prediction as predicted
 from tests.analyze.worlds import GPU, study, world
 from tests.cli.simulated import Laboratory, Truth, truth
+from tests.pipelines import drawn
 
 
 @pytest.fixture(scope="module")

@@ -16,19 +16,19 @@ import pytest
 
 from harness.analyze.matrix import Matrix
 from harness.cli import main
-from harness.cli.importing import take_in
-from harness.cli.shelf import finished, read_kept
-from harness.core.measurement import Lost
+from harness.cli.reading import finished, read_kept
+from harness.cli.sharing import take_in
+from harness.core.codec import decode
 from harness.core.mistake import Mistake
-from harness.core.plain import decode
 from harness.core.plan import Plan
-from harness.intake import placing
-from harness.intake.placing import ORIGIN, read_origin
-from harness.intake.sound_plan import check_run
+from harness.core.records import Lost
+from harness.exchange import placing
+from harness.exchange.placing import ORIGIN, read_origin
+from harness.exchange.validation import check_run
 from harness.plan.designs import DESIGNS
 from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, create, folder_of, read_records, read_run
 from tests.analyze.synthetic import arm
-from tests.intake.made import (
+from tests.exchange.made import (
     GOOD,
     GOOD_RECORDS,
     GOOD_RUN,
@@ -263,8 +263,8 @@ def test_an_interrupted_import_leaves_nothing(
 
 def test_a_killed_import_leaves_no_run(bundle: Path, results: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from harness.cli.importing import take_in\n"
-        "from harness.intake import placing\nwrite = placing._write_durably\n"
+        "import os, sys; from pathlib import Path; from harness.cli.sharing import take_in\n"
+        "from harness.exchange import placing\nwrite = placing._write_durably\n"
         "def deadly(path, content):\n    write(path, content)\n    path.name == 'measurements.jsonl' and os._exit(9)\n"
         "placing._write_durably = deadly\ntake_in(Path(sys.argv[1]), Path(sys.argv[2]))\n"
     )
@@ -280,7 +280,7 @@ def test_a_run_that_no_report_bears_is_not_kept(bundle: Path, results: Path, mon
     def broken(_matrix: Matrix) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("harness.cli.importing.to_json", broken)
+    monkeypatch.setattr("harness.cli.sharing.matrix_to_json", broken)
     with pytest.raises(ZeroDivisionError):
         take_in(bundle, results)
     assert not results.exists()

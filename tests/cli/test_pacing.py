@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cli.pacing import paced, target_of, target_text
+from harness.cli.planning import paced, target_of, target_text
 from harness.core.mistake import Mistake
 from harness.core.protocol import BRIEF, PROTOCOLS, STANDARD, Protocol
 

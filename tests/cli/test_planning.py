@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.apportioning import apportioned
-from harness.cli.legs import ground_of
+from harness.cli.campaign_state import Asked, apportioned, ground_of
 from harness.cli.planning import Wish, pace_of, planned
-from harness.cli.spending import Asked
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan

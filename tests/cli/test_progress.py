@@ -8,12 +8,12 @@ from random import Random
 import pytest
 from rich.console import Console
 
-from harness.analyze.precision import precisions
+from harness.analyze.estimate import precisions
 from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
-from harness.core.measurement import Record
 from harness.core.plan import Block, Plan
-from harness.run.campaign import Campaign
+from harness.core.records import Record
+from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(

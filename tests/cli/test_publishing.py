@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.pages_on_disk import stale
-from harness.cli.publishing import on_disk, publish
-from harness.cli.shelf import ORIGIN, finished
+from harness.cli.reading import ORIGIN, finished
+from harness.cli.sharing import publication_on_disk, publish, stale
 from harness.core.mistake import Mistake
 from harness.report.figures.style import MARK
 from harness.store import Journal, create, finish
@@ -84,7 +83,7 @@ def test_a_check_names_the_first_file_that_is_stale(results: Path, capsys: pytes
     said = capsys.readouterr().err
     ending = r"is missing \(2 others too\); ./speedmatrix publish writes it anew\.\n"
     assert re.fullmatch(rf"results/{MACHINE}/figures/heat-map-\w+\.svg {ending}", said), said
-    found = [str(one) for one in stale(on_disk(results, finished(results), CATALOGUE))]
+    found = [str(one) for one in stale(publication_on_disk(results, finished(results), CATALOGUE))]
     assert f"results/{MACHINE}/leak.md is not what would be written now" in found
     assert f"results/{MACHINE}/figures/gone.svg is about nothing that exists" in found
     publish(results, check=False)
@@ -95,12 +94,12 @@ def test_a_check_names_the_first_file_that_is_stale(results: Path, capsys: pytes
 
 def test_only_finished_runs_of_real_times_are_published(results: Path) -> None:
     kept(results, 1)
-    before = on_disk(results, finished(results), CATALOGUE).texts
+    before = publication_on_disk(results, finished(results), CATALOGUE).texts
     kept(results, 2, done=False)
     kept(results, 3, rehearsed=True)
-    assert on_disk(results, finished(results), CATALOGUE).texts == before
+    assert publication_on_disk(results, finished(results), CATALOGUE).texts == before
     kept(results, 4, ratio=1.5)
-    after = on_disk(results, finished(results), CATALOGUE).texts
+    after = publication_on_disk(results, finished(results), CATALOGUE).texts
     assert {name for name in after if name.endswith(".md") and after[name] != before[name]} == {
         "README.md", f"{MACHINE}/README.md", f"{MACHINE}/leak.md",
     }  # fmt: skip
@@ -110,7 +109,7 @@ def test_an_imported_run_is_marked_and_stands_in_for_nothing(results: Path) -> N
     kept(results, 1)
     theirs = kept(results, 5, ratio=4.0)
     (theirs / ORIGIN).write_text("{}")
-    texts = on_disk(results, finished(results), CATALOGUE).texts
+    texts = publication_on_disk(results, finished(results), CATALOGUE).texts
     assert f"# {MACHINE} (contributed)\n" in texts[f"{MACHINE}/README.md"]
     ours, contributed = texts[f"{MACHINE}/leak.md"].split(", contributed\n", 1)
     assert "4.00x" not in ours

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.resuming import changes, clock_note, resumable
+from harness.cli.measuring import changes, clock_note, resumable
 from harness.core.mistake import Mistake
 from harness.store import IN_PROGRESS, RUN, SCHEMA, create, finish
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan

@@ -15,13 +15,11 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.prediction import Foretold
 from harness.analyze.winner import Winner
 from harness.cli import measuring
-from harness.cli.candidates import Asked, QualityClass
 from harness.cli.measuring import Place
-from harness.cli.searching import best, searched
-from harness.cli.staging import Quest
+from harness.cli.search import Asked, QualityClass, Quest, best, searched
 from harness.core.cell import Cell
 from harness.core.mistake import Mistake
-from harness.report.winner import headline, sentences, shown, to_json
+from harness.report.search import headline, shown, winner_sentences, winner_to_json
 from harness.store import read_run
 from tests.cli.simulated import Laboratory, Truth, fastest, on_in, truth
 
@@ -97,7 +95,7 @@ def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[L
     assert "foretold 4 stacks that it did not know" in text
     assert "The best stack that was not measured is predicted to be" in text
     assert f"--stack {'+'.join(map(str, found.stack))} --restarts 4 --device cpu --budget none" in text
-    document = json.loads(to_json(found))
+    document = json.loads(winner_to_json(found))
     assert document["stack"] == [str(one) for one in found.stack]
     assert document["estimate"]["processes"] == 4
     assert document["runs"] == list(found.runs)
@@ -108,7 +106,7 @@ def test_a_search_that_ran_out_of_time_goes_on_where_it_stopped(tmp_path: Path, 
     first = won(there.quest(budget_s=250.0))
     assert first.unfinished
     assert there.clock() < 300.0
-    assert any("goes on where it stopped" in one for one in sentences(first))
+    assert any("goes on where it stopped" in one for one in winner_sentences(first))
     again = won(there.quest())
     assert again.unfinished == ()
     assert again.runs[0] == first.runs[0]
@@ -150,8 +148,8 @@ def test_without_a_trusted_model_what_hurts_is_dropped(
     assert isinstance(found.certainty.model, str)
     assert not names(found) & {"channels_last", "garbage_collector_off"}
     assert found.certainty.gain is None
-    assert any(one.startswith("No prediction says what the other stacks would give") for one in sentences(found))
-    assert any("without what hurts in it" in one for one in sentences(found))
+    assert any(one.startswith("No prediction says what the other stacks would give") for one in winner_sentences(found))
+    assert any("without what hurts in it" in one for one in winner_sentences(found))
 
 
 def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
@@ -220,4 +218,4 @@ def test_the_command_prints_the_winner_or_its_json(
     assert best(asked, place, as_json=True) == 0
     assert there.measured == before
     assert json.loads(capsys.readouterr().out)["stack"] == ["amp_bfloat16", "conv1d_rewrite"]
-    assert read_run(Path(json.loads(to_json(won(quest)))["runs"][0])).command == "speedmatrix best leak"
+    assert read_run(Path(json.loads(winner_to_json(won(quest)))["runs"][0])).command == "speedmatrix best leak"

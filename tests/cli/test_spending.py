@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness import __version__
-from harness.cli import spending
-from harness.cli.spending import TICK_S, Account, Asked, Meter, account_text, parsed_account, read_account
+from harness.cli import campaign_state as spending
+from harness.cli.campaign_state import TICK_S, Account, Asked, Meter, account_text, parsed_account, read_account
 from harness.core.mistake import Mistake
-from harness.intake.archive import ACCOUNT
+from harness.exchange.archive import ACCOUNT
 from harness.plan.campaign import Kind, Leg
 from harness.run.rehearsal import VirtualClock
 from tests.analyze.synthetic import ENVIRONMENT

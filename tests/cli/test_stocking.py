@@ -6,17 +6,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.cli import stocking
-from harness.cli.legs import ground_of, prepared_for
+from harness.cli import campaign_state as stocking
+from harness.cli.campaign_state import Asked, Data, Meter, SliceOver, Stock, ground_of, missing_bytes, prepared_for
 from harness.cli.measuring import Place
 from harness.cli.planning import Prepared
-from harness.cli.spending import Asked, Meter
-from harness.cli.stocking import Data, SliceOver, Stock, missing_bytes
-from harness.intake.archive import ACCOUNT
+from harness.exchange.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import Kind
 from harness.report.campaign import writing_s
-from harness.run.prepare import folder_of
+from harness.run.data import data_folder
 from harness.run.rehearsal import VirtualClock
 from tests.cli.test_spending import ONE
 
@@ -39,7 +37,7 @@ class Writer:
 
     def prepare_data(self, ready: Prepared, _place: Place, _console: Console) -> Data:
         keys = dict.fromkeys((one.reference.workload, one.reference.size) for one in ready.plan.blocks)
-        found = {key: folder_of(self.data, ready.catalogue.workload(key[0]), key[1]) for key in keys}
+        found = {key: data_folder(self.data, ready.catalogue.workload(key[0]), key[1]) for key in keys}
         missing = [key for key, folder in found.items() if not folder.exists()]
         for key in missing:
             found[key].mkdir(parents=True)

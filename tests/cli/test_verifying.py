@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from harness.cli.verifying import _with_others
-from harness.core.plain import encode
+from harness.cli.checks import _with_others
+from harness.core.codec import encode
 from tests.analyze.synthetic import ENVIRONMENT
 
 FACTS: dict[str, object] = {"version": "1", "size": "smoke", "steps": 20, "environment": encode(ENVIRONMENT)}

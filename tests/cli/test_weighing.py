@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli import weighing
-from harness.cli.weighing import Weighed, weigh, write
+from harness.cli import checks as weighing
+from harness.cli.checks import Weighed, weigh, write
 from harness.core.mistake import Mistake
-from harness.core.workload import Parts, Size
-from harness.core.yardstick import Yardstick
-from harness.run.manifest import write_manifest
-from harness.run.prepare import Files, Wanted
+from harness.core.workload import Parts, Size, Yardstick
+from harness.run.data import Files, Wanted, write_manifest
 from tests.core.invented import SIZE, workload
 
 YARDSTICK = Yardstick(what="a file", mean_bytes=1000, target_bytes=1100, work=lambda: None)

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from harness.core.need import CUDA, SEVERAL_CORES, trait
-from harness.core.optimization import LEVEL, Level, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import CUDA, LEVEL, SEVERAL_CORES, Level, Numerics, Optimization, Stage, Timing, trait
 from harness.core.recipe import Value
 from harness.core.workload import Parts, Size, Workload
 from tests.analyze.synthetic import ENVIRONMENT

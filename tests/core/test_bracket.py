@@ -1,7 +1,6 @@
 from random import Random
 
-from harness.core.bracket import brackets
-from harness.core.measurement import Burst
+from harness.core.records import Burst, brackets
 from tests.analyze.synthetic import arm, burst
 
 

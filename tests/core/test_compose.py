@@ -2,8 +2,7 @@ from itertools import permutations
 
 import pytest
 
-from harness.core.cell import Switch, parse_switch
-from harness.core.compose import Conflict, compose, expected, settings, unengaged, unmet
+from harness.core.cell import Conflict, Switch, compose, expected, parse_switch, settings, unengaged, unmet
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, as_mapping
 from tests.analyze.synthetic import ENVIRONMENT

@@ -5,9 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Comparison, parse_switch
-from harness.core.compose import Conflict, compose, unmet
-from harness.core.control import CONTROLS, SHARES, is_control, planted
+from harness.core.cell import CONTROLS, SHARES, Comparison, Conflict, compose, is_control, parse_switch, planted, unmet
 from harness.core.optimization import Timing
 from harness.core.recipe import ImpossibleRecipe, Recipe, difference
 from tests.analyze.synthetic import ENVIRONMENT, cell

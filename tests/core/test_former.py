@@ -1,10 +1,8 @@
 """Runs of former schemas mean today what was measured then: malloc thresholds are on in all their arms."""
 
 from harness.core.cell import Cell, Comparison, Switch
-from harness.core.former import OWN_MALLOC, in_todays_words
-from harness.core.optimization import Numerics, Timing
-from harness.core.plan import Block, Plan
-from harness.core.promise import Promise
+from harness.core.optimization import Numerics, Promise, Timing
+from harness.core.plan import OWN_MALLOC, Block, Plan, in_todays_words
 from harness.core.protocol import Protocol
 
 

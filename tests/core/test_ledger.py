@@ -9,8 +9,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.core.cell import parse_switch
-from harness.core.claim import ANY, Bound, Claim, Metric, names_of
-from harness.core.ledger import checked, parsed, switches, unknown
+from harness.core.claims import ANY, Bound, Claim, Metric, checked, names_of, parsed, switches, unknown
 from harness.core.mistake import Mistake
 from tests.core.invented import KNOWN, workload
 

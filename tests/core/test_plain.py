@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.cell import Cell, Comparison, Switch
-from harness.core.measurement import Arm, Burst, Lost, Ready, Record
-from harness.core.optimization import Numerics, Timing
-from harness.core.plain import Malformed, decode, encode
+from harness.core.codec import Malformed, decode, encode
+from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Block, Hole, Plan
-from harness.core.promise import Promise
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe
+from harness.core.records import Arm, Burst, Lost, Ready, Record
 from tests.analyze.synthetic import ENVIRONMENT, arm, burst, ready
 
 # A choice whose text is nan or inf would come back as a number: encoded numbers are told by these words.

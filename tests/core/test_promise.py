@@ -1,6 +1,5 @@
-from harness.core.optimization import Numerics
-from harness.core.plain import decode, encode
-from harness.core.promise import Promise, promises
+from harness.core.codec import decode, encode
+from harness.core.optimization import Numerics, Promise, promises
 from tests.core.invented import KNOWN, optimization
 
 

@@ -1,4 +1,4 @@
-from harness.core.throttling import BITS, POWER_CAP, SLOWDOWNS, reasons
+from harness.core.records import BITS, POWER_CAP, SLOWDOWNS, reasons
 
 
 def test_every_reason_is_a_slowdown_but_the_limit_of_power() -> None:

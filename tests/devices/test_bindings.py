@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts
-from harness.measure.backend import effective_backend, settle_backend
-from harness.measure.evidence.habits import tally
-from harness.measure.evidence.launching import all_expandable
+from harness.measure.device import effective_backend, settle_backend
+from harness.measure.observed_process import tally
+from harness.measure.observed_process import all_expandable
 from harness.measure.phases import CudaPhases
 from harness.measure.update import optimizer_of
 from tests.measure.settings import FLOAT32_COMPILED, no_waits

@@ -8,7 +8,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
 
 from harness.core.recipe import Recipe
-from harness.measure.habits import examined
+from harness.measure.loop import examined
 from harness.measure.update import DeferredMetrics, EagerMetrics, plain_backward
 from tests.devices.fakes import batch_of, captured, fakes, smoke, trainee_of
 from tests.measure.tasks import CATALOGUE

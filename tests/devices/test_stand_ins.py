@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.measure.ahead import Ahead, CudaRoad
-from harness.measure.capture import EAGER_STEPS
-from harness.measure.clock import timed
 from harness.measure.delay import Delay
+from harness.measure.device import timed
 from harness.measure.phases import CudaPhases
 from harness.measure.session import Task, open_trainee, step_of
+from harness.measure.step import EAGER_STEPS
+from harness.measure.transfer import Ahead, CudaRoad
 from tests.devices.fakes import batch_of, smoke
 from tests.devices.stand_ins import REFUSED, Device, Event, NotReady, Stream, install
 from tests.measure.test_gpu import refused_capture

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from harness.analyze.coverage import CHEAPER, PROMISED, WRONG_AT_MOST
-from harness.run.invented import WORLDS
+from benchmarks.invented.coverage import CHEAPER, PROMISED, WRONG_AT_MOST
+from benchmarks.invented.machines import WORLDS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "coverage.md").read_text(encoding="utf-8")
 

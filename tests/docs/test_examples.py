@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from harness.catalogue import read_workload
-from harness.core.cell import Switch
-from harness.core.compose import compose, expected, unengaged, unmet
+from harness.core.cell import Switch, compose, expected, unengaged, unmet
 from harness.core.environment import Environment
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe
 from harness.core.workload import Workload
-from harness.measure.backend import effective_backend, settle_backend
+from harness.measure.device import effective_backend, settle_backend
 from harness.measure.session import Session, Task, open_session
 
 ROOT = Path(__file__).resolve().parents[2]

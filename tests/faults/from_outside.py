@@ -10,10 +10,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from harness.core.bracket import brackets
-from harness.core.fault import Fault
-from harness.core.measurement import Burst, Lost
-from harness.run.ending import SHARED, state_of
+from harness.core.records import Burst, Fault, Lost, brackets
+from harness.run.processes import SHARED, state_of
 from harness.store import MEASUREMENTS, read_run
 from tests.faults.injected import Injected
 from tests.faults.own_doing import only

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.core.fault import Fault
+from harness.core.records import Fault
 from harness.run.fault import COURSES
 from tests.faults.stage import Seen, Stage
 

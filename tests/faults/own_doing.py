@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from harness.core.fault import Fault
-from harness.core.measurement import Burst, Lost
+from harness.core.records import Burst, Fault, Lost
 from harness.store import read_run
 from tests.faults.injected import Injected
 from tests.faults.stage import Seen, Stage, end

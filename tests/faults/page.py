@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.core.fault import Fault
-from harness.intake.privacy import Cleaner
-from harness.report.markdown import escaped
+from harness.core.records import Fault
+from harness.exchange.privacy import Cleaner
+from harness.report.matrix import escaped
 from harness.run.fault import AGAIN, COURSES
 from tests.faults.injected import Injected
 

@@ -16,9 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
-from harness.core.bracket import brackets
-from harness.core.measurement import Burst, Lost, Record
 from harness.core.plan import Plan
+from harness.core.records import Burst, Lost, Record, brackets
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 from tests.faults.own_doing import only

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import psutil
 
-from harness.core.measurement import Burst, Lost, Record
-from harness.run.ending import SHARED, is_alive
+from harness.core.records import Burst, Lost, Record
+from harness.run.processes import SHARED, is_alive
 from harness.store import read_records
 
 ROOT = Path(__file__).resolve().parents[2]

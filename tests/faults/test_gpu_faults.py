@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.core.fault import Fault
+from harness.core.records import Fault
 from tests.faults.own_doing import BRIEF, only
 from tests.faults.stage import Stage
 

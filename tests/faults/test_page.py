@@ -1,6 +1,6 @@
 """The faults that the suite injects are of every kind there is, and what differs from time to time is not told."""
 
-from harness.core.fault import Fault
+from harness.core.records import Fault
 from harness.run.fault import COURSES
 from tests.faults.page import Told, names_on, to_markdown
 from tests.faults.suite import FAULTS

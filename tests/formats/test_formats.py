@@ -9,12 +9,10 @@ import pytest
 
 from harness import store
 from harness.analyze.matrix import build_matrix
-from harness.core.measurement import Lost
-from harness.intake import manifest
-from harness.intake.contribution import read
-from harness.intake.packing import packed
-from harness.intake.parcel import unpacked
-from harness.report.markdown import to_markdown
+from harness.core.records import Lost
+from harness.exchange import bundle as manifest
+from harness.exchange.bundle import packed, read, unpacked
+from harness.report.matrix import matrix_to_markdown
 
 HERE = Path(__file__).parent
 RUNS = sorted(HERE.glob("schema-*"))
@@ -61,7 +59,7 @@ def test_it_is_read_and_reported(folder: Path) -> None:
     run, records = store.read_run(folder), store.read_records(folder)
     matrix = build_matrix(run.plan, records, run.environment)
     assert (len(records), matrix.looked_at) == HELD[folder.name]
-    assert f"{matrix.looked_at} of {len(matrix.rows) + len(matrix.holes)} have a ratio" in to_markdown(
+    assert f"{matrix.looked_at} of {len(matrix.rows) + len(matrix.holes)} have a ratio" in matrix_to_markdown(
         matrix, run.command
     )
 

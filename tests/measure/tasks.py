@@ -5,13 +5,12 @@ from pathlib import Path
 import torch
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, parse_switch
-from harness.core.compose import compose
+from harness.core.cell import Cell, compose, parse_switch
 from harness.core.protocol import PROTOCOLS
 from harness.core.workload import Workload
 from harness.measure.session import Task
 from harness.measure.surroundings import read_environment
-from harness.plan.entries import Scope
+from harness.plan.feasibility import Scope
 
 CATALOGUE = read_catalogue()
 ENVIRONMENT = read_environment("cpu")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from harness.measure import evidence
-from harness.measure.ahead import Ahead, Parcel
+from harness.measure import observed_step as evidence
 from harness.measure.session import Session, open_session, open_trainee
+from harness.measure.transfer import Ahead, Parcel
 from tests.measure.tasks import task_of
 
 

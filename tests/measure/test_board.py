@@ -14,15 +14,13 @@ import psutil
 import pytest
 import torch
 
-from harness.core.measurement import Arm, Burst
+from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
-from harness.core.plain import decode, encode
-from harness.core.throttling import reasons
-from harness.measure.board import Board, board_of
-from harness.measure.driver import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
-from harness.measure.learning import UNTIMED
-from harness.measure.monitoring import gauge_for
-from harness.measure.trial import begin
+from harness.core.records import Arm, Burst, reasons
+from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
+from harness.measure.loop import gauge_for
+from harness.measure.telemetry import Board, board_of
+from harness.measure.trial import UNTIMED, begin
 from tests.measure.planted import Mismatched, Nvml, Refused, Running
 from tests.measure.tasks import task_of
 

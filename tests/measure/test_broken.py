@@ -9,15 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.analyze.verification import verified
-from harness.core.compose import expected
-from harness.core.measurement import Arm, Ready
+from harness.analyze.quality import verified
+from harness.core.cell import expected
 from harness.core.optimization import Numerics, Timing
+from harness.core.records import Arm, Ready
 from harness.measure import session, step
 from harness.measure.feed import Feed
-from harness.measure.learning import UNTIMED
 from harness.measure.step import Bound
-from harness.measure.trial import begin
+from harness.measure.trial import UNTIMED, begin
 from tests.measure.tasks import CATALOGUE, task_of
 
 STEPS = 4

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.measure.backend import settle_backend
-from harness.measure.by_hand import step_by_hand
+from benchmarks.overhead.by_hand import step_by_hand
+from harness.measure.device import settle_backend
 from harness.measure.session import open_session
 from tests.measure.tasks import CATALOGUE, task_of
 

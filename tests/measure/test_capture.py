@@ -8,12 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Parts
-from harness.measure.capture import EAGER_STEPS, StepGraph, trained_by
-from harness.measure.evidence import of_capture
-from harness.measure.step import Bound, captured_step, shape_of_step
+from harness.measure.observed_step import of_capture
+from harness.measure.step import EAGER_STEPS, Bound, StepGraph, captured_step, shape_of_step, trained_by
 from harness.measure.update import optimizer_of, plain_backward, update_of
 
 

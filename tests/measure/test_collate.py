@@ -8,14 +8,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
-from harness.core.cell import Switch
-from harness.core.compose import Conflict, compose
+from harness.core.cell import Conflict, Switch, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
-from harness.measure import evidence
-from harness.measure.collate import Pickled, as_it_is, collate_directly, collate_of
-from harness.measure.feed import Feed, open_feed
+from harness.measure import observed_step as evidence
+from harness.measure.feed import Feed, Pickled, as_it_is, collate_directly, collate_of, open_feed
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE, task_of
 
@@ -115,7 +113,7 @@ def test_pickled_batches_hold_the_same_and_are_not_shared(start_method: Any) -> 
 
 
 def test_a_batch_that_is_shared_after_all_was_not_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.measure.collate.Pickling.__call__", lambda self, samples: self.inner(samples))
+    monkeypatch.setattr("harness.measure.feed.Pickling.__call__", lambda self, samples: self.inner(samples))
     feed = opened(Recipe(workers=1, batch_transport="pickle"))
     assert evidence.of_batch(feed, feed.fetch())["batch_transport"] == "shared_memory"
     feed.close()

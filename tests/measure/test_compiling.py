@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.recipe import Recipe, Value
-from harness.measure import evidence
-from harness.measure.evidence import compiling
+from harness.measure import observed_step as compiling
+from harness.measure import observed_step as evidence
 from harness.measure.model import called
 from harness.measure.step import Bound
 

@@ -10,16 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.control import CONTROLS, DELAY_S
+from harness.core.cell import CONTROLS, DELAY_S
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import delay as delays
 from harness.measure import trial
-from harness.measure.backend import settle_backend
-from harness.measure.clock import timed
 from harness.measure.delay import Delay, begun, delay_of, spin
-from harness.measure.learning import UNTIMED
+from harness.measure.device import settle_backend, timed
 from harness.measure.session import Session, Task, open_session
+from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 
 CPU = torch.device("cpu")

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
-from harness.measure import evidence
-from harness.measure.backend import effective_backend, settle_backend
+from harness.measure import observed_step as evidence
+from harness.measure.device import effective_backend, settle_backend
 from harness.measure.feed import open_feed
 from harness.measure.session import autocast_for
 

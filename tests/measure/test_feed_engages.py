@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.core.cell import parse_switch
-from harness.core.compose import expected
+from harness.core.cell import expected, parse_switch
 from harness.core.optimization import Numerics, Timing
 from harness.core.protocol import Protocol
-from harness.measure.learning import UNTIMED
-from harness.measure.trial import begin
+from harness.measure.trial import UNTIMED, begin
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, task_of
 

@@ -10,11 +10,10 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
-from harness.measure.backend import settle_backend
-from harness.measure.capture import EAGER_STEPS, StepGraph, trained_by
-from harness.measure.clock import timed
+from harness.measure.device import settle_backend, timed
 from harness.measure.phases import CudaPhases
 from harness.measure.session import open_session
+from harness.measure.step import EAGER_STEPS, StepGraph, trained_by
 from harness.measure.trial import begin
 from tests.measure.settings import FLOAT32_COMPILED
 from tests.measure.tasks import task_of

@@ -16,14 +16,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.control import DELAY_S
+from harness.core.cell import DELAY_S
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
-from harness.measure.board import Board, board_of
-from harness.measure.clock import device_bytes, synchronize, timed
-from harness.measure.gpu_settings import multi_process_service, read_settings
+from harness.measure.device import device_bytes, synchronize, timed
+from harness.measure.gpu import multi_process_service, read_settings
 from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
+from harness.measure.telemetry import Board, board_of
 from harness.measure.transfer import transfer_to
 from harness.measure.trial import begin
 from tests.measure.settings import no_waits

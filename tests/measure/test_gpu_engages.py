@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.core.cell import parse_switch
-from harness.core.compose import compose, expected, unmet
+from harness.core.cell import compose, expected, parse_switch, unmet
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
-from harness.measure.backend import settle_backend
+from harness.measure.device import settle_backend
 from harness.measure.trial import begin
 from tests.measure.settings import FLOAT32_COMPILED, put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, task_of

@@ -12,9 +12,9 @@ import torch
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
-from harness.measure import evidence
-from harness.measure.ahead import Ahead, CudaRoad
+from harness.measure import observed_step as evidence
 from harness.measure.phases import CudaPhases
+from harness.measure.transfer import Ahead, CudaRoad
 from harness.measure.trial import begin
 from harness.run.arm import launch_environment
 from tests.measure.tasks import CATALOGUE, task_of
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.gpu
 PREFETCH = ("pin_memory", "device_prefetch")
 SEGMENTS = """
 import json, torch
-from harness.measure import evidence
+from harness.measure import observed_step as evidence
 kept = torch.ones(1 << 20, device="cuda")
 print(json.dumps(evidence.of_launch()))
 """

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from harness.core.cell import parse_switch
-from harness.core.compose import expected
+from harness.core.cell import expected, parse_switch
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure import session
-from harness.measure.backend import settle_backend
-from harness.measure.habits import Monitor, examined, habits_of
+from harness.measure.device import settle_backend
+from harness.measure.loop import Monitor, examined, habits_of
 from harness.measure.trial import begin
 from harness.measure.update import plain_backward
 from tests.measure.settings import no_waits

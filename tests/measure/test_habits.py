@@ -11,29 +11,28 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import parse_switch
-from harness.core.compose import compose, expected
+from harness.core.cell import compose, expected, parse_switch
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation
-from harness.measure import evidence, session, trial
-from harness.measure.backend import settle_backend
-from harness.measure.habits import (
+from harness.measure import observed_step as evidence
+from harness.measure import session, trial
+from harness.measure.device import settle_backend
+from harness.measure.loop import (
     Call,
     Diverged,
     GrowingHistory,
     Monitor,
     PreallocatedHistory,
+    Reading,
     examined,
     habits_of,
     recording,
 )
-from harness.measure.learning import UNTIMED
-from harness.measure.marks import PARTS, marked, marking
-from harness.measure.monitoring import Reading
 from harness.measure.session import Task, open_session
-from harness.measure.step import Bound, plain_step
+from harness.measure.step import PARTS, Bound, marked, marking, plain_step
+from harness.measure.trial import UNTIMED
 from harness.measure.update import EagerMetrics, plain_backward
 from tests.measure.tasks import CATALOGUE, task_of
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.recipe import ImpossibleRecipe, Recipe, Value, patched
 from harness.measure import update
-from harness.measure.evidence import of_training
+from harness.measure.observed_step import of_training
 from harness.measure.phases import CpuPhases
 from harness.measure.session import open_session, open_trainee
 from harness.measure.update import update_of

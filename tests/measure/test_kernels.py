@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF, PROTOCOLS
 from harness.core.recipe import Recipe
-from harness.measure import evidence
-from harness.measure.backend import settle_backend
-from harness.measure.evidence import kernels
-from harness.measure.evidence.kernels import counted, launched, of_kernels
-from harness.measure.learning import UNTIMED
-from harness.measure.trial import begin
-from harness.run.examination import untimed
+from harness.measure import observed_step as evidence
+from harness.measure import observed_step as kernels
+from harness.measure.device import settle_backend
+from harness.measure.observed_step import counted, launched, of_kernels
+from harness.measure.trial import UNTIMED, begin
+from harness.run.replicate import untimed
 from tests.measure.settings import put_back
 from tests.measure.tasks import task_of
 from tests.measure.test_gpu import gpu

@@ -6,19 +6,18 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from harness.core.cell import Cell, Comparison, Switch
-from harness.core.compose import unengaged
+from harness.core.cell import Cell, Comparison, Switch, unengaged
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.core.protocol import BRIEF
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
-from harness.measure import evidence, trial
-from harness.measure.feed import Feed, open_feed
-from harness.measure.learning import UNTIMED
-from harness.measure.order import Order
-from harness.plan.entries import Scope, compare
+from harness.measure import observed_step as evidence
+from harness.measure import trial
+from harness.measure.feed import Feed, Order, open_feed
+from harness.measure.trial import UNTIMED
+from harness.plan.feasibility import Scope, compare
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE, task_of
 

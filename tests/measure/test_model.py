@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.recipe import Recipe
-from harness.measure import evidence
+from harness.measure import observed_step as evidence
 from harness.measure.model import repeated_blocks, shaped
 
 VOLUMES = torch.rand(2, 4, 6, 6, 6)

@@ -14,16 +14,14 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.verification import verified
-from harness.core.cell import Cell, Comparison, Switch
-from harness.core.compose import compose, expected
-from harness.core.measurement import Arm, Ready
+from harness.analyze.quality import verified
+from harness.core.cell import Cell, Comparison, Switch, compose, expected
 from harness.core.optimization import Optimization, Timing
 from harness.core.plan import Hole
-from harness.measure.learning import UNTIMED
+from harness.core.records import Arm, Ready
 from harness.measure.session import Task
-from harness.measure.trial import begin
-from harness.plan.entries import single
+from harness.measure.trial import UNTIMED, begin
+from harness.plan.feasibility import single
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
-from harness.measure.backend import settle_backend
-from harness.measure.learning import UNTIMED
+from harness.measure.device import settle_backend
 from harness.measure.session import Task
+from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 
 SHIVER = 1e-4  # of a loss, as of sums in any order

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.optimization import Timing
-from harness.measure import evidence, trial
-from harness.measure.learning import UNTIMED
+from harness.measure import observed_step as evidence
+from harness.measure import trial
 from harness.measure.page_cache import COLD, ColdFiles, StillWarm, cold_files, resident_share
+from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.compose import unengaged
-from harness.measure.evidence import precision
-from harness.measure.evidence.precision import of_precision, relative_error
+from harness.core.cell import unengaged
+from harness.measure import observed_step as precision
+from harness.measure.observed_step import of_precision, relative_error
 
 CPU = torch.device("cpu")
 PROOF = {"reduced_products": True, "reduced_convolutions": True}

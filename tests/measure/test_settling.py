@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.core.recipe import Recipe
-from harness.measure.settling import VOID, Events, Unsettled, events_of, undisturbed
+from harness.measure.warm_up import VOID, Events, Unsettled, events_of, undisturbed
 
 CPU = torch.device("cpu")
 

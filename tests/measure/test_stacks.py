@@ -15,14 +15,13 @@ from random import Random
 import pytest
 from _pytest.mark import ParameterSet
 
-from harness.core.cell import Cell, Comparison, Switch
-from harness.core.compose import unmet
+from harness.core.cell import Cell, Comparison, Switch, unmet
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload
-from harness.measure.backend import settle_backend
-from harness.measure.habits import Diverged
+from harness.measure.device import settle_backend
+from harness.measure.loop import Diverged
 from harness.measure.session import open_session
-from harness.plan.entries import compare, everything
+from harness.plan.feasibility import compare, everything
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 

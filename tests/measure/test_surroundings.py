@@ -9,8 +9,7 @@ from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.measure import surroundings
-from harness.measure.surroundings import free_bytes, memory_limit_bytes, read_environment, unused_gpu
-from harness.measure.variables import SETTINGS
+from harness.measure.surroundings import SETTINGS, free_bytes, memory_limit_bytes, read_environment, unused_gpu
 from harness.run.arm import DEVICE_ALLOCATOR, THRESHOLDS, launch_environment
 
 GIB = 1 << 30

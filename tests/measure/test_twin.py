@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.core.compose import compose
+from harness.core.cell import compose
 from harness.core.workload import Parts, Size
-from harness.measure.backend import settle_backend
+from harness.measure.device import settle_backend
 from harness.measure.session import Session, open_session
 from tests.measure.tasks import CATALOGUE, task_of
 

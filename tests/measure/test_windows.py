@@ -14,11 +14,10 @@ from torch.utils.data import Dataset
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
-from harness.measure.learning import UNTIMED
 from harness.measure.session import Task
-from harness.measure.settling import transient
-from harness.measure.trial import Trial, begin
-from harness.run.ending import state_of
+from harness.measure.trial import UNTIMED, Trial, begin
+from harness.measure.warm_up import transient
+from harness.run.processes import state_of
 
 EPOCH, BATCH, ITEM_S = 8, 4, 0.004
 

@@ -14,14 +14,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from harness.core.compose import unengaged
+from harness.core.cell import unengaged
 from harness.core.mistake import Mistake
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
-from harness.measure import evidence
-from harness.measure.backend import effective_backend, settle_backend
-from harness.measure.feed import Feed, open_feed
-from harness.measure.worker_start import WorkerStart
+from harness.measure import observed_step as evidence
+from harness.measure.device import effective_backend, settle_backend
+from harness.measure.feed import Feed, WorkerStart, open_feed
 from tests.measure.settings import put_back
 
 SIZE = Size(batch=4, epoch_steps=3, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=3)
@@ -90,7 +89,7 @@ def test_workers_that_were_never_settled_are_seen(
     cores = os.sched_getaffinity(0)
     assert unengaged(proof, shown(opened(recipe))) == ()
     os.sched_setaffinity(0, cores)
-    monkeypatch.setattr("harness.measure.worker_start.settle_worker", left_as_spawned)
+    monkeypatch.setattr("harness.measure.feed.settle_worker", left_as_spawned)
     (sentence,) = unengaged(proof, shown(opened(recipe)))
     assert sentence.startswith(next(iter(proof)))
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from harness.analyze.matrix import Row
 from harness.core.optimization import Timing
-from harness.run.crowding import read_accounts, share_of_others
+from harness.run.processes import read_accounts, share_of_others
 from tests.oracles.catalogue import ALLOWANCES, Oracle, Trial, added_up, parsed
 from tests.oracles.runner import Experiment, Measured, measure, rows_of
 from tests.oracles.stages import PLAIN, VARIABLE, Told

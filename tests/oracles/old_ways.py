@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.pairing import log_totals, pair
-from harness.core.measurement import Burst
+from harness.core.records import Burst
 from tests.oracles.catalogue import Trial, added_up
 from tests.oracles.judged import Judged
 from tests.oracles.runner import PROTOCOL, Measured, measure

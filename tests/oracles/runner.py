@@ -13,13 +13,12 @@ from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.measuring import job_of
 from harness.core.cell import Cell, Comparison, parse_switch
 from harness.core.environment import Environment
-from harness.core.measurement import Record
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing, promises
 from harness.core.plan import Block, Plan
-from harness.core.promise import promises
 from harness.core.protocol import Protocol
+from harness.core.records import Record
 from harness.run.arm import ProcessArm
-from harness.run.campaign import Campaign
+from harness.run.execution import Campaign
 from harness.run.sentinel import Sentinel
 from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told, workload_of
 from tests.oracles.zygote import Zygote, forked_arms

@@ -35,7 +35,7 @@ def _without_lead_in() -> None:
 
 def _without_own_samples() -> None:
     """Windows begin wherever the arm happens to be in its epoch."""
-    from harness.measure.order import Order
+    from harness.measure.feed import Order
 
     Order.go_to = _nothing  # type: ignore[method-assign,assignment]
 

@@ -46,7 +46,7 @@ def test_costs_by_place_have_the_mean_that_was_told() -> None:
 
 
 def test_batches_come_in_the_order_that_the_truth_is_added_up_in() -> None:
-    from harness.measure.order import Order
+    from harness.measure.feed import Order
     from tests.oracles.known_times import Batches
 
     stages = Stages(batch=4, epoch_steps=8)

@@ -176,7 +176,7 @@ def _become(request: dict[str, Any], channel: socket.socket) -> None:
         channel.sendall(json.dumps(function(**request["argument"])).encode() + b"\n")
         return
     from harness.run import worker
-    from harness.run.job import SHOW_STACK
+    from harness.run.arm import SHOW_STACK
     from tests.oracles.sabotage import sabotaged
 
     faulthandler.enable(all_threads=False)

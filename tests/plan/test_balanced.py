@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from harness.core.cell import Switch
-from harness.plan.balanced import Space, Stack, balanced
+from harness.plan.designs import Space, Stack, balanced
 
 CHOICES = tuple((Switch(name=name),) for name in "abcdefgh")
 WORKERS = (Switch(name="workers", level=2), Switch(name="workers", level=4))

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.core.cell import Comparison, Switch
-from harness.core.control import CONTROLS, is_control
+from harness.core.cell import CONTROLS, Comparison, Switch, is_control
 from harness.core.environment import Environment
 from harness.core.plan import Hole
 from harness.core.protocol import BRIEF, Protocol
-from harness.plan.calibration import COPIES, calibration
-from harness.plan.designs import DESIGNS
-from harness.plan.entries import Entry
+from harness.plan.designs import COPIES, DESIGNS, calibration
+from harness.plan.feasibility import Entry
 from harness.plan.schedule import blocks
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU, KNOWN

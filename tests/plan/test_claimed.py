@@ -7,15 +7,14 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.core.cell import Cell, Comparison, Switch, parse_switch
-from harness.core.claim import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
+from harness.core.claims import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Hole
 from harness.core.protocol import BRIEF, Protocol
-from harness.plan.claimed import Ground, concerns, marked, questions, resolve
-from harness.plan.designs import DESIGNS
-from harness.plan.entries import Entry, Scope
+from harness.plan.designs import DESIGNS, Ground, concerns, marked, questions, resolve
+from harness.plan.feasibility import Entry, Scope
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, workload
 

@@ -9,10 +9,10 @@ from statistics import median
 
 import pytest
 
-from harness.core.measurement import Burst, Ready, Record
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF, STANDARD, Protocol
+from harness.core.records import Burst, Ready, Record
 from harness.plan.cost import (
     UNSEEN,
     USUAL,
@@ -26,7 +26,7 @@ from harness.plan.cost import (
     start_s,
     windows_s,
 )
-from harness.plan.outstanding import by_restart
+from harness.plan.schedule import by_restart
 from harness.store import read_records, read_run
 from tests.analyze.synthetic import comparison, plan, records
 

@@ -5,15 +5,13 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Comparison, Switch, parse_switch
-from harness.core.compose import compose
+from harness.core.cell import Cell, Comparison, Switch, compose, parse_switch
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.core.protocol import PROTOCOLS
-from harness.plan.crossed import factorial, full_stack, matrix, pairs, removed
-from harness.plan.designs import CROSSED, DESIGNS
-from harness.plan.entries import Entry, Scope, everything
+from harness.plan.designs import CROSSED, DESIGNS, factorial, full_stack, matrix, pairs, removed
+from harness.plan.feasibility import Entry, Scope, everything
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU, KNOWN, optimization
 from tests.plan.test_designs import TOY, comparisons, holes, scope

@@ -5,15 +5,14 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Comparison, Switch, parse_switch
-from harness.core.compose import batch_scale, compose, settings
+from harness.core.cell import Cell, Comparison, Switch, batch_scale, compose, parse_switch, settings
 from harness.core.environment import Environment
 from harness.core.optimization import LEVEL, Timing
 from harness.core.plan import Hole
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, difference
 from harness.plan.designs import DESIGNS, against_itself, alone, combined, levels
-from harness.plan.entries import Entry, Scope, based_on, compare, everything, ordered, single
+from harness.plan.feasibility import Entry, Scope, based_on, compare, everything, ordered, single
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, optimization, workload
 

@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.measurement import Lost, Record
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
-from harness.core.precision import Place, Precision
 from harness.core.protocol import BRIEF, PROTOCOLS, Protocol
-from harness.plan.looks import further, restarts_wanted
-from harness.plan.outstanding import by_restart
+from harness.core.records import Lost, Place, Precision, Record
+from harness.plan.schedule import by_restart, further, restarts_wanted
 from tests.analyze.synthetic import arm, bursts, cell, comparison, plan
 
 PROTOCOL = Protocol(rounds=3, target=0.02, looks=(2, 3, 4, 6, 8))

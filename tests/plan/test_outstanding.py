@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.measurement import Lost, Record
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import Protocol
-from harness.plan.outstanding import INTERRUPTED, given_up, next_life, outstanding, settled
+from harness.core.records import Lost, Record
+from harness.plan.schedule import INTERRUPTED, given_up, next_life, outstanding, settled
 from tests.analyze.synthetic import arm, burst, cell, comparison, ready
 
 PROTOCOL = Protocol(rounds=3)

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.cell import Switch
 from harness.plan import search
-from harness.plan.balanced import Space, Stack
+from harness.plan.designs import Space, Stack
 from harness.plan.search import Array, Proposal, Wanted, every_stack, is_over, propose, without_what_hurts
 
 CHOICES = tuple((Switch(name=name),) for name in "abcdef")

@@ -7,11 +7,10 @@ from typing import Any
 from harness.analyze.collection import Kept
 from harness.core.cell import Cell, Comparison
 from harness.core.environment import Environment
-from harness.core.measurement import Record
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
-from harness.report.published import Place
-from harness.report.published_grouping import place
+from harness.core.records import Record
+from harness.report.published import Place, published_place
 from tests.analyze.synthetic import ENVIRONMENT, cell, matrix, plan, records
 
 NAMES = {(): "plain", ("amp", "workers"): "as_found"}
@@ -70,4 +69,4 @@ def kept(
 
 def placed(*runs: Kept, name: str = "example-9000") -> Place:
     """The runs of one machine."""
-    return place(name, runs)
+    return published_place(name, runs)

@@ -10,10 +10,9 @@ from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.core.cell import Cell, Comparison, Switch
 from harness.core.environment import Environment
-from harness.core.measurement import Lost, Record
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Promise, Stage
 from harness.core.plan import Block, Hole, Plan
-from harness.core.promise import Promise
+from harness.core.records import Lost, Record
 from harness.report.html.exhibit import Exhibit, Shown
 from tests.analyze.synthetic import ENVIRONMENT, STARTS, Noise, arm, burst, comparison, plan, ready, records
 

@@ -6,8 +6,7 @@ import pytest
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.report.advice import Chapter, chapters
-from harness.report.advice_json import to_json
-from harness.report.advice_text import to_markdown, to_terminal
+from harness.report.advice_forms import advice_to_json, advice_to_markdown, advice_to_terminal
 from tests.analyze.advised import KNOWN, Made, advised
 from tests.report.test_html import EVIL
 
@@ -91,19 +90,21 @@ def test_the_terminal_breaks_no_command_and_no_code() -> None:
     asked = advice.counsels[0].ready_made[0].untried
     assert asked is not None
     long = COMMAND + " --only x" * 30
-    text = to_terminal([chapter], {asked: long}, width=60, colour=False)
+    text = advice_to_terminal([chapter], {asked: long}, width=60, colour=False)
     assert f"        {long}\n" in text
     assert "        workers.switch(\n            on=True)\n" in text
     assert "\x1b" not in text
-    assert "\x1b[" in to_terminal([chapter], {}, width=60, colour=True)
+    assert "\x1b[" in advice_to_terminal([chapter], {}, width=60, colour=True)
 
 
 def test_without_a_command_it_says_so() -> None:
-    assert "No command of this version asks for this alone." in to_terminal([told()], {}, width=100, colour=False)
+    assert "No command of this version asks for this alone." in advice_to_terminal(
+        [told()], {}, width=100, colour=False
+    )
 
 
 def test_markdown_holds_the_code_of_the_stacks_in_fences() -> None:
-    text = to_markdown([told()], {}, [("machine", "Example | 9000")])
+    text = advice_to_markdown([told()], {}, [("machine", "Example | 9000")])
     assert "  ```python\n  workers.switch(\n      on=True)\n  ```" in text
     assert "Example \\| 9000" in text
     assert "### The code of what these stacks switch on" in text
@@ -116,15 +117,15 @@ def test_foreign_words_stay_words(evil: str) -> None:
     assert len(found) == 2
     asked = advice.counsels[0].ready_made[0].untried
     assert asked is not None
-    markdown = to_markdown(found, {asked: evil}, [])
+    markdown = advice_to_markdown(found, {asked: evil}, [])
     outside = re.sub(r"```.*?```", "", markdown, flags=re.DOTALL)
     assert not re.search(r"(?<!\\)<", outside)
-    terminal = to_terminal(found, {asked: evil}, width=100, colour=False)
+    terminal = advice_to_terminal(found, {asked: evil}, width=100, colour=False)
     assert not re.search(r"[\u202a-\u202e\u2066-\u2069\u2028\u2029\x00-\x09\x0b-\x1f]", terminal + markdown)
 
 
 def test_json_has_the_numbers_behind_the_words() -> None:
-    document = json.loads(to_json(advised(*STORY, holes=HOLES), {}))
+    document = json.loads(advice_to_json(advised(*STORY, holes=HOLES), {}))
     (workload,) = document["workloads"]
     first = workload["items"][0]
     assert (first["switch"], first["advice"], first["numerics"]) == ("augment", "faster, with a warning", "different")
@@ -156,13 +157,13 @@ def test_a_run_without_ratios_says_so() -> None:
 )
 def test_a_workload_without_a_ratio_of_training_is_told_so_in_every_form(made: Made, advisable: bool) -> None:
     advice = advised(made)
-    (workload,) = json.loads(to_json(advice, {}))["workloads"]
+    (workload,) = json.loads(advice_to_json(advice, {}))["workloads"]
     assert (workload["no_advice"] is None) == advisable
     if not advisable:
         (chapter,) = chapters(advice, KNOWN)
         assert workload["no_advice"] in chapter.leads
-        assert to_markdown([chapter], {}, []).count(workload["no_advice"]) == 1
-        assert workload["no_advice"] in to_terminal([chapter], {}, width=300, colour=False)
+        assert advice_to_markdown([chapter], {}, []).count(workload["no_advice"]) == 1
+        assert workload["no_advice"] in advice_to_terminal([chapter], {}, width=300, colour=False)
 
 
 def test_a_run_in_which_nothing_pays_offers_no_stack() -> None:

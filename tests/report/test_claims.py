@@ -6,13 +6,23 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import Account, Basis, Finding
-from harness.analyze.ruling import Gauged, Ruling
+from harness.analyze.claims import Account, Basis, Finding, Gauged, Ruling
 from harness.core.cell import Switch
-from harness.core.claim import ANY, Bound, Claim, Metric, Tried
+from harness.core.claims import ANY, Bound, Claim, Metric, Tried
 from harness.core.optimization import Timing
-from harness.report.claim_tables import to_json, to_markdown, to_terminal
-from harness.report.claims import body, contradictions, count_line, details, grouped, measured, promised, verdict
+from harness.report.claims import (
+    body,
+    claims_to_json,
+    claims_to_markdown,
+    claims_to_terminal,
+    contradictions,
+    count_line,
+    details,
+    grouped,
+    measured,
+    promised,
+    verdict,
+)
 from tests.analyze.synthetic import cell
 
 NASTY = "8 <script>alert(1)</script> | [GPU](http://x)\nsecond\x1b[31m line"
@@ -91,12 +101,12 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
     assert count_line([one, finding(claim())]) == "2 claims: 1 confirmed, 1 tested otherwise"
     assert verdict(one) == "tested otherwise; tested without tf32: x"
     account = Account(machine="m", runs=(), findings=(one,))
-    ((found,),) = [machine["findings"] for machine in json.loads(to_json([account]))["machines"]]
+    ((found,),) = [machine["findings"] for machine in json.loads(claims_to_json([account]))["machines"]]
     assert (found["verdict"], found["refuted"]) == ("tested otherwise", False)
-    shown = to_terminal([account], width=160, colour=True)
+    shown = claims_to_terminal([account], width=160, colour=True)
     assert "\x1b[31m" not in shown
     assert "\x1b[32m" not in shown
-    assert "1 tested otherwise." in to_markdown([account])
+    assert "1 tested otherwise." in claims_to_markdown([account])
 
 
 def test_claims_in_general_come_last_with_their_workloads_below() -> None:
@@ -140,8 +150,8 @@ def account() -> Account:
 
 
 def test_markdown_shows_foreign_text_as_it_is() -> None:
-    page = to_markdown([account()])
-    assert page == to_markdown([account()])
+    page = claims_to_markdown([account()])
+    assert page == claims_to_markdown([account()])
     assert "<script>" not in page
     assert "[GPU](" not in page
     assert "\x1b" not in page
@@ -153,17 +163,17 @@ def test_markdown_shows_foreign_text_as_it_is() -> None:
 
 
 def test_the_terminal_shows_conditions_beside_the_verdict() -> None:
-    shown = to_terminal([account()], width=160, colour=False)
+    shown = claims_to_terminal([account()], width=160, colour=False)
     assert "\x1b" not in shown
     (line,) = [line for line in shown.splitlines() if line.strip().startswith("plain-one")][:1]
     assert "an A10" in line
     assert "confirmed" in line
     assert "Claims that contradict each other" in shown
-    assert "\x1b[" in to_terminal([account()], width=160, colour=True)
+    assert "\x1b[" in claims_to_terminal([account()], width=160, colour=True)
 
 
 def test_json_holds_everything_a_script_needs() -> None:
-    document = json.loads(to_json([account()]))
+    document = json.loads(claims_to_json([account()]))
     assert document["schema"] == 1
     (machine,) = document["machines"]
     harmful, confirmed = machine["findings"]

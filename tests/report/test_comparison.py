@@ -8,13 +8,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from harness.analyze.collection import Kept
-from harness.analyze.comparison import Comparison, compare
-from harness.analyze.costs import NO_PRICES, Prices, parse_prices
-from harness.analyze.limits import Known, Limit
-from harness.analyze.places import of_runs
-from harness.core.measurement import Burst
+from harness.analyze.comparison import Known, Limit, MachineComparison, compare, of_runs
+from harness.analyze.matrix import NO_PRICES, Prices, parse_prices
 from harness.core.plan import Hole
-from harness.report.comparison import to_json, to_markdown, to_terminal
+from harness.core.records import Burst
+from harness.report.comparison import comparison_to_json, comparison_to_markdown, comparison_to_terminal
 from tests.analyze.machines import H200, LARGE, SMALL, planned, run, told
 from tests.analyze.synthetic import comparison, records
 
@@ -29,11 +27,11 @@ KNOWN = Known(
 )
 
 
-def of(*runs: Kept, known: Known = KNOWN, prices: Prices = NO_PRICES) -> Comparison:
+def of(*runs: Kept, known: Known = KNOWN, prices: Prices = NO_PRICES) -> MachineComparison:
     return compare(of_runs(runs), known, prices)
 
 
-def five() -> Comparison:
+def five() -> MachineComparison:
     """Five machines with five cells each; what they are worth grows from machine to machine."""
     return of(
         *(
@@ -43,8 +41,8 @@ def five() -> Comparison:
     )
 
 
-def shown(made: Comparison, width: int = WIDTH) -> str:
-    return to_terminal(made, width=width, colour=False)
+def shown(made: MachineComparison, width: int = WIDTH) -> str:
+    return comparison_to_terminal(made, width=width, colour=False)
 
 
 def test_five_machines_fit_and_every_ratio_has_its_interval_and_its_place() -> None:
@@ -82,7 +80,7 @@ def test_a_contributed_run_is_marked() -> None:
     ours, theirs = told(SMALL, {"workers": 1.5}), replace(told(LARGE, {"workers": 1.5}), contributed=True)
     ended = [line.split()[-1] for line in shown(of(ours, theirs)).splitlines() if "2026030" in line]
     assert ended == ["own", "contributed"]
-    assert [one["contributed"] for one in json.loads(to_json(of(ours, theirs)))["places"]] == [False, True]
+    assert [one["contributed"] for one in json.loads(comparison_to_json(of(ours, theirs)))["places"]] == [False, True]
 
 
 def test_what_differs_between_environments_is_said_before_any_number() -> None:
@@ -185,7 +183,7 @@ def test_a_restless_machine_is_named() -> None:
 EVIL = "[bold]\x1b[31m<script>alert(1)</script>|`*_[x](javascript:y) http://evil.example\n\n# made up $1$"
 
 
-def hostile() -> Comparison:
+def hostile() -> MachineComparison:
     """Everything that a stranger may choose says something evil."""
     environment = replace(SMALL, accelerator=EVIL, device=EVIL, packages=((EVIL, EVIL),))
     hole = Hole(workload="leak", subject="amp", reason=EVIL)
@@ -211,7 +209,7 @@ def test_no_escape_sequence_reaches_the_terminal() -> None:
 
 
 def test_markdown_shows_foreign_text_as_it_is() -> None:
-    text = to_markdown(hostile())
+    text = comparison_to_markdown(hostile())
     page = MarkdownIt("commonmark").enable("table").render(text)
     assert "<script" not in page
     assert "<a " not in page
@@ -229,7 +227,7 @@ def test_json_is_strict_and_says_what_the_comparison_says() -> None:
     def refused(name: str) -> float:
         raise AssertionError(name)
 
-    document = json.loads(to_json(made), parse_constant=refused)
+    document = json.loads(comparison_to_json(made), parse_constant=refused)
     assert [one["letter"] for one in document["places"]] == list("ABCDE")
     (group,) = document["groups"]
     assert group["reference"] == "leak@quick#64"
@@ -239,9 +237,9 @@ def test_json_is_strict_and_says_what_the_comparison_says() -> None:
     assert theirs["contrast"]["ratio"] == pytest.approx(1.4 / 1.1)
     assert theirs["contrast"]["difference"] == "pays more"
     assert theirs["against"] == "A"
-    assert json.loads(to_json(hostile()))["places"][1]["environment"]["accelerator"] == EVIL
+    assert json.loads(comparison_to_json(hostile()))["places"][1]["environment"]["accelerator"] == EVIL
 
 
 def test_the_page_is_the_same_whenever_it_is_made() -> None:
-    assert to_markdown(five()) == to_markdown(five())
-    assert to_json(five()) == to_json(five())
+    assert comparison_to_markdown(five()) == comparison_to_markdown(five())
+    assert comparison_to_json(five()) == comparison_to_json(five())

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from harness.analyze.coverage import Check, Share, Tally
-from harness.report.coverage import Premises, conclusion, to_json, to_markdown, to_table
+from benchmarks.invented.coverage import Check, Share, Tally
+from benchmarks.invented.coverage_report import Premises, conclusion, to_json, to_markdown, to_table
 
 PREMISES = Premises(
     cells=2000,

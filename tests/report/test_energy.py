@@ -8,14 +8,12 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.matrix import Matrix
-from harness.core.measurement import Burst, Record
-from harness.report import sentences
-from harness.report.advice_items import full
+from harness.core.records import Burst, Record
+from harness.report import matrix as sentences
+from harness.report.advice import full
 from harness.report.html.document import to_html
-from harness.report.machine_readable import to_json
-from harness.report.markdown import to_markdown
-from harness.report.published_workload import workload_page
-from harness.report.terminal import to_terminal
+from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.published_pages import workload_page
 from harness.report.words import energy, frequency
 from tests.analyze.advised import Made as AdvisedMade
 from tests.analyze.advised import counsel, item
@@ -58,9 +56,9 @@ def test_on_a_cpu_nobody_speaks_of_energy() -> None:
         assert sentences.ENERGY not in sentences.columns(table)
         assert {len(cells) for cells in sentences.body(table)} == {len(sentences.columns(table))}
         assert not any(sentences.thrift(row) for row in table.rows)
-    for text in (to_markdown(found, "run"), to_terminal(found, width=200), to_html(shown())):
+    for text in (matrix_to_markdown(found, "run"), matrix_to_terminal(found, width=200), to_html(shown())):
         assert not re.search(r"\bjoule|\benergy|\bMHz", text, re.IGNORECASE)
-    assert all(row["energy"] is None for row in json.loads(to_json(found))["tables"][0]["rows"])
+    assert all(row["energy"] is None for row in json.loads(matrix_to_json(found))["tables"][0]["rows"])
 
 
 def test_the_sentence_tells_both_arms_and_the_interval() -> None:
@@ -77,13 +75,13 @@ def test_the_column_holds_the_reference_s_joules_and_every_row_s_with_its_ratio(
 
 
 def test_markdown_has_a_column_and_a_sentence() -> None:
-    text = to_markdown(thrifty(), "run")
+    text = matrix_to_markdown(thrifty(), "run")
     assert f"| {sentences.ENERGY} |" in text
     assert re.search(SAID, text.replace("\\", ""))
 
 
 def test_a_narrow_terminal_keeps_its_room_for_the_speedup() -> None:
-    wide, narrow = (to_terminal(thrifty(), width=width) for width in (180, 100))
+    wide, narrow = (matrix_to_terminal(thrifty(), width=width) for width in (180, 100))
     assert "thriftier" in wide
     assert "thriftier" not in narrow
     assert "3.00x" in narrow
@@ -97,7 +95,7 @@ def test_html_shows_energy_clock_and_the_memory_of_the_process() -> None:
 
 
 def test_json_has_the_whole_estimate() -> None:
-    (row,) = json.loads(to_json(thrifty()))["tables"][0]["rows"]
+    (row,) = json.loads(matrix_to_json(thrifty()))["tables"][0]["rows"]
     assert row["energy"]["ratio"] == pytest.approx(2.0)
     assert row["energy"]["processes"] == 2
     assert row["treatment_profile"]["joules"] == pytest.approx(2.0)
@@ -116,8 +114,7 @@ def test_published_tables_have_as_many_cells_as_columns() -> None:
 
 def test_parquet_has_what_was_counted() -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    from harness.report.parquet.rows import Exported
-    from harness.report.parquet.tables import tables
+    from harness.exchange.parquet import Exported, tables
 
     run = replace(kept(), matrix=thrifty())
     made = {name: content for name, _, content in tables([Exported(kept=run, plan=PLAN, records=tuple(told()))])}

@@ -12,8 +12,8 @@ import matplotlib as mpl
 import pytest
 
 from harness.analyze.attribution import Basis, Gain, Interaction, attribute
-from harness.analyze.bottleneck import bottleneck
 from harness.analyze.estimate import Estimate
+from harness.analyze.profile import bottleneck
 from harness.analyze.verdict import Verdict
 from harness.report.figures.heat_map import Grid, Tile, heat_map
 from harness.report.figures.interaction_map import interaction_map

@@ -13,8 +13,7 @@ import pytest
 from harness.analyze.matrix import build_matrix
 from harness.core.plan import Hole
 from harness.report import words
-from harness.report.html.document import to_html
-from harness.report.html.series import embedded
+from harness.report.html.document import embedded, to_html
 from tests.analyze.advised import coarse
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
 from tests.report.exhibits import COMMAND, exhibit, five, five_told, hostile, shown, two_machines

@@ -9,11 +9,10 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.cell import Cell
 from harness.core.plan import Hole
-from harness.report.html import arms, summary
-from harness.report.html.axis import Axis, axis
+from harness.report.html import exhibit as arms
+from harness.report.html import summary
+from harness.report.html.document import Axis, axis, gaps, rounded, series
 from harness.report.html.exhibit import lines, stage
-from harness.report.html.gaps import gaps
-from harness.report.html.series import rounded, series
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.report.exhibits import HOLES, KNOWN, exhibit, five, five_told, shown, two_machines
 

@@ -3,8 +3,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from harness.core.measurement import Record
-from harness.report.machine_readable import to_json
+from harness.core.records import Record
+from harness.report.matrix import matrix_to_json
 from tests.analyze.synthetic import ENVIRONMENT, arm, bursts, comparison, matrix, plan, ready, story
 
 
@@ -20,7 +20,7 @@ def read(text: str) -> dict[str, Any]:
 
 def test_the_round_trip_keeps_every_number() -> None:
     found = story()
-    document = read(to_json(found))
+    document = read(matrix_to_json(found))
     assert document["schema"] == 1
     assert (document["seed"], document["noise"]) == (7, found.noise)
     assert document["environment"]["digest"] == ENVIRONMENT.digest
@@ -38,7 +38,7 @@ def test_the_round_trip_keeps_every_number() -> None:
 
 
 def test_everything_beside_a_ratio_is_there() -> None:
-    row = read(to_json(story()))["tables"][0]["rows"][0]
+    row = read(matrix_to_json(story()))["tables"][0]["rows"][0]
     assert row["treatment"]["name"] == "leak@quick#64:workers"
     assert row["quality"]["status"] == "same bits"
     assert row["loader_ratio"] > 3
@@ -58,12 +58,12 @@ def test_an_endless_bound_is_null() -> None:
     wild = matrix(plan(comparison("workers")), found)
     assert wild.rows[0].estimate is not None
     assert wild.rows[0].estimate.high == math.inf
-    estimate = read(to_json(wild))["tables"][0]["rows"][0]["estimate"]
+    estimate = read(matrix_to_json(wild))["tables"][0]["rows"][0]["estimate"]
     assert (estimate["high"], estimate["low"]) == (None, 0.0)
 
 
 def test_holes_keep_their_words_and_text_survives() -> None:
     named = replace(story(), noise="“±1 %” \x1b</script>")
-    document = read(to_json(named))
+    document = read(matrix_to_json(named))
     assert document["noise"] == named.noise
     assert {"workload": "speaker", "subject": "tf32", "reason": "needs a CUDA device"} in document["holes"]

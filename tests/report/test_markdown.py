@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from harness.analyze.matrix import Matrix
-from harness.core.measurement import Burst
 from harness.core.plan import Hole
 from harness.core.protocol import STANDARD
-from harness.report.markdown import escaped, to_markdown
+from harness.core.records import Burst
+from harness.report.matrix import escaped, matrix_to_markdown
 from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, records, story
 
 COMMAND = "./speedmatrix measure leak --seed 7"
@@ -20,7 +20,7 @@ def tables(text: str) -> list[list[str]]:
 
 
 def test_every_line_of_a_table_has_as_many_cells_as_its_header() -> None:
-    found = tables(to_markdown(story(), COMMAND))
+    found = tables(matrix_to_markdown(story(), COMMAND))
     assert len(found) == 5
     for table in found:
         borders = {len(re.findall(r"(?<!\\)\|", line)) for line in table}
@@ -28,7 +28,7 @@ def test_every_line_of_a_table_has_as_many_cells_as_its_header() -> None:
 
 
 def test_the_header_says_what_the_numbers_depend_on() -> None:
-    text = to_markdown(story(), COMMAND)
+    text = matrix_to_markdown(story(), COMMAND)
     for fact in (
         r"| machine | Example \| 9000, 2 cores; Linux 6.1 |",
         "| software | Python 3.11.9, numpy 2.1.0, torch 2.11.0 |",
@@ -44,7 +44,9 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
 
 def test_the_header_says_how_windows_were_led_in() -> None:
     led = replace(story(), protocol=replace(STANDARD, target=None))
-    assert "2 restarts of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in to_markdown(led, COMMAND)
+    assert "2 restarts of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in matrix_to_markdown(
+        led, COMMAND
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,13 +73,13 @@ def test_memory_is_called_what_it_is_and_told_alike_of_all_rows(
         else one
         for one in records(0, 1.5)
     ]
-    header, _, *rows = tables(to_markdown(matrix(plan(comparison("workers")), told), COMMAND))[1]
+    header, _, *rows = tables(matrix_to_markdown(matrix(plan(comparison("workers")), told), COMMAND))[1]
     column = header.split(" | ").index(called)
     assert tuple(row.split(" | ")[column] for row in rows) == cells
 
 
 def test_rows_and_their_details() -> None:
-    text = to_markdown(story(), COMMAND)
+    text = matrix_to_markdown(story(), COMMAND)
     assert r"| workers | 3.23x \[3.16, 3.30\] | faster | 80 % | 412 MiB | yes | same bits |" in text
     assert r"seen chunk\_cache\_bytes 33554432, layout contiguous" in text
     assert r"chunk\_cache has nothing to act on: layout contiguous, it has no chunks" in text
@@ -86,7 +88,7 @@ def test_rows_and_their_details() -> None:
 
 
 def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
-    text = to_markdown(matrix(plan(comparison("workers")), []), COMMAND)
+    text = matrix_to_markdown(matrix(plan(comparison("workers")), []), COMMAND)
     assert "1 (reference)" not in text
     assert "## leak, without a ratio" in text
     assert "| workers | not measured yet: run the same command again to continue |" in text
@@ -111,7 +113,7 @@ def test_foreign_text_is_shown_and_never_obeyed(foreign: str, shown: str) -> Non
 
 def test_nothing_foreign_gets_through_anywhere() -> None:
     evil = "x|<b>`\n# y"
-    text = to_markdown(hostile(evil), f"./speedmatrix {evil} ```\n```")
+    text = matrix_to_markdown(hostile(evil), f"./speedmatrix {evil} ```\n```")
     assert not re.search(r"(?<!\\)<b>", text.split("````sh")[0] + text.split("````")[-1])
     assert "\n# y" not in text
     assert text.count("````") == 2

@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import Account, Finding
+from harness.analyze.claims import Account, Finding, Gauged, Ruling
 from harness.analyze.matrix import Row
-from harness.analyze.ruling import Gauged, Ruling
 from harness.core.cell import Switch
-from harness.core.claim import Bound, Claim, Metric
-from harness.core.need import CUDA
-from harness.core.optimization import LEVEL, Numerics, Timing
-from harness.report.page_index import index
-from harness.report.pages import page, prose
-from harness.report.subjects import MOST, Measured, Subject, judged, subject
+from harness.core.claims import Bound, Claim, Metric
+from harness.core.optimization import CUDA, LEVEL, Numerics, Timing
+from harness.report.optimization_pages import MOST, Measured, Subject, index, judged, page, prose, subject
 from tests.analyze.synthetic import comparison, matrix, plan, records
 from tests.core.invented import optimization
 

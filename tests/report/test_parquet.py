@@ -10,18 +10,16 @@ import pytest
 
 from harness.analyze.collection import Kept
 from harness.analyze.matrix import build_matrix
-from harness.core.measurement import Burst, Lost, Ready, Record
 from harness.core.plan import Hole, Plan
-from harness.report.parquet import rows
-from harness.report.parquet.columns import ABOUT, SCHEMA, TABLES
-from harness.report.parquet.page import described
-from harness.report.parquet.rows import MAKERS, NEVER_PLANNED, Exported
+from harness.core.records import Burst, Lost, Ready, Record
+from harness.exchange import parquet as rows
+from harness.exchange.parquet import ABOUT, MAKERS, NEVER_PLANNED, SCHEMA, TABLES, Exported, described
 from tests.analyze.synthetic import ENVIRONMENT, Noise, arm, comparison, plan, ready, records
 
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402  after it is known to be there
 
-from harness.report.parquet.tables import tables  # noqa: E402
+from harness.exchange.parquet import tables  # noqa: E402
 
 NOISE = Noise(burst=0.01, restart=0.005, generator=np.random.default_rng(5))
 PLAN = plan(
@@ -185,4 +183,4 @@ def test_a_missing_value_that_must_be_there_is_an_error() -> None:
 
 def test_the_description_of_the_format_is_of_these_columns() -> None:
     text = (Path(__file__).parents[2] / "docs" / "results-format.md").read_text(encoding="utf-8")
-    assert described().rstrip() in text, "write what harness.report.parquet.page.described() gives into the section"
+    assert described().rstrip() in text, "write what harness.exchange.parquet.described() gives into the section"

@@ -5,22 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.claims import Account, Basis, Finding
-from harness.analyze.ruling import Gauged, Ruling
+from harness.analyze.claims import Account, Basis, Finding, Gauged, Ruling
 from harness.analyze.verdict import Verdict
 from harness.analyze.winner import WINNER
 from harness.core.cell import Switch
-from harness.core.claim import Bound, Claim, Metric, Tried
+from harness.core.claims import Bound, Claim, Metric, Tried
 from harness.core.optimization import Timing
 from harness.core.plan import Hole
 from harness.report.figures.style import MARK
+from harness.report.findings import surprises
 from harness.report.published import Place, Publication, Topic, file_name
 from harness.report.published_cells import Page
-from harness.report.published_facts import surprises
 from harness.report.published_figures import heat_map_picture, in_short
-from harness.report.published_index import index_page
-from harness.report.published_machine import machine_page
-from harness.report.published_workload import workload_page
+from harness.report.published_pages import index_page, machine_page, workload_page
 from tests.analyze.synthetic import cell
 from tests.report.collected import ANOTHER, Made, kept, placed
 

@@ -5,20 +5,20 @@ import pytest
 from rich.console import Console
 
 from harness.core.plan import Hole
-from harness.report.terminal import render, to_terminal
+from harness.report.matrix import matrix_to_terminal, render
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_ratio_is_cut(width: int) -> None:
-    shown = to_terminal(story(), width=width)
+    shown = matrix_to_terminal(story(), width=width)
     assert max(len(line) for line in shown.splitlines()) <= width
     assert "3.23x [3.16, 3.30]" in shown
     assert "…" not in shown
 
 
 def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
-    wide, usual, narrow = (to_terminal(story(), width=width) for width in (120, 80, 70))
+    wide, usual, narrow = (matrix_to_terminal(story(), width=width) for width in (120, 80, 70))
     for shown in (wide, usual):
         assert re.search(r"workers +3\.23x \[3\.16, 3\.30\] +faster +80 % +412 MiB +yes +same bits", shown)
     assert "412 MiB" not in narrow
@@ -26,14 +26,14 @@ def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
 
 
 def test_rows_stand_in_the_order_of_their_ratios() -> None:
-    shown = to_terminal(story(), width=120)
+    shown = matrix_to_terminal(story(), width=120)
     places = [shown.index(f"\n {name} ") for name in ("plain", "workers", "augment", "amp")]
     assert places == sorted(places)
 
 
 def test_every_hole_has_its_words_and_no_ratio() -> None:
     found = story()
-    shown = " ".join(to_terminal(found, width=120).split())
+    shown = " ".join(matrix_to_terminal(found, width=120).split())
     for words in (row.absence.words for row in found.rows if row.absence):
         assert words in shown
     assert "compile needs a C++ compiler (g++)" in shown
@@ -41,7 +41,7 @@ def test_every_hole_has_its_words_and_no_ratio() -> None:
 
 
 def test_the_cause_names_the_stage_and_both_ceilings() -> None:
-    shown = " ".join(to_terminal(story(), width=120).split())
+    shown = " ".join(matrix_to_terminal(story(), width=120).split())
     assert (
         "The input holds plain back. It trains 100 samples/s; its step alone takes 500 samples/s, so a perfect input "
         "gains at most 5.00x; its loader alone gives 125 samples/s, so a step that costs nothing gains at most 1.25x."
@@ -52,7 +52,7 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     assert profile.bottleneck is not None
     other = replace(profile, bottleneck=replace(profile.bottleneck, stage="compute"))
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
-    assert "The training step holds plain back" in to_terminal(turned, width=120)
+    assert "The training step holds plain back" in matrix_to_terminal(turned, width=120)
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:
@@ -61,13 +61,13 @@ def test_a_probe_that_steps_contradict_is_named() -> None:
     assert table.profile is not None
     assert table.profile.bottleneck is not None
     doubtful = replace(table.profile, bottleneck=replace(table.profile.bottleneck, short_probe=True))
-    shown = to_terminal(replace(measured, tables=(replace(table, profile=doubtful),)), width=120)
+    shown = matrix_to_terminal(replace(measured, tables=(replace(table, profile=doubtful),)), width=120)
     assert "a probe was too short" in " ".join(shown.split())
-    assert "a probe was too short" not in to_terminal(measured, width=120)
+    assert "a probe was too short" not in matrix_to_terminal(measured, width=120)
 
 
 def test_colour_only_repeats_words() -> None:
-    plain, coloured = to_terminal(story(), width=120), to_terminal(story(), width=120, colour=True)
+    plain, coloured = matrix_to_terminal(story(), width=120), matrix_to_terminal(story(), width=120, colour=True)
     assert "\x1b" not in plain
     assert "\x1b[32mfaster" in coloured
     # rich pads a coloured cell before its style ends, so spaces at line ends are no difference
@@ -77,17 +77,17 @@ def test_colour_only_repeats_words() -> None:
 
 def test_foreign_text_is_no_markup_and_no_escape_sequence() -> None:
     hole = Hole(workload="leak", subject="[red]x[/red]", reason="bad \x1b[2J screen\nnext")
-    shown = to_terminal(matrix(plan(holes=(hole,)), []), width=120)
+    shown = matrix_to_terminal(matrix(plan(holes=(hole,)), []), width=120)
     assert "[red]x[/red]  bad [2J screen next" in shown
     assert "\x1b" not in shown
 
 
 def test_an_empty_matrix_is_still_a_report() -> None:
-    assert "0 of 0 have a ratio" in to_terminal(matrix(plan(), []), width=80)
+    assert "0 of 0 have a ratio" in matrix_to_terminal(matrix(plan(), []), width=80)
 
 
 def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
-    shown = to_terminal(matrix(plan(comparison("workers")), []), width=120)
+    shown = matrix_to_terminal(matrix(plan(comparison("workers")), []), width=120)
     assert "1 (reference)" not in shown
     assert "training steps against" not in shown
     assert "leak, without a ratio" in shown
@@ -95,7 +95,7 @@ def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
 
 
 def test_a_pointless_optimization_has_its_reason_beside_the_row() -> None:
-    shown = " ".join(to_terminal(story(), width=120).split())
+    shown = " ".join(matrix_to_terminal(story(), width=120).split())
     assert "chunk_cache chunk_cache has nothing to act on: layout contiguous, it has no chunks" in shown
 
 

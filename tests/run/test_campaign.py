@@ -9,21 +9,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.analyze.precision import precisions
+from harness.analyze.estimate import precisions
 from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
-from harness.core.bracket import brackets
-from harness.core.fault import Fault
-from harness.core.measurement import Arm, Burst, Record
+from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
-from harness.core.plain import decode, encode
 from harness.core.plan import Block, Plan
-from harness.core.precision import Place, Precision, Precisions
 from harness.core.protocol import BRIEF
+from harness.core.records import Arm, Burst, Fault, Place, Precision, Precisions, Record, brackets
 from harness.plan.cost import Forecast, Pace
-from harness.plan.outstanding import by_restart
+from harness.plan.schedule import by_restart
 from harness.run.arm import ArmLost
-from harness.run.campaign import Campaign
+from harness.run.execution import Campaign
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(

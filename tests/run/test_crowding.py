@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.run.crowding import Accounts, read_accounts, share_of_others
+from harness.run.processes import Accounts, read_accounts, share_of_others
 
 SPIN = "import time; until = time.monotonic() + 1.5\nwhile time.monotonic() < until: pass"
 BEFORE = Accounts(moment_s=10.0, busy_s=100.0, own_s=50.0, cores=2)

@@ -4,9 +4,9 @@ import signal
 
 import pytest
 
-from harness.core.fault import Fault
 from harness.core.mistake import Mistake
-from harness.measure.habits import Diverged
+from harness.core.records import Fault
+from harness.measure.loop import Diverged
 from harness.run.fault import (
     COURSES,
     LONGEST_REASON,

@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
-from harness.analyze.precision import precisions
-from harness.core.measurement import Burst
+from benchmarks.invented.hidden import PROCESS_S, PROCESSES, REFERENCE, conventional, draw_ratio, hide, measured
+from benchmarks.invented.machines import DELAYS, WORLDS, World
+from harness.analyze.estimate import precisions
 from harness.core.protocol import PROTOCOLS, SETTLING_STEPS, Protocol
+from harness.core.records import Burst
 from harness.plan.schedule import PER_BRACKET
-from harness.run.hidden import PROCESS_S, PROCESSES, REFERENCE, conventional, draw_ratio, hide, measured
-from harness.run.invented import DELAYS, WORLDS, World
 from harness.run.rehearsal import STEP_S
 
 STILL = World(name="still", drifts=())

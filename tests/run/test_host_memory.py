@@ -15,11 +15,9 @@ from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
-from harness.run import host_memory
-from harness.run.arm import ProcessArm
-from harness.run.ending import SHARED, end_groups
-from harness.run.host_memory import begin_peaks, read_memory
-from harness.run.job import Job
+from harness.run import processes as host_memory
+from harness.run.arm import Job, ProcessArm
+from harness.run.processes import SHARED, begin_peaks, end_groups, read_memory
 from harness.run.sentinel import Sentinel
 
 MIB = 1 << 20
@@ -119,6 +117,8 @@ def test_where_the_kernel_begins_no_peak_anew_it_is_told_since_when(
         (tmp_path / str(one.group) / "clear_refs").mkdir(parents=True)  # cannot be written
         with monkeypatch.context() as patched:
             patched.setattr(host_memory, "PROCESSES", tmp_path)
+            patched.setattr(host_memory, "is_alive", lambda _: True)
+            patched.setattr(host_memory, "members_of", lambda _: [one.group])
             begun = begin_peaks(one.group)
             assert read_memory(one.group, begun=begun)["host_peak_bytes"] is None  # no status to read there either
         assert not begun

@@ -11,8 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.core.bracket import brackets
-from harness.core.measurement import Burst, Record
+from harness.core.records import Burst, Record, brackets
 from harness.store import MEASUREMENTS, read_records, read_run
 
 ORACLE = Path(__file__).with_name("oracle.py")

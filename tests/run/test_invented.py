@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from harness.run.hidden import FASTEST
-from harness.run.invented import (
+from benchmarks.invented.hidden import FASTEST
+from benchmarks.invented.machines import (
     GRID_S,
     SPIKE,
     STRETCH,

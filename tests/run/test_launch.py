@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import allocator
-from harness.core.compose import unengaged, unmet
+from harness.core import environment as allocator
+from harness.core.cell import unengaged, unmet
 from harness.core.recipe import Recipe, Value, patched
-from harness.measure.evidence.launching import all_expandable
+from harness.measure.observed_process import all_expandable
 from harness.run.arm import THRESHOLDS, launch_environment
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE
 
-SHOW = "import json; from harness.measure import evidence; print(json.dumps(evidence.of_launch()))"
+SHOW = "import json; from harness.measure import observed_process; print(json.dumps(observed_process.of_launch()))"
 
 
 def shown(environment: dict[str, str]) -> dict[str, Value]:

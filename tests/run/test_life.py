@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from harness.plan.schedule import order_of_bursts
-from harness.run.life import Turns, numbered
+from harness.run.replicate import Turns, numbered
 
 
 def turns(skipped: int, extra: tuple[int, ...] = (0, 0, 0, 0)) -> Turns:

@@ -9,12 +9,11 @@ from rich.console import Console
 
 from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
-from harness.core.fault import Fault
-from harness.core.measurement import Burst, Lost, Record
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan
+from harness.core.records import Burst, Fault, Lost, Record
 from harness.run.arm import ArmLost, BudgetSpent
-from harness.run.campaign import Campaign
+from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(

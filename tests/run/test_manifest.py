@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.mistake import Mistake
-from harness.run.manifest import check_manifest, write_manifest
+from harness.run.data import check_manifest, write_manifest
 
 
 @pytest.fixture

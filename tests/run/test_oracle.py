@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.measurement import Burst
+from harness.core.records import Burst
 from harness.store import read_records
 
 ORACLE = Path(__file__).with_name("oracle.py")

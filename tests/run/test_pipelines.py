@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.run.pipelines import (
+from tests.pipelines import (
     Array,
     Pipeline,
     drawn,

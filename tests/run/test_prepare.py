@@ -18,8 +18,8 @@ import pytest
 from harness.catalogue import read_workload
 from harness.core.mistake import Mistake
 from harness.core.workload import Workload
-from harness.run import prepare
-from harness.run.prepare import ensure_all, folder_of
+from harness.run import data as prepare
+from harness.run.data import data_folder, ensure_all
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -88,7 +88,7 @@ def test_several_are_written_at_the_same_time(tmp_path: Path, invented: Make, co
     pair = [invented("one", meeting(tmp_path, "a", "b")), invented("two", meeting(tmp_path, "b", "a"))]
     told: list[tuple[int, float]] = []
     found = ensure_all(tmp_path / "data", [(one, "smoke") for one in pair], lambda *one: told.append(one))
-    assert [one.folder for one in found] == [folder_of(tmp_path / "data", one, "smoke") for one in pair]
+    assert [one.folder for one in found] == [data_folder(tmp_path / "data", one, "smoke") for one in pair]
     assert all(one.written_s for one in found)
     assert sorted(told) == [(0, 0.5), (0, 1.0), (1, 0.5), (1, 1.0)]
     assert {(one.folder / "times").read_text().split()[2] for one in found} == {"1"}  # thread of OpenMP
@@ -108,7 +108,7 @@ def test_what_fails_is_told_and_the_others_are_kept(tmp_path: Path, invented: Ma
     later = invented("two", f"meet(Path({str(tmp_path / 'x')!r}), [Path({str(mark)!r})]); time.sleep(0.5)")
     with pytest.raises(Mistake, match=r"^The data of one could not be written to .*the disk is odd\.$"):
         ensured(tmp_path / "data", [failing, later])
-    assert [one.name for one in (tmp_path / "data").iterdir()] == [folder_of(tmp_path, later, "smoke").name]
+    assert [one.name for one in (tmp_path / "data").iterdir()] == [data_folder(tmp_path, later, "smoke").name]
     ensured(tmp_path / "data", [later])  # it is whole
 
 
@@ -128,7 +128,7 @@ import sys
 from pathlib import Path
 from harness.catalogue import read_workload
 from harness.cli.measuring import stopping_on_terminate
-from harness.run import prepare
+from harness.run import data as prepare
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell without a terminal may have it ignore
 prepare.usable_cores = lambda: 2
@@ -162,7 +162,7 @@ def test_an_interrupt_ends_all_and_leaves_nothing_that_counts_as_whole(
     finally:
         with suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
-    assert [one for one in workloads if folder_of(root, one, "smoke").exists()] == []
+    assert [one for one in workloads if data_folder(root, one, "smoke").exists()] == []
     if number != signal.SIGKILL:
         assert list(root.iterdir()) == []  # nor do halves take up room
 

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from harness.analyze.matrix import Matrix
+from harness.cli.checks import rehearse
 from harness.cli.planning import Prepared, Wish, prepared
-from harness.cli.rehearsing import rehearse
-from harness.cli.reporting import matrix_of, rendered
+from harness.cli.reading import matrix_of, rendered
 from harness.core.cell import Cell, Switch
 from harness.core.optimization import Timing
 from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock

@@ -10,14 +10,13 @@ from rich.console import Console
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.progress import Progress
-from harness.core.measurement import Burst, Record
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.plan.outstanding import by_restart, outstanding
-from harness.plan.schedule import blocks
-from harness.run.campaign import Campaign
+from harness.core.records import Burst, Record
+from harness.plan.schedule import blocks, by_restart, outstanding
+from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
-from harness.run.room import Room
+from harness.run.replicate import Room
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
 
 EFFECTS = Effects({"workers": 1.5, "amp": 1.2, "pin_memory": 1.0, "chunk_cache": 1.1})

@@ -14,8 +14,8 @@ import pytest
 
 from harness.core.mistake import Mistake
 from harness.run import sentinel as sentinels
-from harness.run.ending import SHARED, end_groups, is_alive, members_of, remove_segments, state_of
-from harness.run.memory_kills import memory_kills
+from harness.run.fault import memory_kills
+from harness.run.processes import SHARED, end_groups, is_alive, members_of, remove_segments, state_of
 from harness.run.sentinel import Sentinel
 
 

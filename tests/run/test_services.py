@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.mistake import Mistake
-from harness.core.service import Service
+from harness.core.workload import Service
 from harness.run.sentinel import Sentinel
 from harness.run.services import serving
 

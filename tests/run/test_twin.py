@@ -11,8 +11,9 @@ from time import perf_counter, sleep
 
 import pytest
 
-from harness.measure import by_hand, clock, session
-from harness.run import twin
+from benchmarks.overhead import by_hand, twin
+from harness.measure import device as clock
+from harness.measure import session
 from tests.measure.tasks import task_of
 
 ROUNDS = 6
@@ -81,7 +82,7 @@ def test_sleep_is_no_waiting_for_a_core_and_a_crowd_is() -> None:
     crowd = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
     script = f"""
 import os, time
-from harness.run.twin import without_a_core_s
+from benchmarks.overhead.twin import without_a_core_s
 os.sched_setaffinity(0, [{core}])
 before = without_a_core_s()
 until = time.perf_counter() + 1.0

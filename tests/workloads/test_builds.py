@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.core.cell import Switch
-from harness.core.compose import Conflict, compose, unmet
+from harness.core.cell import Conflict, Switch, compose, unmet
 from harness.core.recipe import Recipe
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE

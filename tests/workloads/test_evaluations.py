@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.workload import Evaluation
-from harness.measure.read_backs import ReadBacks, counting_read_backs, of_read_backs
+from harness.measure.evaluation import ReadBacks, counting_read_backs, of_read_backs
 from harness.measure.session import evaluating, open_session
 from tests.measure.tasks import CATALOGUE, task_of
 

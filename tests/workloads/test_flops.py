@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.core.compose import compose
+from harness.core.cell import compose
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from tests.measure.tasks import CATALOGUE

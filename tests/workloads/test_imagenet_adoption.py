@@ -10,8 +10,7 @@ import torch
 from PIL import Image
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import parse_switch
-from harness.core.compose import compose
+from harness.core.cell import compose, parse_switch
 from harness.core.mistake import Mistake
 from workloads.imagenet import WORKLOAD
 from workloads.imagenet.data import dataset, validation

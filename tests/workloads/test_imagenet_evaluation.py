@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader
 
 import workloads.imagenet.evaluation as under_test
 from harness.catalogue import read_catalogue
-from harness.core.cell import parse_switch
-from harness.core.compose import compose
+from harness.core.cell import compose, parse_switch
 from harness.core.recipe import Recipe
 from workloads.imagenet import WORKLOAD
 from workloads.imagenet.corpus import Picture, write

@@ -17,12 +17,10 @@ from torchvision import transforms
 from torchvision.datasets.folder import pil_loader
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import parse_switch
-from harness.core.compose import compose
+from harness.core.cell import compose, parse_switch
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
-from harness.core.service import ADDRESS
-from harness.core.workload import Built, Size
+from harness.core.workload import ADDRESS, Built, Size
 from harness.run.sentinel import Sentinel
 from harness.run.services import serving
 from workloads.imagenet import WORKLOAD

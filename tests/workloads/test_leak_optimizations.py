@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.core.cell import parse_switch
-from harness.core.compose import Conflict, compose, expected, unengaged
+from harness.core.cell import Conflict, compose, expected, parse_switch, unengaged
 from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.recipe import Value
 from harness.core.workload import Built

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.measure.read_backs import ReadBacks
+from harness.measure.evaluation import ReadBacks
 from harness.measure.session import Session, open_session
 from tests.measure.tasks import CATALOGUE, task_of
 from workloads.patches3d.model import ResidualUNet3D

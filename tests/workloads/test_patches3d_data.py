@@ -13,8 +13,7 @@ import tifffile
 import torch
 from torch.utils.data import DataLoader
 
-from harness.core.cell import parse_switch
-from harness.core.compose import compose
+from harness.core.cell import compose, parse_switch
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe

@@ -10,8 +10,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 from torch import Tensor, nn
 
-from harness.core.cell import parse_switch
-from harness.core.compose import Conflict, expected, unengaged
+from harness.core.cell import Conflict, expected, parse_switch, unengaged
 from harness.core.workload import Built
 from tests.workloads.test_patches3d_data import OWN, SIZE, items, recipe, written
 from workloads.patches3d import WORKLOAD, augmentation, device, evaluation, synthesis

@@ -11,8 +11,7 @@ import pytest
 import soundfile
 import torch
 
-from harness.core.cell import parse_switch
-from harness.core.compose import compose
+from harness.core.cell import compose, parse_switch
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe

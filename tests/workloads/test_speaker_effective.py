@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.cell import parse_switch
-from harness.core.compose import Conflict, compose, expected, unengaged
+from harness.core.cell import Conflict, compose, expected, parse_switch, unengaged
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built
 from tests.workloads.test_speaker_data import KNOWN, SIZE, crops, recipe

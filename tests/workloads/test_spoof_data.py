@@ -11,8 +11,7 @@ import soundfile
 import torch
 from torch.utils.data import DataLoader
 
-from harness.core.cell import Switch
-from harness.core.compose import compose
+from harness.core.cell import Switch, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, patched
 from tests.measure.tasks import CATALOGUE

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import Switch
-from harness.core.compose import compose
+from harness.core.cell import Switch, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from tests.measure.tasks import CATALOGUE

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.core.cell import Switch
-from harness.core.compose import Conflict, compose, expected, unengaged
+from harness.core.cell import Conflict, Switch, compose, expected, unengaged
 from harness.core.recipe import Recipe
 from harness.core.workload import Built
 from tests.measure.tasks import CATALOGUE

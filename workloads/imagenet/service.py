@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from harness.core.service import Service
+from harness.core.workload import Service
 
 ACCESS_KEY, SECRET_KEY = "speedmatrix", "loopback"  # guard nothing: the server listens on loopback alone
 

@@ -10,7 +10,7 @@ from time import perf_counter, sleep
 from typing import Any, Protocol
 
 from harness.core.mistake import Mistake
-from harness.core.service import ADDRESS
+from harness.core.workload import ADDRESS
 from workloads.imagenet.layout import is_image
 from workloads.imagenet.service import ACCESS_KEY, SECRET_KEY
 

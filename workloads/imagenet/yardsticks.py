@@ -9,8 +9,7 @@ from statistics import mean
 import numpy as np
 from PIL import Image
 
-from harness.core.workload import Size
-from harness.core.yardstick import Yardstick
+from harness.core.workload import Size, Yardstick
 from workloads.imagenet.data import FULL_PX
 from workloads.imagenet.layout import TRAIN, chosen_files
 from workloads.imagenet.storage import Files

@@ -8,8 +8,7 @@ from tempfile import TemporaryDirectory
 import h5py
 import numpy as np
 
-from harness.core.workload import Size
-from harness.core.yardstick import Yardstick
+from harness.core.workload import Size, Yardstick
 from workloads.leak.classes import CLASSES
 from workloads.leak.datasets import Order, SegmentBatches, Segments
 from workloads.leak.layouts import CONTIGUOUS, LABELS, MEL, TRAINING, training_file

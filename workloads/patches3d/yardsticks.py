@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import tifffile
 
-from harness.core.workload import Size
-from harness.core.yardstick import Yardstick
+from harness.core.workload import Size, Yardstick
 from workloads.patches3d import layout, precompute
 from workloads.patches3d.data import patch_shape
 from workloads.patches3d.preparation import Scaled, Shape, Work, loader, read

@@ -10,8 +10,7 @@ from tempfile import mkdtemp
 import numpy as np
 import soundfile
 
-from harness.core.workload import Size
-from harness.core.yardstick import Yardstick
+from harness.core.workload import Size, Yardstick
 from workloads.speaker import layout
 from workloads.speaker.reading import Files, Read
 from workloads.speaker.source import CROP

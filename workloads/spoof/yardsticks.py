@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import soundfile
 
-from harness.core.workload import Size
-from harness.core.yardstick import Yardstick
+from harness.core.workload import Size, Yardstick
 from workloads.spoof import layout
 from workloads.spoof.mel import log_mel
 

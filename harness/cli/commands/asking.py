@@ -34,7 +34,7 @@ app = typer.Typer()
 @app.command("list", epilog=examples("list", "list --json", "list --workload mine.py"))
 def list_(json: Json = False, workload: Own = None) -> None:
     """Shows the workloads, optimizations, claims and designs there are."""
-    from harness.cli.listing import show_list
+    from harness.cli.reading import show_list
 
     show_list(workload, as_json=json)
 
@@ -49,7 +49,7 @@ def explain(
     all_: Annotated[bool, typer.Option("--all", help="A row for each switch, and nothing shortened.")] = False,
 ) -> None:
     """Shows what a cell changes, the values bound in its step and the step's source; or an optimization's page."""
-    from harness.cli.explaining import Question, show_explanation
+    from harness.cli.explain import Question, show_explanation
 
     show_explanation(
         Question(what=what, reference=reference, protocol=protocol, device=device, own=workload, fully=all_)
@@ -59,7 +59,7 @@ def explain(
 @app.command(epilog=examples("doctor"))
 def doctor(results: Results = Path("results"), data: Data = None) -> None:
     """Tells whether this machine is fit to measure, and what to put right."""
-    from harness.cli.doctoring import show_health
+    from harness.cli.doctor import show_health
 
     raise typer.Exit(show_health(results, data))
 

@@ -59,9 +59,9 @@ def campaign(
     The status is 0 when all is done, 3 when the same command is to continue, 1 when nothing could be measured, 130 when
     it was stopped. A machine that dies at any moment has lost what it was measuring and nothing else.
     """
-    from harness.cli.campaigning import Wanted, Where, finish_here, show_campaign
-    from harness.cli.campaigning import campaign as measured
-    from harness.cli.spending import Asked
+    from harness.cli.campaign import Wanted, Where, finish_here, show_campaign
+    from harness.cli.campaign import campaign as measured
+    from harness.cli.campaign_state import Asked
     from harness.core.mistake import Mistake
 
     asked = Asked(workloads=tuple(workloads or ()), size=size or "", protocol=protocol, seed=seed)

@@ -114,8 +114,7 @@ def calibrate(
     ] = False,
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
-    from harness.cli.calibrating import TARGET, measure_and_show
-    from harness.cli.measuring import Place
+    from harness.cli.measuring import TARGET, Place, measure_and_show
     from harness.cli.planning import Wish
 
     wish = Wish(
@@ -150,8 +149,8 @@ def rehearse(
     output: Output = None,
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
+    from harness.cli.checks import refuse_mixture, show_rehearsal
     from harness.cli.planning import Wish
-    from harness.cli.rehearsing import refuse_mixture, show_rehearsal
 
     refuse_mixture(
         coverage=coverage,
@@ -160,7 +159,7 @@ def rehearse(
         of_coverage={"--cells": cells, "--luck": luck is not None, "--json": json, "--output": output},
     )  # fmt: skip
     if coverage:
-        from harness.cli.covering import Asked, show_coverage
+        from benchmarks.invented.coverage_command import Asked, show_coverage
         from harness.run.rehearsal import RESTART_NOISE
 
         differ = RESTART_NOISE if luck is None else luck / 100
@@ -187,8 +186,8 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a cell from its first weights: does it learn, and can its evaluation be believed?"""
-    from harness.cli.learning import Course
-    from harness.cli.learning import learn as given
+    from harness.cli.checks import Course
+    from harness.cli.checks import learn as given
 
     course = Course(
         cell=cell, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
@@ -211,10 +210,10 @@ def verify(
     data: Data = None,
 ) -> None:
     """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
+    from harness.cli.checks import Examination
+    from harness.cli.checks import verify as verified
     from harness.cli.measuring import Place
     from harness.cli.planning import Wish
-    from harness.cli.verifying import Examination
-    from harness.cli.verifying import verify as verified
 
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=None, design="alone", only=tuple(only or ()), stack=stack,
@@ -247,7 +246,7 @@ def data_write(
     `run` and `campaign` write what they need by themselves; on a rented machine, write first what is to be measured.
     Files are kept: each workload is written once a size. What is written with `--data` is found with the same `--data`.
     """
-    from harness.cli.weighing import write
+    from harness.cli.checks import write
 
     raise typer.Exit(write(tuple(workloads or ()), size, data))
 
@@ -259,6 +258,6 @@ def data_check(
     data: Data = None,
 ) -> None:
     """Verifies checksums, then holds bytes and costs of the files against those of the real systems."""
-    from harness.cli.weighing import check
+    from harness.cli.checks import check
 
     raise typer.Exit(check(tuple(workloads or ()), size, data))

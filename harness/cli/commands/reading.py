@@ -31,7 +31,7 @@ def report(
     results: Results = Path("results"),
 ) -> None:
     """Shows the matrix of a run, or of all runs as one page for the browser; needs no torch."""
-    from harness.cli.reporting import show_all, show_report
+    from harness.cli.reading import show_all, show_report
 
     if all_:
         show_all(run, format, output, results)
@@ -47,7 +47,7 @@ def advise(
     results: Results = Path("results"),
 ) -> None:
     """Says what to switch on, leave, fix and stack after a run, with the evidence and the code; needs no torch."""
-    from harness.cli.advising import show_advice
+    from harness.cli.reading import show_advice
 
     show_advice(run, format, output, results)
 
@@ -61,7 +61,7 @@ def claims(
     results: Results = Path("results"),
 ) -> None:
     """Holds what others promised against what was measured, machine by machine; needs no torch."""
-    from harness.cli.claiming import show_claims
+    from harness.cli.reading import show_claims
 
     show_claims(tuple(runs or ()), format, (output, results), only)
 
@@ -73,6 +73,6 @@ def document(
     results: Results = Path("results"),
 ) -> None:
     """Writes a page for each optimization: what it does, what is claimed of it, what was measured; needs no torch."""
-    from harness.cli.documenting import document as written
+    from harness.cli.sharing import document as written
 
     raise typer.Exit(written(results, output, check=check))

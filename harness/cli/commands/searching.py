@@ -51,10 +51,10 @@ def best(
     as_json: Json = False,
 ) -> None:
     """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
-    from harness.cli.candidates import Asked, quality_named
     from harness.cli.measuring import Place
     from harness.cli.planning import Wish
-    from harness.cli.searching import best as sought
+    from harness.cli.search import Asked, quality_named
+    from harness.cli.search import best as sought
 
     wish = Wish(
         workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),

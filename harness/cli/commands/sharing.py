@@ -16,7 +16,7 @@ def publish(
     results: Results = Path("results"),
 ) -> None:
     """Writes the tables and figures of everything in the folder of results: a page for each machine and workload."""
-    from harness.cli.publishing import publish as published
+    from harness.cli.sharing import publish as published
 
     raise typer.Exit(published(results, check=check))
 
@@ -37,7 +37,7 @@ def compare(
     results: Results = Path("results"),
 ) -> None:
     """Holds the same cells of several machines or environments side by side: which ratios differ, and why."""
-    from harness.cli.comparing import Wanted, show_comparison
+    from harness.cli.reading import Wanted, show_comparison
 
     wanted = Wanted(runs=tuple(runs or ()), machines=machines, prices=prices, results=results)
     show_comparison(wanted, format, output)
@@ -49,7 +49,7 @@ def import_(
     results: Results = Path("results"),
 ) -> None:
     """Takes in somebody else's run: checked against the format, limited in size, never executed."""
-    from harness.cli.importing import take_in
+    from harness.cli.sharing import take_in
 
     raise typer.Exit(take_in(source, results))
 
@@ -60,7 +60,7 @@ def bundle(
     output: Output = None,
 ) -> None:
     """Packs a run to be passed on: its data, environment, command and digests, and nothing about who or where."""
-    from harness.cli.bundling import pack
+    from harness.cli.sharing import pack
 
     raise typer.Exit(pack(run, output))
 
@@ -72,6 +72,6 @@ def export(
     results: Results = Path("results"),
 ) -> None:
     """Writes runs as Parquet tables (runs, arms, bursts, ratios) for pandas, DuckDB and their like."""
-    from harness.cli.exporting import export as exported
+    from harness.cli.sharing import export as exported
 
     raise typer.Exit(exported(tuple(runs or ()), output, results))

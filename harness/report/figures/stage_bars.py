@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.analyze.bottleneck import Bottleneck
+from harness.analyze.profile import Bottleneck
 from harness.report.figures.style import (
     BLUE,
     GREY,

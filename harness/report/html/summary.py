@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from harness.analyze.collection import TOO_SMALL
 from harness.analyze.verdict import MARGIN, Verdict, limits
 from harness.core.environment import Environment
-from harness.report import sentences
+from harness.report import matrix as sentences
 from harness.report.html.exhibit import Line, Shown
 from harness.report.words import size
 

@@ -12,8 +12,7 @@ anew in RGB first. Validation stays with torchvision's decoder on the host.
     images = torchvision.io.decode_jpeg(encoded, mode="RGB", device="cuda")      # a list of uint8 tensors
 """
 
-from harness.core.need import CUDA
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="gpu_decoding",

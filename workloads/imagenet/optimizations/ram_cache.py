@@ -18,8 +18,7 @@ Seen here, loader alone and no workers, on two busy cores: 18.6 times the rate o
             os.write(memory, encoded)
 """
 
-from harness.core.need import Need
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Need, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="ram_cache",

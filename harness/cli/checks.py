@@ -1,0 +1,495 @@
+"""`verify`: every optimization takes effect, and its losses keep the promise of its numerics class."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from statistics import median
+from time import monotonic, perf_counter
+
+from rich import box
+from rich import progress as bars
+from rich.console import Console
+from rich.table import Table
+
+from harness import __version__
+from harness.analyze.estimate import precisions
+from harness.analyze.evidence import numerics
+from harness.analyze.matrix import Matrix
+from harness.analyze.quality import SKIPPED, Verified, fell, findings, is_clear, verified
+from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.measuring import Place, job_of, prepare_data, served_in, stopping_on_terminate
+from harness.cli.planning import Context, Prepared, Wish, adopted, prepared, roots
+from harness.cli.progress import Progress, preparing, preparing_all
+from harness.cli.reading import matrix_of, print_matrix
+from harness.core.cell import Cell, Comparison, Conflict, compose, expected, parse_cell, unmet
+from harness.core.codec import decode, encode
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
+from harness.core.plan import Block
+from harness.core.protocol import BRIEF
+from harness.core.records import Lost, Ready
+from harness.core.workload import Learned, Lesson, Size, Workload, Yardstick
+from harness.measure.surroundings import read_environment
+from harness.run.arm import Job
+from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes
+from harness.run.execution import Campaign
+from harness.run.lock import measuring_alone
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from harness.run.replicate import examined, untimed
+from harness.run.sentinel import Sentinel
+from harness.run.services import serving
+from harness.run.worker import Assignment, give
+from harness.store import Journal, Run, create, finish
+
+# `learn`: trains a cell from its first weights and tells whether it learns and whether its evaluation holds.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What the user asked for."""
+
+    cell: str
+    steps: int | None
+    seed: int
+    device: str
+    own: Path | None
+    data: Path | None
+    data_roots: tuple[str, ...]
+
+
+def learn(course: Course) -> int:
+    """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
+    catalogue, environment = read_catalogue(course.own), read_environment(course.device)
+    request = parse_cell(course.cell)
+    real = roots(course.data_roots, catalogue, (request.workload,))
+    catalogue = adopted(catalogue, real, request.size)
+    workload = catalogue.workload(request.workload)
+    lesson = workload.lesson
+    if lesson is None:
+        raise Mistake(f"{workload.name} states no lesson; give its Workload a `lesson` with steps, chance and clear.")
+    if lesson.batch and request.batch is None:
+        request = replace(request, batch=lesson.batch)
+    cell = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).cell(request)
+    console = Console(highlight=False)
+    with measuring_alone():
+        with preparing(f"{cell.workload}: writing its files", console) as show:
+            folder = real.get(cell.workload) or ensure_data(data_root(course.data), workload, cell.size, show)
+        job = _job(cell, catalogue, environment, folder, course.seed)
+        job = replace(job, size=_for_learning(job.size, lesson))
+        learned = _given(job, workload, catalogue, course.steps or lesson.steps, console)
+    return _print(cell, learned, lesson, console)
+
+
+def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
+    workload, known = catalogue.workload(cell.workload), catalogue.known
+    for switch in cell.switches:
+        if reason := unmet(known[switch.name], environment, workload, switch.level):
+            raise Mistake(f"{switch} cannot be tried here: {reason}.")
+    try:
+        recipe = compose(workload, cell.switches, known)
+    except Conflict as conflict:
+        raise Mistake(f"The cell {cell} is impossible: {conflict}.") from conflict
+    trained = [one for one in cell.switches if known[one.name].timed_on is not Timing.EVALUATION]
+    return Job(
+        cell=cell,
+        size=workload.at(cell.size, cell.batch),
+        recipe=recipe,
+        proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
+        timing=Timing.STEP,
+        protocol=BRIEF,
+        data=str(folder),
+        device=environment.device,
+        seed=seed,
+        is_reference=False,
+        workload_path=workload.path,
+        service=None,
+    )
+
+
+def _for_learning(size: Size, lesson: Lesson) -> Size:
+    return replace(size, epoch_steps=lesson.epoch_steps or size.epoch_steps)
+
+
+def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:
+    trained = [one for one in job.cell.switches if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
+    slow = compose(workload, trained, catalogue.known)
+    sentinel = Sentinel()
+    service = workload.service if workload.service and workload.service.wanted(job.recipe) else None
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    try:
+        with (
+            serving(service, Path(job.data), sentinel) if service else nullcontext() as address,
+            bars.Progress(
+                *columns, bars.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+            ) as progress,
+        ):
+            task = progress.add_task("learning", total=steps)
+
+            def show(step: int, loss: float) -> None:
+                progress.update(task, completed=step, description=f"learning, loss {loss:.3g}")
+
+            return give(Assignment(job=replace(job, service=address), slow=slow, steps=steps), sentinel, show)
+    finally:
+        sentinel.close()
+
+
+def _print(cell: Cell, learned: Learned, lesson: Lesson, console: Console) -> int:
+    first, last = fell(learned.losses)
+    table = Table(title=f"What {cell} learned", title_justify="left", show_header=False)
+    table.add_row("steps", f"{len(learned.losses):,} in {learned.train_s:.0f} s")
+    table.add_row("loss, first and last tenth", f"{first:.4g}, {last:.4g}")
+    table.add_row("score", f"{learned.evaluation.score:.4g}, over {learned.evaluation.items:,} items")
+    table.add_row("chance, and what is clear", f"{lesson.chance:g}, {lesson.clear:g} or {lesson.better}")
+    console.print(table)
+    wrong = findings(learned, lesson)
+    for finding in wrong:
+        console.print(f"[red]{finding.word}[/red]: {finding.sentence}.")
+    if not wrong and is_clear(learned.evaluation.score, lesson):
+        console.print(
+            "Learned: clearly better than chance, and the evaluation gives every item the same answer thrice."
+        )
+    return int(bool(wrong))
+
+
+# `data write` writes the workloads' files; `data check` tells whether they weigh and cost what real ones do.
+
+TOLERANCE = 0.2  # of bytes and of costs, either way
+TURNS, LONG_ENOUGH_S, TOO_LONG_S = 5, 1.0, 25.0  # work and its like take turns so often and so long, or too long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A yardstick held against our files."""
+
+    yardstick: Yardstick
+    work_s: float  # for one whole real unit
+    like_s: float | None
+
+    @property
+    def bytes_ratio(self) -> float:
+        """Ours over the real system's, or over the share of them that a smaller size stands for."""
+        return self.yardstick.mean_bytes / (self.yardstick.scale * self.yardstick.target_bytes)
+
+    @property
+    def cost_ratio(self) -> float | None:
+        """Ours over a neutral file's of the real type and size."""
+        return self.work_s / self.like_s if self.like_s else None
+
+    @property
+    def fits(self) -> bool:
+        """Whether bytes and cost lie within the tolerance."""
+        return all(abs(one - 1) <= TOLERANCE for one in (self.bytes_ratio, self.cost_ratio) if one is not None)
+
+
+def write(names: tuple[str, ...], size: str, data: Path | None) -> int:
+    """Writes what is missing and verifies the rest, then tells bytes and seconds; 130 when it was stopped."""
+    chosen, console = _chosen(names, size), Console(highlight=False)
+    began_s = monotonic()
+    try:
+        with measuring_alone(), stopping_on_terminate():
+            found = _files(chosen, size, data, console)
+    except KeyboardInterrupt:
+        sys.stderr.write("Stopped; what was complete is kept, and the same command writes the rest.\n")
+        return 130
+    lengths = [noted_bytes(one.folder) for one in found]
+    table = Table("workload", "MB", "seconds", title=f"Files at size {size}", title_justify="left")
+    for workload, files, length in zip(chosen, found, lengths, strict=True):
+        taken = "was there" if files.written_s is None else f"{files.written_s:.0f}"
+        table.add_row(workload.name, f"{length / 1e6:,.0f}", taken)
+    table.add_section()
+    table.add_row("all", f"{sum(lengths) / 1e6:,.0f}", f"{monotonic() - began_s:.0f}")
+    console.print(table)
+    return 0
+
+
+def check(names: tuple[str, ...], size: str, data: Path | None) -> int:
+    """Writes what is missing, verifies the rest, weighs all; gives 1 when something does not fit, else 0."""
+    os.environ |= ONE_THREAD
+    chosen, console = _chosen(names, size), Console(highlight=False)
+    found = []
+    with measuring_alone(), stopping_on_terminate():
+        for workload, files in zip(chosen, _files(chosen, size, data, console), strict=True):
+            weighed = list(weigh(workload, files.folder, size))
+            found += weighed
+            _print_weights(workload, size, weighed, console)
+    if not all(one.fits for one in found):
+        console.print(f"Not everything lies within {TOLERANCE:.0%}; on a busy machine, try again.")
+        return 1
+    return 0
+
+
+def _chosen(names: tuple[str, ...], size: str) -> list[Workload]:
+    catalogue = read_catalogue()
+    chosen = [catalogue.workload(name) for name in dict.fromkeys(names) or sorted(catalogue.workloads)]
+    for workload in chosen:
+        if size not in workload.sizes:
+            raise Mistake(f"{workload.name} has no size '{size}'; choose one of {', '.join(workload.sizes)}.")
+    return chosen
+
+
+def _files(chosen: list[Workload], size: str, data: Path | None, console: Console) -> list[Files]:
+    with preparing_all([f"{one.name}: writing its files" for one in chosen], console) as show:
+        return ensure_all(data_root(data), [(one, size) for one in chosen], show)
+
+
+def weigh(workload: Workload, folder: Path, size: str) -> Iterator[Weighed]:
+    """Every yardstick of a workload, its work and its like in turns so that both see the same machine."""
+    for yardstick in workload.parts().yardsticks(folder, workload.sizes[size]):
+        work: list[float] = []
+        like: list[float] = []
+        _seconds(yardstick.work)  # brings code and files into memory
+        began = perf_counter()
+        while (spent_s := perf_counter() - began) < LONG_ENOUGH_S or (len(work) < TURNS and spent_s < TOO_LONG_S):
+            work.append(_seconds(yardstick.work))
+            if yardstick.like:
+                like.append(_seconds(yardstick.like))
+        units = yardstick.units
+        work_s = median(work) / units / yardstick.scale
+        yield Weighed(yardstick=yardstick, work_s=work_s, like_s=median(like) / units if like else None)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = perf_counter()
+    call()
+    return perf_counter() - began
+
+
+def _print_weights(workload: Workload, size: str, weighed: list[Weighed], console: Console) -> None:
+    if not weighed:
+        console.print(f"{workload.name}@{size}: whole; no real files are known to hold it against.")
+        return
+    table = Table(
+        *("what", "bytes", "real", "ratio", "ms", "neutral file, ms", "ratio", "published, ms", "fits"),
+        title=f"{workload.name}@{size} against the real system's files",
+        title_justify="left",
+    )
+    for one in weighed:
+        cost = (_ms(one.work_s), _ms(one.like_s), _times(one.cost_ratio))
+        published = one.yardstick.published_ms
+        table.add_row(
+            one.yardstick.what,
+            f"{one.yardstick.mean_bytes:,.0f}",
+            f"{one.yardstick.scale * one.yardstick.target_bytes:,.0f}",
+            _times(one.bytes_ratio),
+            *cost,
+            "—" if published is None else f"{published:,.4g}",
+            "yes" if one.fits else "[red]no[/red]",
+        )
+    console.print(table)
+
+
+def _ms(seconds: float | None) -> str:
+    return "—" if seconds is None else f"{1000 * seconds:,.3g}"
+
+
+def _times(ratio: float | None) -> str:
+    return "—" if ratio is None else f"{ratio:.2f}"
+
+
+# `rehearse`: the whole pipeline on invented times, and whether it recovers the effects that were put in.
+
+
+def refuse_mixture(of_a_plan: Mapping[str, object], of_coverage: Mapping[str, object], *, coverage: bool) -> None:
+    """Raises Mistake for an option that says nothing about what is rehearsed: a plan, or coverage."""
+    if coverage:
+        for name in (name for name, given in of_a_plan.items() if given):
+            raise Mistake(f"--coverage hides ratios of its own in plans of its own; leave out {name}.")
+    elif unmeant := [name for name, given in of_coverage.items() if given]:
+        raise Mistake(f"{unmeant[0]} is for rehearse --coverage; add --coverage, or leave it out.")
+
+
+def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -> None:
+    """Rehearses a wish and prints the matrix beside the truth."""
+    known = Effects(dict(_effect(text) for text in effects))
+    ready = prepared(wish)
+    for name in known.named:
+        ready.catalogue.optimization(name)  # refuses a name that would silently be without effect
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = rehearse(ready, known, results or Path(scratch))
+        matrix = matrix_of(folder)
+        print_matrix(matrix, folder, ready.catalogue)
+    _print_truth(matrix, known)
+
+
+def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
+    """Runs a plan on invented times; gives the folder of the run."""
+    environment = replace(ready.environment, device="cpu", accelerator="rehearsal")
+    run = Run(
+        began=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        command="speedmatrix rehearse",
+        rehearsed=True,
+        environment=environment,
+        plan=ready.plan,
+    )
+    folder = create(results, run)
+    clock, random, journal = VirtualClock(), Random(ready.plan.seed), Journal(folder)
+
+    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        return RehearsedArm(
+            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+        )
+
+    Campaign(
+        plan=ready.plan,
+        records=[],
+        start=start,
+        append=journal.append,
+        watcher=Progress(ready.plan, Console(quiet=True)),
+        clock=clock,
+        precisions=precisions,
+    ).run()
+    journal.close()
+    finish(folder)
+    return folder
+
+
+def _effect(text: str) -> tuple[str, float]:
+    match = re.fullmatch(r"(\w+)=([0-9]+(?:\.[0-9]+)?)", text)
+    if not match or not float(match[2]):
+        raise Mistake(f"'{text}' is not an effect; write NAME=TIMES, for example workers=1.8.")
+    return match[1], float(match[2])
+
+
+def _print_truth(matrix: Matrix, effects: Effects) -> None:
+    table = Table("cell", "true ratio", "interval", "covered", title="Were the known effects recovered?")
+    covered = 0
+    for row in matrix.rows:
+        if row.estimate is None:
+            continue
+        truth = effects.speedup(row.comparison.treatment, row.comparison.reference)
+        inside = row.estimate.low <= truth <= row.estimate.high
+        covered += inside
+        interval = f"[{row.estimate.low:.3f}, {row.estimate.high:.3f}]"
+        table.add_row(
+            f"{row.comparison.treatment.workload}: {row.subject}", f"{truth:.3f}", interval, "yes" if inside else "no"
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"{covered} of {matrix.looked_at} intervals cover the truth; 95 % should.")
+
+
+FOLDER = "verified"  # under the machine's results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What the user asked for."""
+
+    wish: Wish
+    place: Place
+    steps: int
+    at_once: int
+
+
+def verify(asked: Examination) -> int:
+    """Verifies and prints; gives 0 when every promise was kept, else 1."""
+    ready, console = prepared(asked.wish), Console(highlight=False)
+    with measuring_alone():
+        arms = _arms(ready, asked, console)
+    found = [
+        *(_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons),
+        *(_skipped(hole.workload, hole.subject, hole.reason) for hole in ready.plan.holes),
+    ]
+    for workload in dict.fromkeys(one.workload for one in found):
+        mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.subject)
+        console.print(_table(workload, mine))
+        _keep(mine, workload, ready, asked)
+    counts = Counter(one.status for one in found)
+    console.print(f"{len(found)} in all: " + ", ".join(f"{count} {status}" for status, count in counts.most_common()))
+    return int(any(one.broken for one in found))
+
+
+Key = tuple[Cell, Timing, bool]  # the bool: it is a reference, and so tells how far seeds lie apart
+
+
+def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key, Ready | Lost]:
+    """Every arm of the plan once, however many blocks it stands in."""
+    data, sentinel = prepare_data(ready, asked.place, console), Sentinel()
+    jobs: dict[Key, Job] = {}
+    for key, block, position in _wanted(ready):
+        job = job_of(ready, data, block, restart=0, position=position)
+        jobs.setdefault(key, replace(job, protocol=untimed(asked.steps)))
+    columns = (bars.TextColumn("verifying"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
+    with ExitStack() as closing:
+        closing.callback(sentinel.close)
+        served = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel)}
+        bar = closing.enter_context(bars.Progress(*columns, bars.TextColumn("{task.description}"), console=console))
+        task = bar.add_task("", total=len(jobs))
+        chosen = [replace(job, service=served.get(job.cell.workload)) for job in jobs.values()]
+        told = examined(
+            chosen, asked.at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.cell))
+        )
+    return dict(zip(jobs, told, strict=True))
+
+
+def _wanted(ready: Prepared) -> Iterator[tuple[Key, Block, int]]:
+    for block in ready.plan.blocks:
+        yield (block.reference, block.timing, True), block, 0
+        for position, one in enumerate(block.comparisons, 1):
+            yield (one.treatment, block.timing, False), block, position
+
+
+def _judged(one: Comparison, block: Block, arms: Mapping[Key, Ready | Lost], ready: Prepared) -> Verified:
+    promised = numerics(one, ready.plan.promises)
+    treatment, reference = arms[one.treatment, block.timing, False], arms[block.reference, block.timing, True]
+    status, sentence = verified(treatment, reference, promised, block.timing)
+    return Verified(
+        workload=one.reference.workload, subject=one.subject, promised=promised, status=status, sentence=sentence
+    )
+
+
+def _skipped(workload: str, subject: str, reason: str) -> Verified:
+    return Verified(workload=workload, subject=subject, promised=None, status=SKIPPED, sentence=reason)
+
+
+def _table(workload: str, found: list[Verified]) -> Table:
+    table = Table("optimization", "promised", "found", "", box=box.SIMPLE_HEAD, title=workload, title_justify="left")
+    for one in found:
+        status = f"[bold red]{one.status}[/]" if one.broken else str(one.status)
+        table.add_row(one.subject, str(one.promised or ""), status, one.sentence)
+    return table
+
+
+def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examination) -> None:
+    """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
+    cell = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
+    path = asked.place.results / ready.environment.machine / FOLDER / f"{workload}.json"
+    facts: dict[str, object] = {
+        "version": __version__,
+        "size": cell.size if cell else None,
+        "steps": asked.steps,
+    }
+    facts |= {"environment": encode(ready.environment)}
+    try:
+        rows = _with_others(encode(found), facts, path) if asked.wish.only or asked.wish.stack else encode(found)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Mistake(f"Cannot read or write {path} ({error}); choose another folder with --results.") from error
+
+
+def _with_others(rows: list[dict[str, object]], facts: Mapping[str, object], path: Path) -> list[dict[str, object]]:
+    """The rows, and those of the same circumstances that were not looked at again."""
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not known or _circumstances(known) != _circumstances(facts):
+        return rows
+    fresh = {row["subject"] for row in rows}
+    kept = (row for row in known["found"] if row["subject"] not in fresh)
+    return sorted([*rows, *kept], key=lambda row: str(row["subject"]))
+
+
+def _circumstances(facts: Mapping[str, object]) -> tuple[object, ...]:
+    environment = decode(Environment, json.loads(json.dumps(facts["environment"])))
+    return facts["version"], facts["size"], facts["steps"], environment.digest

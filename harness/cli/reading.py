@@ -1,0 +1,576 @@
+"""`report`: the matrix of a run, from its folder alone."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import harness
+from harness import __version__
+from harness.analyze.advice import Advice, Call, Shelf, advise
+from harness.analyze.calibration import DESIGN, Calibration, calibrate
+from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
+from harness.analyze.collection import TOO_SMALL, Kept
+from harness.analyze.comparison import Known, MachineComparison, Place, compare, of_machines, of_runs, parse_limits
+from harness.analyze.evidence import Evidence, gather
+from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
+from harness.analyze.verdict import UNCALIBRATED
+from harness.catalogue import Catalogue, read_catalogue
+from harness.cli.planning import commands
+from harness.cli.prediction import outlooks
+from harness.core.cell import Comparison
+from harness.core.claims import ANY, Claim
+from harness.core.codec import encode
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Level, Optimization, Stage
+from harness.core.plan import TUNED
+from harness.core.recipe import Value
+from harness.core.workload import Workload
+from harness.plan.designs import DESIGNS, Ground, resolve
+from harness.report import advice_forms as advice_json
+from harness.report import advice_forms as advice_text
+from harness.report import matrix as sentences
+from harness.report.advice import chapters
+from harness.report.claims import claims_to_json, claims_to_markdown, claims_to_terminal, promised
+from harness.report.comparison import comparison_to_json, comparison_to_markdown, comparison_to_terminal
+from harness.report.html.document import to_html
+from harness.report.html.exhibit import Exhibit, Shown
+from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, matrix_to_terminal, render
+from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
+
+# Counsel: the advice of a run, and the commands that answer what it leaves open.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """The advice of a run, and the commands that answer what it leaves open."""
+
+    advice: Advice
+    commands: Mapping[Comparison, str]
+
+
+def advised_by(kept: Kept, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue) -> Advised:
+    """The advice of a run that was read, with its commands."""
+    shelf = Shelf(known=catalogue.optimizations, workloads=catalogue.workloads)
+    advice = advise(kept, evidence, shelf)
+    wanted = dict(_asked(advice))
+    restarts = {one: count for one, count in wanted.items() if count is not None}
+    return Advised(advice=advice, commands=commands(run, wanted, catalogue, restarts))
+
+
+def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
+    """What the advice asks to be measured, and in how many restarts if not in as many as before."""
+    for counsel in advice.counsels:
+        for item in counsel.called(Call.UNDECIDED, Call.NO_ADVICE):
+            yield item.effect.row.comparison, item.restarts
+        for made in counsel.ready_made:
+            if made.untried is not None:
+                yield made.untried, None
+            elif made.best is not None:
+                yield made.best.rows[-1].comparison, None
+
+
+# The shelf: all runs below a folder of results, read for those that show or compare many.
+
+ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
+
+
+def finished(results: Path) -> list[Path]:
+    """The folders of all runs that have nothing left to measure, by machine and day."""
+    folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
+    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
+
+
+def read_kept(folder: Path) -> Kept:
+    """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
+    run = read_run(folder)
+    if run.rehearsed:
+        raise Mistake(
+            f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
+        )
+    matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
+    return Kept(
+        name=folder.resolve().name,
+        began=run.began,
+        command=run.command,
+        version=run.version,
+        matrix=matrix,
+        contributed=(folder / ORIGIN).exists(),
+    )
+
+
+def calibration_beside(folder: Path, run: Run) -> Calibration | None:
+    """What the machine of a run has shown: of the finished calibrations beside it the nearest in time, or None.
+
+    A machine that is shared can tell less on a busy day, which says little of the runs of a calm one. It must be of the
+    same environment, and nobody's but theirs who made the run: somebody else's machine may have the same parts and
+    another neighbour.
+    """
+    theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
+    nearest: tuple[timedelta, Path] | None = None
+    for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
+        if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
+            continue
+        found = read_run(other)
+        # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
+        # ours, as all were up to schema 3, of those without.
+        facts = (
+            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
+            for one in (found, run)
+        )
+        alike = len(set(facts)) == 1
+        away = abs(datetime.fromisoformat(found.began) - began)
+        if alike and decides(found) and (nearest is None or away < nearest[0]):
+            nearest = away, other
+    return None if nearest is None else _calibration(nearest[1])
+
+
+def _is_tuned(run: Run) -> bool:
+    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.switches)
+
+
+def decides(run: Run) -> bool:
+    """Whether a run is a calibration at sizes that prove something."""
+    return run.plan.design == DESIGN and all(one.reference.size != TOO_SMALL for one in run.plan.blocks)
+
+
+def _may_calibrate(folder: Path) -> bool:
+    """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
+    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
+
+
+@cache  # a finished run stays as it is, and every run beside it asks
+def _calibration(folder: Path) -> Calibration:
+    return calibrate(read_run(folder).plan, read_records(folder))
+
+
+def shelf(folders: Iterable[Path]) -> list[Kept]:
+    """All runs of real times among some folders; raises Mistake on a damaged one."""
+    return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
+
+
+NAMED = 3  # comparisons that lack a ratio for the same reason; more are counted after a run
+WIDE = 110  # columns of a report that goes into a file or a pipe
+
+
+def newest(results: Path) -> Path:
+    """The newest run below a folder; raises Mistake when there is none."""
+    found = sorted(results.glob("*/*/run.json"), key=lambda path: path.parent.name)
+    if not found:
+        raise Mistake(f"There is no run in {results}; ./speedmatrix run measures one.")
+    return found[-1].parent
+
+
+def matrix_of(folder: Path) -> Matrix:
+    """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
+    run = read_run(folder)
+    return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
+
+
+def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue) -> None:
+    """The matrix on the terminal, what a model says beyond it, and where to look next."""
+    where = console()
+    for part in (*render(matrix, where.width, NAMED), *beyond(outlooks(matrix, catalogue))):
+        where.print(part)
+    where.print(
+        f"\nKept in {folder}. Next: ./speedmatrix advise {folder} for what to do, ./speedmatrix report {folder} "
+        "for all that has no ratio by name, or ./speedmatrix explain WORKLOAD:OPTIMIZATION for what a row changes.",
+        highlight=False,
+    )
+
+
+def console() -> Console:
+    """As wide as the terminal, or as the whole table where there is none."""
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDE)
+
+
+def rendered(folder: Path, form: str) -> str:
+    """A run's matrix as text; raises Mistake for an unknown form."""
+    if form == "html":
+        catalogue = read_catalogue()
+        found = exhibit(folder, catalogue)
+        found = replace(found, outlooks=outlooks(found.kept.matrix, catalogue))
+        return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
+    matrix = matrix_of(folder)
+    told = outlooks(matrix, read_catalogue())
+    if form == "terminal":
+        where = console()
+        return matrix_to_terminal(matrix, width=where.width, colour=where.is_terminal, outlooks=told)
+    if form == "markdown":
+        return matrix_to_markdown(matrix, read_run(folder).command, told)
+    if form == "json":
+        return matrix_to_json(matrix, told) + "\n"
+    raise Mistake(f"There is no format '{form}'; choose terminal, markdown, json or html.")
+
+
+def show_report(run: Path | None, form: str, output: Path | None, results: Path) -> None:
+    """Shows or writes the matrix of a run in the form asked for."""
+    folder = run or newest(results)
+    _refuse_a_terminal(form, output)
+    deliver(rendered(folder, form), output)
+
+
+def show_all(run: Path | None, form: str, output: Path | None, results: Path) -> None:
+    """Writes every finished run below a folder as one HTML file; raises Mistake for other forms and for no run."""
+    if run is not None:
+        raise Mistake(f"--all shows every run under --results; leave out {run}, or --all.")
+    if form != "html":
+        raise Mistake(f"--all is for --format html, not for {form}: publish writes the tables of everything.")
+    found = [folder for folder in finished(results) if not read_run(folder).rehearsed]
+    if not found:
+        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    _refuse_a_terminal(form, output)
+    catalogue = read_catalogue()
+    exhibits = tuple(exhibit(folder, catalogue) for folder in found)
+    deliver(
+        to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, version=__version__, collected=True)), output
+    )
+
+
+def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
+    """A run, finished or not, with the records behind its matrix; raises Mistake when the folder is none or damaged."""
+    run, records = read_run(folder), read_records(folder)
+    matrix = build_matrix(run.plan, records, run.environment, calibration_beside(folder, run))
+    compared = [row.comparison for row in matrix.rows if row.estimate]
+    kept = Kept(name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix)
+    evidence = tuple(gather(run.plan, records))
+    advised = advised_by(kept, evidence, run, catalogue)
+    return Exhibit(
+        kept=kept,
+        evidence=evidence,
+        advice=chapters(advised.advice, catalogue.optimizations),
+        questions=advised.commands,
+        commands=commands(run, compared, catalogue),
+        rehearsed=run.rehearsed,
+    )
+
+
+def _refuse_a_terminal(form: str, output: Path | None) -> None:
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise Mistake("A page of HTML is for a browser; name a file for it with --output.")
+
+
+def deliver(text: str, output: Path | None) -> None:
+    """Prints a report or writes it to a file; raises Mistake where that cannot be."""
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Mistake(f"Cannot write {output} ({error.strerror}); choose another path for --output.") from error
+
+
+# `advise`: what a run says to switch on, to leave, to measure further and to stack, in plain words.
+
+FORMS = ("terminal", "markdown", "json")
+
+
+def show_advice(run: Path | None, form: str, output: Path | None, results: Path) -> None:
+    """Shows or writes the advice of a run, of the newest where none is named; raises Mistake."""
+    if form not in FORMS:
+        raise Mistake(f"There is no format '{form}'; choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
+    folder = run or newest(results)
+    found, catalogue = read_run(folder), read_catalogue()
+    kept = read_kept(folder)
+    advised = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    deliver(_rendered(advised, form, catalogue), output)
+
+
+def _rendered(advised: Advised, form: str, catalogue: Catalogue) -> str:
+    if form == "json":
+        return advice_json.advice_to_json(advised.advice, advised.commands)
+    found = chapters(advised.advice, catalogue.optimizations)
+    if form == "markdown":
+        return advice_text.advice_to_markdown(found, advised.commands, sentences.heading(advised.advice.kept.matrix))
+    where = console()
+    return advice_text.advice_to_terminal(found, advised.commands, width=where.width, colour=where.is_terminal)
+
+
+# `claims`: what the runs of each machine say of the ledger's promises.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """One run, read."""
+
+    folder: str  # its name, without where it lies
+    began: str
+    environment: Environment
+    trials: tuple[Trial, ...]
+
+
+def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Path], only: str | None) -> None:
+    """Shows or writes the findings of some runs, or of all below a folder; `place` is the output and that folder."""
+    output, results = place
+    if form not in {"terminal", "markdown", "json"}:
+        raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
+    catalogue = read_catalogue()
+    if only is not None and only != ANY:
+        catalogue.workload(only)  # refuses a name that would silently show nothing
+    witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(_below(results)))
+    if not witnesses:
+        raise Mistake(f"There is no measured run in {results}; ./speedmatrix run --design claims makes one.")
+    deliver(_rendered_claims(accounts(witnesses, catalogue, only), form), output)
+
+
+def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None = None) -> list[Account]:
+    """What the runs say of every claim, or of one workload's alone; the machine that tested most of them first."""
+    machines = sorted({one.environment.machine for one in witnesses})
+    found = [
+        _account(name, [one for one in witnesses if one.environment.machine == name], catalogue, only)
+        for name in machines
+    ]
+    return sorted(found, key=lambda one: -sum(finding.gauged is not None for finding in one.findings))
+
+
+def _rendered_claims(accounts: Sequence[Account], form: str) -> str:
+    if form == "terminal":
+        where = console()
+        return claims_to_terminal(accounts, width=where.width, colour=where.is_terminal)
+    return claims_to_markdown(accounts) if form == "markdown" else claims_to_json(accounts)
+
+
+def _below(results: Path) -> list[Path]:
+    folders = [path.parent for path in sorted(results.glob("*/*/run.json"))]
+    if not folders:
+        raise Mistake(f"There is no run in {results}; ./speedmatrix run --design claims measures one.")
+    return folders
+
+
+def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:
+    """Every run of real times, without what was measured at a size that proves nothing."""
+    for folder in folders:
+        if not read_run(folder).rehearsed:
+            one = _read(folder)
+            large = tuple(trial for trial in one.trials if trial.evidence.comparison.treatment.size != TOO_SMALL)
+            yield Witness(folder=one.folder, began=one.began, environment=one.environment, trials=large)
+
+
+def _read(folder: Path) -> Witness:
+    run = read_run(folder)
+    if run.rehearsed:
+        raise Mistake(
+            f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
+        )
+    calibration = calibration_beside(folder, run)
+    made = trials(run.plan, read_records(folder), calibration.terms if calibration else UNCALIBRATED)
+    return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
+
+
+def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Account:
+    """The findings of one machine; its newest run decides what it can test."""
+    newest_first = sorted(witnesses, key=lambda one: (one.began, one.folder), reverse=True)
+    wanted = [
+        claim for claim in catalogue.claims if only is None or only in {claim.workload, *_named(claim, catalogue)}
+    ]
+    return Account(
+        machine=machine,
+        runs=tuple(one.folder for one in newest_first),
+        findings=tuple(_finding(claim, newest_first, catalogue, only) for claim in wanted),
+    )
+
+
+def _named(claim: Claim, catalogue: Catalogue) -> tuple[str, ...]:
+    return tuple(sorted(catalogue.workloads)) if claim.workload == ANY else ()
+
+
+def _finding(claim: Claim, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Finding:
+    if claim.workload != ANY:
+        return _on_one(claim, claim.workload, witnesses, catalogue)
+    if only not in (None, ANY):
+        return _on_one(claim, only, witnesses, catalogue)
+    parts = [_on_one(claim, name, witnesses, catalogue) for name in sorted(catalogue.workloads)]
+    return general(claim, parts)
+
+
+def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Catalogue) -> Finding:
+    workload, known = catalogue.workload(name), catalogue.optimizations
+    meant = {
+        environment: resolve(claim, Ground(workload=workload, environment=environment, known=known))
+        for environment in {one.environment for one in witnesses}
+    }
+    looks = [
+        Look(
+            run=one.folder,
+            resolution=meant[one.environment],
+            trial=matching(meant[one.environment], name, one.trials),
+        )
+        for one in witnesses
+    ]
+    return find(claim, name, looks)
+
+
+# `compare`: the same cells of several machines or environments, side by side.
+
+PRICES = "prices.toml"  # below the results, where somebody keeps one
+LIMITS = Path(harness.__file__).parent / "limits.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is compared: some runs, or all machines below a folder of results."""
+
+    runs: tuple[Path, ...]
+    machines: bool
+    prices: Path | None
+    results: Path
+
+
+def show_comparison(wanted: Wanted, form: str, output: Path | None) -> None:
+    """Shows or writes a comparison in the form asked for; raises Mistake where there is nothing to compare."""
+    if form not in FORMS:
+        raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
+    places, prices = _places(wanted), _prices(wanted)  # what the user named is refused before anything is computed
+    deliver(_rendered_comparison(compare(places, _known(), prices), form), output)
+
+
+def _places(wanted: Wanted) -> tuple[Place, ...]:
+    if wanted.machines and wanted.runs:
+        raise Mistake("Name runs, or compare --machines; both together would show some runs twice.")
+    if wanted.machines:
+        folders = finished(wanted.results)
+        if not folders:
+            raise Mistake(f"There is no finished run in {wanted.results}; ./speedmatrix run measures one.")
+        return of_machines(shelf(folders))
+    if not wanted.runs:
+        raise Mistake("Name the folders of two runs or more, or compare --machines for all below --results.")
+    return of_runs([read_kept(folder) for folder in wanted.runs])
+
+
+def _prices(wanted: Wanted) -> Prices:
+    path = wanted.prices or wanted.results / PRICES
+    if wanted.prices is None and not path.exists():
+        return NO_PRICES
+    return parse_prices(_text(path), str(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Mistake(f"{path} cannot be read ({error}); name a file of prices with --prices.") from error
+
+
+def _known() -> Known:
+    work: Mapping[tuple[str, str], int] = {
+        (name, size): count
+        for name, workload in read_catalogue().workloads.items()
+        for size, count in workload.operations.items()
+    }
+    return Known(limits=parse_limits(LIMITS.read_text(encoding="utf-8"), LIMITS.name), work=work)
+
+
+def _rendered_comparison(comparison: MachineComparison, form: str) -> str:
+    if form == "terminal":
+        where = console()
+        return comparison_to_terminal(comparison, width=where.width, colour=where.is_terminal)
+    return comparison_to_markdown(comparison) if form == "markdown" else comparison_to_json(comparison)
+
+
+# `list`: the workloads, optimizations, claims and designs there are.
+
+# What fits a terminal; --json has it all.
+SHOWN = {
+    "workloads": ("name", "parameters", "sizes", "title"),
+    "optimizations": ("name", "workload", "title", "levels"),
+    "claims": ("name", "workload", "promise", "treatment"),
+    "designs": ("name", "what"),
+}
+
+
+def show_list(own: Path | None, *, as_json: bool) -> None:
+    """Prints everything that can be named on the command line."""
+    everything = listed(read_catalogue(own))
+    console = Console()
+    if as_json:
+        console.print_json(json.dumps(everything))
+        return
+    for title, entries in everything.items():
+        console.print(_table(title, entries))
+
+
+def listed(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
+    """Workloads, optimizations, claims and designs, each as plain objects with a `name`."""
+    workloads = [catalogue.workloads[name] for name in sorted(catalogue.workloads)]
+    optimizations = sorted(catalogue.optimizations.values(), key=by_stage)
+    return {
+        "workloads": [_workload(one) for one in workloads],
+        "optimizations": [_optimization(one) for one in optimizations],
+        "claims": [{**encode(one), "promise": promised(one)} for one in catalogue.claims],
+        "designs": [{"name": name, "what": (design.__doc__ or "").strip()} for name, design in DESIGNS.items()],
+    }
+
+
+def _workload(workload: Workload) -> dict[str, Any]:
+    return {
+        "name": workload.name,
+        "title": workload.title,
+        "parameters": workload.parameters,
+        "variants": dict(workload.variants),
+        "sizes": list(workload.sizes),
+        "as_found": dict(workload.as_found),
+        "score": workload.score,
+        "lesson": encode(workload.lesson),
+    }
+
+
+def by_stage(optimization: Optimization) -> tuple[int, str]:
+    """Sorts optimizations in the order in which a run goes through the stages, then by name."""
+    return list(Stage).index(optimization.stage), optimization.name
+
+
+def _optimization(optimization: Optimization) -> dict[str, Any]:
+    return {
+        "name": optimization.name,
+        "title": optimization.title,
+        "stage": optimization.stage,
+        "numerics": optimization.numerics,
+        "levels": list(optimization.levels),
+        "workload": optimization.workload or "any",
+        "timed_on": optimization.timed_on,
+        "needs": [need.missing for need in optimization.needs],
+        "requires": list(optimization.requires),
+        "excludes": dict(optimization.excludes),
+        "supersedes": list(optimization.supersedes),
+        "sought": optimization.sought,
+        "sets": _settings(optimization.sets),
+        "proof": _settings(optimization.proof),
+        "page": optimization.page,
+    }
+
+
+def _settings(settings: Mapping[str, Value | Level]) -> dict[str, Value]:
+    """Names and values; LEVEL stands for the level that is chosen."""
+    return {name: repr(value) if isinstance(value, Level) else value for name, value in settings.items()}
+
+
+def _table(title: str, entries: list[dict[str, Any]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for name in SHOWN[title]:
+        narrow = 18 if name == "levels" else None
+        table.add_column(name, no_wrap=name == "name", overflow="fold", max_width=narrow)
+    for stage, alike in groupby(entries, key=lambda entry: entry.get("stage")):
+        if stage is not None:
+            table.add_row(f"[bold]{stage}[/bold]")
+        for entry in alike:
+            table.add_row(*(_shown(entry[name]) for name in SHOWN[title]))
+        table.add_section()
+    return table
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

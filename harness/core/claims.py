@@ -1,0 +1,251 @@
+"""Claims: what somebody promised, written down before we measured it."""
+
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from enum import StrEnum
+
+from harness.core.cell import Conflict, Switch, compose, parse_switch
+from harness.core.codec import Malformed, decode, encode
+from harness.core.mistake import Mistake
+from harness.core.optimization import Optimization, Timing
+from harness.core.workload import Workload
+
+ANY = "any"  # stands for a workload in claims about training in general
+
+
+class Metric(StrEnum):
+    """What a claim is about, and so what of two cells is compared."""
+
+    THROUGHPUT = "throughput"  # samples a second of whatever the cells are timed on
+    START_UP = "start-up"  # seconds until the first step is done
+    HOST_MEMORY = "host memory"  # bytes of the training process and its workers
+    DEVICE_MEMORY = "device memory"  # peak bytes
+    DEVICE_SHARE = "device share"  # of the time, 0 to 1, that steps span on the device, gaps included; of one cell
+    RATE = "rate"  # samples a second of one cell, not a ratio
+    QUALITY = "quality"  # losses or score stay what they were
+
+
+class Bound(StrEnum):
+    """How the figures of a claim are meant."""
+
+    RANGE = "range"  # from low to high
+    POINT = "point"  # low alone; a fifth or so of the gain is left on either side
+    AT_LEAST = "at least"  # low alone
+    UP_TO = "up to"  # high alone, on the best workload
+    FREE = "free"  # within 2 % of 1
+    GAIN = "gain"  # better, without a figure
+    LOSS = "loss"  # worse, without a figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One promise, its source, its conditions and the pair of cells that tests it.
+
+    `low` and `high` are times better (throughput times faster, memory and start-up times less); for `device share` and
+    `rate` they are the values themselves.
+    """
+
+    name: str  # lower case, words joined by hyphens; unique
+    text: str  # what is promised, in our words
+    source: str  # repository or publication, and the document
+    workload: str  # that tests it, or `any`
+    metric: Metric
+    bound: Bound
+    low: float | None = None
+    high: float | None = None
+    treatment: str = ""  # the stack that tests it, as on the command line: A+B=2
+    reference: str = "plain"  # plain, as_found or a stack
+    timing: Timing = Timing.STEP
+    conditions: str = ""  # hardware, sizes and whatever else was said to hold
+    remark: str = ""  # what is known of the claim before any measurement of ours
+    essential: tuple[str, ...] = ()  # optimizations without which it is not tested, however much else remains
+    deviation: str = ""  # how the stacks differ from the promise on any machine, without a full stop
+    stand_in: str = ""  # the stack that is tested where nothing of the treatment can run
+    untestable: str = ""  # why no cell of this suite can test it; then treatment is empty
+    contradicts: tuple[str, ...] = ()  # names of claims that cannot all be true
+
+    @property
+    def differing(self) -> frozenset[str]:
+        """The optimizations whose effect it is about: those in only one of its two stacks, or at two levels."""
+        ours, theirs = (frozenset(map(parse_switch, names_of(one))) for one in (self.treatment, self.reference))
+        return frozenset(switch.name for switch in ours ^ theirs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """The pair of stacks that tests a claim on one machine, and how it falls short of what was claimed."""
+
+    treatment: tuple[Switch, ...]
+    reference: tuple[Switch, ...]
+    timing: Timing
+    shortfalls: tuple[str, ...] = ()  # sentences without their full stop
+
+    @property
+    def subject(self) -> str:
+        """What the matrix calls it: the switches that the reference lacks, or those that it has too many."""
+        added = sorted(set(self.treatment) - set(self.reference))
+        removed = sorted(set(self.reference) - set(self.treatment))
+        return "+".join(map(str, added)) or "without " + "+".join(map(str, removed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Untried:
+    """Why a claim cannot be tested on a machine."""
+
+    reason: str
+
+
+Resolution = Tried | Untried
+
+
+def names_of(stack: str) -> tuple[str, ...]:
+    """The names of a stack as it is written on the command line; `plain` has none."""
+    return tuple(name for name in stack.split("+") if name and name != "plain")
+
+
+# The ledger: claims read from TOML text, strictly, and held against what there is to test them with.
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_FIGURES = {
+    Bound.RANGE: {"low", "high"},
+    Bound.POINT: {"low"},
+    Bound.AT_LEAST: {"low"},
+    Bound.UP_TO: {"high"},
+    Bound.FREE: set[str](),
+    Bound.GAIN: set[str](),
+    Bound.LOSS: set[str](),
+}
+_OF_ONE_CELL = {Metric.DEVICE_SHARE, Metric.RATE}
+
+
+def parsed(text: str, file: str) -> tuple[Claim, ...]:
+    """The claims of one TOML file, tables `[[claim]]`; raises Mistake that names the file and the claim."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Mistake(f"{file} is not TOML ({error}); put it right.") from error
+    entries = document.get("claim")
+    if set(document) != {"claim"} or not isinstance(entries, list):
+        raise Mistake(f"{file} must hold tables [[claim]] and nothing else.")
+    return tuple(_claim(entry, f"{file}, claim {number}") for number, entry in enumerate(entries, 1))
+
+
+def checked(
+    claims: Iterable[Claim], workloads: Mapping[str, Workload], known: Mapping[str, Optimization]
+) -> tuple[Claim, ...]:
+    """The same claims; raises Mistake for the first that cannot be tested as it says or that names what is not there.
+
+    An optimization that is not in the catalogue is no mistake: taking one away edits nothing else, and its claims then
+    say that nothing can test them.
+    """
+    claims = tuple(claims)
+    by_name: dict[str, Claim] = {}
+    for claim in claims:
+        if claim.name in by_name:
+            raise Mistake(f"The ledger's claim {claim.name} stands in it twice.")
+        by_name[claim.name] = claim
+    for claim in claims:
+        for complaint in _complaints(claim, by_name, workloads, known):
+            raise Mistake(f"The ledger's claim {claim.name} {complaint}.")
+    return claims
+
+
+def unknown(claims: Iterable[Claim], known: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Optimizations that claims name and that are not there -> the claims."""
+    found: dict[str, tuple[str, ...]] = {}
+    for claim in claims:
+        for stack in (claim.treatment, claim.reference, claim.stand_in):
+            for switch in map(parse_switch, names_of(stack)):
+                if switch.name not in known and switch.name != "as_found":
+                    found[switch.name] = (*found.get(switch.name, ()), claim.name)
+    return found
+
+
+def switches(stack: str, workload: Workload, device: str = "cuda") -> tuple[Switch, ...]:
+    """A stack as a claim means it: `as_found` spelt out, a later switch in place of an earlier one of its name."""
+    chosen: dict[str, Switch] = {}
+    for name in names_of(stack):
+        for one in workload.found_on(device) if name == "as_found" else (name,):
+            switch = parse_switch(one)
+            chosen[switch.name] = switch
+    return tuple(sorted(chosen.values()))
+
+
+def _claim(entry: object, where: str) -> Claim:
+    if not isinstance(entry, dict):
+        raise Mistake(f"{where} must be a table.")
+    where = f"{where} ({entry.get('name', 'no name')})"
+    absent = {one.name: encode(one.default) for one in fields(Claim) if one.default is not MISSING}
+    try:
+        return decode(Claim, {**absent, **entry}, where)
+    except Malformed as malformed:
+        raise Mistake(f"{malformed}; put the ledger right.") from malformed
+
+
+def _complaints(
+    claim: Claim, names: Mapping[str, Claim], workloads: Mapping[str, Workload], known: Mapping[str, Optimization]
+) -> Iterator[str]:
+    if not _NAME.fullmatch(claim.name):
+        yield "needs a name of lower-case words joined by hyphens"
+    if not (claim.text.strip() and claim.source.strip()):
+        yield "lacks its text or its source"
+    if claim.workload not in {ANY, *workloads}:
+        yield f"names a workload '{claim.workload}' that is not there"
+    if missing := [name for name in claim.contradicts if name not in names or name == claim.name]:
+        yield f"contradicts '{missing[0]}', which is no other claim"
+    elif silent := [name for name in claim.contradicts if claim.name not in names[name].contradicts]:
+        yield f"contradicts {silent[0]}, which does not say so in turn"
+    named = {parse_switch(name).name for stack in (claim.treatment, claim.reference) for name in names_of(stack)}
+    if idle := sorted(set(claim.essential) - named):
+        yield f"calls {idle[0]} essential and does not switch it on"
+    yield from _figures(claim)
+    yield from _stacks(claim, workloads, known)
+
+
+def _figures(claim: Claim) -> Iterator[str]:
+    given = {name for name in ("low", "high") if getattr(claim, name) is not None}
+    if given != _FIGURES[claim.bound]:
+        wanted = " and ".join(sorted(_FIGURES[claim.bound], reverse=True)) or "no figure"
+        yield f"is of bound '{claim.bound}' and so must give {wanted}"
+    low, high = claim.low, claim.high
+    if (low is not None and low <= 0) or (high is not None and high <= 0):
+        yield "has a figure that is not above 0"
+    if low is not None and high is not None and low > high:
+        yield f"promises from {low:g} to {high:g}, which is no range"
+    if claim.metric in _OF_ONE_CELL and claim.bound not in {Bound.RANGE, Bound.AT_LEAST, Bound.UP_TO}:
+        yield f"is about the {claim.metric} of one cell; give a range"
+    if claim.metric is Metric.QUALITY and claim.bound not in {Bound.FREE, Bound.GAIN, Bound.LOSS}:
+        yield "is about quality, of which no figure can be tested"
+
+
+def _stacks(claim: Claim, workloads: Mapping[str, Workload], known: Mapping[str, Optimization]) -> Iterator[str]:
+    if claim.untestable and (claim.treatment or claim.stand_in):
+        yield "is untestable and names a treatment; one of the two is wrong"
+    if not claim.untestable and not claim.treatment:
+        yield "names no treatment and does not say why it is untestable"
+    if not claim.untestable and claim.treatment == claim.reference:
+        yield "has the same treatment and reference"
+    tested = (
+        workloads.values() if claim.workload == ANY else [workloads[claim.workload]] * (claim.workload in workloads)
+    )
+    for workload in tested:
+        for stack in (claim.treatment, claim.reference, claim.stand_in):
+            yield from _impossible(stack, claim, workload, known)
+
+
+def _impossible(stack: str, claim: Claim, workload: Workload, known: Mapping[str, Optimization]) -> Iterator[str]:
+    found = switches(stack, workload)
+    if any(one.name not in known for one in found):
+        return
+    foreign = [one for one in found if known[one.name].workload not in (None, workload.name)]
+    if foreign:
+        yield f"names {foreign[0]}, which belongs to {known[foreign[0].name].workload}"
+        return
+    if claim.timing is Timing.EVALUATION and "evaluation" not in workload.traits:
+        yield f"is timed on evaluation, which {workload.name} has not"
+    try:
+        compose(workload, found, known)
+    except (Conflict, Mistake) as impossible:
+        yield f"names a stack that is impossible on {workload.name}: {str(impossible).rstrip('.')}"

@@ -1,0 +1,208 @@
+"""Measurements: what arms report, as the lines of a run's record.
+
+A *life* is the time for which the processes of one block are alive together. An arm is named by block, restart,
+life and position: position 0 is the reference, position n the block's n-th comparison.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from harness.core.optimization import Timing
+from harness.core.recipe import Value
+
+# Faults: what ended an arm, as a word that a table can be sorted by; the sentence stands beside it.
+
+
+class Fault(StrEnum):
+    """What ended an arm before all its bursts were taken."""
+
+    DEVICE_MEMORY = "device_memory"  # the device had none left
+    HOST_MEMORY = "host_memory"  # an allocation was refused
+    OOM_KILLED = "oom_killed"  # the kernel ended a process because the host had none left
+    SHARED_MEMORY = "shared_memory"  # /dev/shm is too small for the batches that travel through it
+    DISK = "disk"  # the arm could not write what it needs, such as compiled kernels
+    WORKER_DEATH = "worker_death"  # a loader worker ended, and nothing tells by whose doing
+    LOADER_STALLED = "loader_stalled"  # no worker delivered a batch in time
+    START_TIME_OUT = "start_time_out"
+    COMPILE_TIME_OUT = "compile_time_out"
+    BURST_TIME_OUT = "burst_time_out"
+    COMPILER = "compiler"  # torch.compile gave up
+    DIVERGED = "diverged"  # the loss is no finite number
+    DEVICE_LOST = "device_lost"  # the device answers nobody any more
+    DEVICE_ERROR = "device_error"  # a kernel of this arm did what it must not
+    CRASHED = "crashed"  # a process was struck by a signal of its own making
+    EXITED = "exited"  # the process ended itself
+    KILLED = "killed"  # somebody else ended it
+    SUSPENDED = "suspended"  # somebody else stopped it
+    ERROR = "error"  # an exception that is none of the above
+
+
+# Throttling: why a device's clock was held down, by the names that records have for it.
+
+POWER_CAP = "sw_power_cap"  # the limit of its power, which a large GPU under full load is meant to reach
+# Heat or a fault: what is timed meanwhile is the machine's cooling, and no optimization.
+SLOWDOWNS = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"})
+# Bits of nvmlClocksEventReasons in nvml.h. Idling is no throttling, nor is a clock that somebody has set.
+BITS: Mapping[int, str] = {
+    0x04: POWER_CAP,
+    0x08: "hw_slowdown",
+    0x20: "sw_thermal",
+    0x40: "hw_thermal",
+    0x80: "hw_power_brake",
+}
+
+
+def reasons(mask: int) -> tuple[str, ...]:
+    """The names of the bits that are set, in their order; bits that mean no throttling have none."""
+    return tuple(name for bit, name in BITS.items() if mask & bit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One cell, alive in its own fresh process."""
+
+    block: str
+    restart: int
+    life: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """An arm has started, proved its settings and warmed up. Durations in seconds, rates in samples a second."""
+
+    arm: Arm
+    build_s: float  # model, data and optimizer, after the imports
+    first_step_s: float
+    warm_up_s: float
+    warm_up_steps: int
+    step_s: float  # of the last warm-up steps
+    steady: bool
+    effective: dict[str, Value]
+    unengaged: tuple[str, ...]
+    losses: tuple[float, ...]  # first steps from the seeded start
+    seed_spread: float | None  # mean spread of those losses over other seeds; the reference's alone
+    # Upper bounds, samples a second: with the step left out, and on batches that already lie on the device. None where
+    # the windows tell them, since nothing works ahead, and where something else than training is timed.
+    loader_rate: float | None
+    compute_rate: float | None
+    score: float | None  # of the model after its first steps, where evaluation is what is timed
+    cycle_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # until the same work comes round again
+    # The same between runs from the arm's own seed: 0 where it repeats every bit, as an exact optimization then must.
+    repeat_spread: float | None = field(default=None, metadata={"since": "0.3.0"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """Consecutive steps timed without interruption; phases in seconds, summed over the burst."""
+
+    arm: Arm
+    order: int  # counts all bursts of a life, the reference's too
+    timing: Timing
+    steps: int
+    samples: int
+    began_s: float  # since the life began
+    wall_s: float
+    wait_s: float  # for the next batch
+    copy_s: float  # to the device
+    device_s: float | None  # from the first kernel of each step to its last, gaps included; where events can tell
+    host_bytes: int  # resident in the arm and its loader workers when the burst had ended
+    device_bytes: int | None
+    others: float | None = field(
+        default=None, metadata={"since": "0.2.0"}
+    )  # share of cores that others took, none idle
+    # Of an NVIDIA device, by its driver when the burst had ended; None on a CPU and wherever the driver does not tell.
+    clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})  # of the multiprocessors
+    memory_clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})
+    throttled: tuple[str, ...] | None = field(default=None, metadata={"since": "0.2.0"})  # names of core/records.py
+    watts: float | None = field(default=None, metadata={"since": "0.2.0"})  # mean of about the last second
+    energy_j: float | None = field(default=None, metadata={"since": "0.2.0"})  # that the device took in the burst
+    temperature_c: float | None = field(default=None, metadata={"since": "0.2.0"})
+    strangers: int | None = field(default=None, metadata={"since": "0.2.0"})  # processes on it that are none of ours
+    process_bytes: int | None = field(default=None, metadata={"since": "0.2.0"})  # of it, by the arm's process in all
+
+    # What led into the window and what its edges and its steps were like; None where nobody took note of it yet.
+    lead_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # after a resumption, not timed
+    lead_s: float | None = field(default=None, metadata={"since": "0.3.0"})
+    first_half_s: float | None = field(default=None, metadata={"since": "0.3.0"})  # of `wall_s`: of steps // 2 steps
+    slowest_s: tuple[float, ...] | None = field(default=None, metadata={"since": "0.3.0"})  # 1 + steps // 50 of them
+    batches: int | None = field(default=None, metadata={"since": "0.3.0"})  # taken from the loader in the window
+    produced: int | None = field(default=None, metadata={"since": "0.3.0"})  # that loader workers finished in it
+    slipped: int | None = field(
+        default=None, metadata={"since": "0.3.0"}
+    )  # that they finished while the arm stood still
+    first_step: int | None = field(default=None, metadata={"since": "0.3.0"})  # of the cycle; 0 of whole cycles
+    # The most that the arm and its loader workers held in the window and in what led into it; None where the kernel did
+    # not tell, or nobody asked it yet.
+    host_peak_bytes: int | None = field(default=None, metadata={"since": "0.3.0"})
+    host_peak_since_start: bool = field(default=False, metadata={"since": "0.3.0"})  # where no peak could begin anew
+    queue_s: float | None = field(default=None, metadata={"since": "0.3.0"})  # of `device_s`, on the host's clock
+
+    @property
+    def rate(self) -> float:
+        """Samples a second: total samples over total time."""
+        return self.samples / self.wall_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """An arm that gave no more bursts, and why."""
+
+    arm: Arm
+    outcome: str  # failed, skipped or interrupted
+    reason: str
+    trace: str = ""
+    kind: Fault | None = field(default=None, metadata={"since": "0.2.0"})  # None where nobody knew kinds yet
+
+
+Record = Ready | Burst | Lost
+
+
+# Brackets: a treatment's burst between the two bursts of its reference that stand nearest in time.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bracket:
+    """A treatment's burst with its neighbours, all of one life."""
+
+    treatment: Burst
+    before: Burst
+    after: Burst
+
+
+def alone(bursts: Iterable[Burst], position: int) -> tuple[Burst, ...]:
+    """The bursts of the arm at `position` in lives that timed no other arm, of one restart of one block."""
+    bursts = tuple(bursts)
+    shared = {burst.arm.life for burst in bursts if burst.arm.position != position}
+    return tuple(burst for burst in bursts if burst.arm.position == position and burst.arm.life not in shared)
+
+
+def brackets(bursts: Iterable[Burst], position: int) -> tuple[Bracket, ...]:
+    """All brackets of the arm at `position` in one life; a burst without both neighbours belongs to none."""
+    found = []
+    before: Burst | None = None
+    waiting: list[Burst] = []
+    for burst in sorted(bursts, key=lambda burst: burst.order):
+        if burst.arm.position == 0:
+            if before is not None:
+                found += [Bracket(treatment=one, before=before, after=burst) for one in waiting]
+            before, waiting = burst, []
+        elif burst.arm.position == position:
+            waiting.append(burst)
+    return tuple(found)
+
+
+# Precision: how widely a comparison is known so far, and nothing of what it came to.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """The width of one estimate. It holds no ratio, so that whoever decides by it cannot be led by the answer."""
+
+    half_width: float  # of the log ratio's interval; infinite where restarts disagree beyond all bounds
+    outlying: bool  # its restarts disagree more than the pool's
+
+
+Place = tuple[str, int]  # a block's identity and a position in it: one comparison
+Precisions = Mapping[Place, Precision]  # of those that have an estimate

@@ -1,0 +1,192 @@
+"""Cells for asv: each workload is measured once in one call of asv, and all values of its cells are taken from that.
+
+asv starts a process for every single value. The first that asks for a workload has it measured; what came out is kept
+below .asv/measured, with the run it was read from, and answers all others. Another `asv run` measures anew.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.catalogue import read_catalogue
+from harness.core.codec import Malformed, decode, encode
+from harness.core.mistake import Mistake
+from harness.core.workload import Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = "SPEEDMATRIX_ASV_RUN"  # names one call of asv; the plugin sets it
+SIZE, BUDGET = "SPEEDMATRIX_ASV_SIZE", "SPEEDMATRIX_ASV_BUDGET"
+BESIDE_S = 20.0  # of a budget, for what is no measurement: imports, planning, the report
+DIGITS = 4  # of a relative time; a hundredth of a percent is below every noise floor
+TOGETHER = "everything"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The values of one comparison; the last two of the optimized side, one for each restart."""
+
+    relative: tuple[float, ...]  # its time over the reference's: the ratio of totals between the ends of its interval
+    peak_bytes: tuple[int, ...]  # of the device where that is a GPU, else of the host
+    start_s: tuple[float, ...]  # from the start of building to the end of the first step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one call of asv knows of a workload."""
+
+    run: str  # folder of the run, below .asv/measured
+    values: Mapping[str, Shown]
+    holes: Mapping[str, str]  # the words for what has no values
+    failed: str = ""  # why there is no run at all
+
+
+def workloads() -> list[Workload]:
+    """All of them: asv forgets a benchmark that it does not find, so a choice among them is left to its --bench."""
+    return [workload for _, workload in sorted(read_catalogue(ledger=False).workloads.items())]
+
+
+def subjects(workload: Workload) -> list[str]:
+    """The comparisons that asv follows: all optimizations together, and what the workload wants seen first."""
+    return [TOGETHER, *workload.first_look]
+
+
+def shown(workload: str, subject: str) -> Shown:
+    """The values of a comparison; raises NotImplementedError with the words for a hole, Mistake for a failure."""
+    measured = _measured_once(workload)
+    if measured.failed:
+        raise Mistake(measured.failed)
+    if subject in measured.values:
+        return measured.values[subject]
+    words = measured.holes.get(subject, "the run says nothing of it")
+    raise NotImplementedError(f"{workload}, {subject}: {words}")
+
+
+def as_samples(values: Sequence[float], digits: int | None = None) -> dict[str, Any]:
+    """Values as asv takes them, so that it knows their spread; rounded where asv would print sixteen digits.
+
+    asv shows the median, for an even count the mean of two. Those two are replaced by their rounded mean.
+    """
+    found = sorted(values if digits is None else (round(value, digits) for value in values))
+    if digits is not None and len(found) % 2 == 0:
+        half = len(found) // 2
+        found[half - 1 : half + 1] = [round(median(found), digits)] * 2
+    return {"samples": found, "number": 1}
+
+
+def protocol_digest() -> str:
+    """What a value depends on beside commit, machine and size; when it changes, asv begins a new series."""
+    import hashlib
+
+    from harness.core.protocol import BRIEF
+
+    facts = json.dumps([encode(BRIEF.fixed()), DIGITS, "ratio of totals"], sort_keys=True)
+    return f"brief-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+
+
+def _measured_once(workload: str) -> Measured:
+    folder = _folder(workload)
+    path = folder / "values.json"
+    if not path.is_file():
+        measured = _measure(workload, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(encode(measured), indent=1) + "\n", encoding="utf-8")
+        return measured
+    try:
+        return decode(Measured, json.loads(path.read_text(encoding="utf-8")), "values.json")
+    except (ValueError, Malformed) as error:
+        raise Mistake(f"{path} is damaged ({error}); remove it and `asv run` again.") from error
+
+
+def _folder(workload: str) -> Path:
+    run = os.environ.get(RUN)
+    if not run:
+        raise Mistake("These benchmarks belong to `asv run`, whose plugin says which call of it they are part of.")
+    return ROOT / ".asv" / "measured" / run / workload
+
+
+def expected_s(workload: Workload) -> float:
+    """What a workload's first comparison takes at most, by the cost model that `run` refuses a shorter budget by.
+
+    Where it is done sooner, further comparisons get the rest.
+    """
+    from harness.cli.planning import pace_of, usual_size
+    from harness.core.protocol import BRIEF, FEWEST_RESTARTS
+    from harness.measure.surroundings import read_environment
+    from harness.plan.cost import UNSEEN, USUAL, arm_s
+
+    environment = read_environment("auto")
+    size = os.environ.get(SIZE) or usual_size(environment)
+    pace = pace_of(workload, size, environment.device) if size in workload.sizes else USUAL
+    return FEWEST_RESTARTS * 2 * UNSEEN * arm_s(BRIEF, pace) + BESIDE_S
+
+
+def _measure(name: str, folder: Path) -> Measured:
+    from harness.integrations.cells import Wanted, holes, measured
+
+    workload = read_catalogue(ledger=False).workload(name)
+    wanted = Wanted(
+        workload=name,
+        subjects=workload.first_look,
+        stack=TOGETHER,
+        size=os.environ.get(SIZE),
+        budget=os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s",
+    )
+    try:
+        run = measured(wanted, folder)
+    except Mistake as mistake:
+        return Measured(run="", values={}, holes={}, failed=str(mistake))
+    return Measured(
+        run=str(run.relative_to(ROOT / ".asv" / "measured")) if run.is_relative_to(ROOT) else run.name,
+        values=dict(_values(run)),
+        holes={_bare(subject): words for subject, words in holes(run).items()} | dict(_out_of_time(run, wanted.budget)),
+    )
+
+
+def _out_of_time(run: Path, budget: str) -> Iterator[tuple[str, str]]:
+    """The remedy that asv's user has where the time did not suffice: not to continue the run, which is asv's own."""
+    from harness.analyze.soundness import Outcome
+    from harness.integrations.cells import samples
+
+    for subject, found in samples(run):
+        absence = found.row.absence
+        if absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_RESTART}:
+            yield _bare(subject), f"{budget} did not suffice; {BUDGET}=10m gives each workload ten minutes"
+
+
+def _values(run: Path) -> Iterator[tuple[str, Shown]]:
+    from harness.analyze.evidence import gather
+    from harness.integrations.cells import samples
+    from harness.store import read_records, read_run
+
+    sides = {one.comparison: one.treatment for one in gather(read_run(run).plan, read_records(run))}
+    for subject, found in samples(run):
+        side = sides[found.row.comparison]
+        if found.relative:
+            yield (
+                _bare(subject),
+                Shown(
+                    relative=found.relative,
+                    peak_bytes=_peaks(side.bursts),
+                    start_s=tuple(ready.build_s + ready.first_step_s for ready in side.readies),
+                ),
+            )
+
+
+def _peaks(bursts: Sequence[Any]) -> tuple[int, ...]:
+    """The highest of each restart; where the kernel tells of no peak, what was resident after a window."""
+    found: dict[int, int] = {}
+    for burst in bursts:
+        host_bytes = burst.host_bytes if burst.host_peak_bytes is None else burst.host_peak_bytes
+        count = host_bytes if burst.device_bytes is None else burst.device_bytes
+        found[burst.arm.restart] = max(count, found.get(burst.arm.restart, 0))
+    return tuple(found.values())
+
+
+def _bare(subject: str) -> str:
+    """The name without its level, which differs between machines where asv's parameters may not."""
+    return subject.partition("=")[0]

@@ -1,0 +1,131 @@
+"""Cells for other tools: one run of the command line for each workload, read back as samples of every comparison.
+
+The tools have clocks of their own, which know no pairs, no restarts and no engaged settings; so they are given what
+the harness measured, and never time anything again.
+"""
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.analyze.collection import Kept
+from harness.analyze.estimate import Estimate
+from harness.analyze.evidence import Evidence, gather
+from harness.analyze.matrix import Row
+from harness.cli.reading import read_kept
+from harness.core.mistake import Mistake
+from harness.core.records import Burst
+from harness.store import read_records, read_run
+
+STOPPED = 130  # exit status of a run that was interrupted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is measured together: comparisons of one workload, which share a reference."""
+
+    workload: str
+    others: tuple[str, ...] = ()  # workloads beside it, which share the time
+    subjects: tuple[str, ...] = ()  # NAME or NAME=LEVEL; all of the design when empty
+    stack: str | None = None  # one more comparison: everything, as_found or A+B=2
+    size: str | None = None
+    device: str = "auto"
+    budget: str = "70s"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words of the command line that measures it, without the places."""
+        only = (word for subject in self.subjects for word in ("--only", subject))
+        stack = ("--stack", self.stack) if self.stack else ()
+        size = ("--size", self.size) if self.size else ()
+        limits = (*size, "--device", self.device, "--target", "none", "--budget", self.budget)
+        return "run", self.workload, *self.others, *stack, *only, *limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """One comparison as other tools want it. Seconds for each optimizer step; relative times below 1 are gains."""
+
+    row: Row
+    reference_s: tuple[float, ...]  # of each window
+    treatment_s: tuple[float, ...]
+    # The treatment's time over the reference's: the interval's low end, the ratio of totals that reports show, and the
+    # high end. Tools show the median of samples, and a median of pairs would not see a rare stall.
+    relative: tuple[float, ...]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The ratio with its interval, where there is one."""
+        return self.row.estimate
+
+
+def measured(wanted: Wanted, results: Path, data: Path | None = None) -> Path:
+    """Measures it in a process of its own and gives the run's folder below `results`.
+
+    Raises Mistake with what the command said when there is no run to read afterwards, KeyboardInterrupt when it was
+    stopped.
+    """
+    before = set(_runs(results))
+    places = ("--results", str(results), *(("--data", str(data)) if data else ()), "--fresh")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "harness", *wanted.command, *places], capture_output=True, text=True, check=False
+    )
+    if done.returncode == STOPPED:
+        raise KeyboardInterrupt
+    found = sorted(set(_runs(results)) - before)
+    if not found:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise Mistake(said[0] if said else f"'speedmatrix {' '.join(wanted.command)}' measured nothing.")
+    return found[-1]
+
+
+def _runs(results: Path) -> Iterator[Path]:
+    return (path.parent for path in results.glob("*/*/run.json"))
+
+
+def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
+    """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""
+    kept: Kept = read_kept(folder)
+    rows = {(row.comparison.treatment, row.comparison.timing, row.comparison.copy): row for row in kept.matrix.rows}
+    for evidence in gather(read_run(folder).plan, read_records(folder)):
+        comparison = evidence.comparison
+        row = rows[comparison.treatment, comparison.timing, comparison.copy]
+        yield row.subject, _samples(row, evidence)
+
+
+def _samples(row: Row, evidence: Evidence) -> Samples:
+    if row.estimate is None:
+        return Samples(row=row, reference_s=(), treatment_s=(), relative=())
+    return Samples(
+        row=row,
+        reference_s=_step_times(evidence.reference.bursts),
+        treatment_s=_step_times(evidence.treatment.bursts),
+        relative=_relative(row.estimate),
+    )
+
+
+def _relative(estimate: Estimate) -> tuple[float, ...]:
+    """The ratio alone where its interval has no end."""
+    if not estimate.low or math.isinf(estimate.high):
+        return (1 / estimate.ratio,)
+    time, low, high = relative_step_time(estimate)
+    return low, time, high
+
+
+def _step_times(bursts: Sequence[Burst]) -> tuple[float, ...]:
+    return tuple(burst.wall_s / burst.steps for burst in bursts)
+
+
+def holes(folder: Path) -> dict[str, str]:
+    """The words for what could not be compared: of comparisons without a ratio, and of those never made."""
+    kept = read_kept(folder)
+    absent = {row.subject: row.absence.words for row in kept.matrix.rows if row.absence is not None}
+    return {hole.subject: hole.reason for hole in kept.matrix.holes} | absent
+
+
+def relative_step_time(estimate: Estimate) -> tuple[float, float, float]:
+    """The estimate as a relative time with its interval, low and high: what tools want for which larger is worse."""
+    return 1 / estimate.ratio, 1 / estimate.high, 1 / estimate.low

@@ -1,0 +1,100 @@
+"""The benchmarks' options for pytest, known wherever it is called: pyproject.toml loads this module with `-p`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.mistake import Mistake
+from harness.integrations.listing import Asked, Listed, listed
+
+BENCHMARKS = "benchmarks"  # the folder
+LISTING = pytest.StashKey[tuple[Listed, ...]]()
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "workload": {
+        "action": "append",
+        "metavar": "NAME",
+        "help": "Measure this workload; may be repeated. All of them if none is named.",
+    },
+    "size": {"metavar": "SIZE", "help": "smoke, quick or standard; quick on a CPU, standard on a GPU."},
+    "device": {
+        "action": "append",
+        "metavar": "DEVICE",
+        "help": "auto, cpu or cuda; may be repeated. auto if none is named.",
+    },
+    "budget": {
+        "metavar": "TIME",
+        "help": f"Time to measure all workloads of a device (90s, 5m, 2h), or none; {Asked().budget} if not given. "
+        "Writing data comes on top, once.",
+    },
+    "results": {
+        "type": Path,
+        "metavar": "FOLDER",
+        "help": "Keep the runs here, as `speedmatrix run` does; else they are left in pytest's temporary folder.",
+    },
+    "run": {
+        "type": Path,
+        "metavar": "RUN",
+        "help": "Show this run, which was measured before, and measure nothing.",
+    },
+    "relative": {
+        "action": "store_true",
+        "help": "Show times relative to the reference's at the same moment, not seconds: 0.8 is a step that takes "
+        "a fifth less. They survive a change of the machine's mood, so that --benchmark-compare-fail=median:3%% can "
+        "be a gate where seconds would fail for a busy neighbour. Fractions of a percent are written as differences: "
+        "median:0.025 of a step that takes as long as the reference's is 2.5 %%.",
+    },
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declares the options."""
+    group = parser.getgroup("speedmatrix", "speedmatrix: what the benchmarks measure and show")
+    for name, told in OPTIONS.items():
+        group.addoption(f"--speedmatrix-{name}", **told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Takes tests or benchmarks where nobody named a path; refuses options that cannot be followed, in a sentence."""
+    if config.args_source is config.ArgsSource.TESTPATHS:
+        only = bool(config.getoption("benchmark_only", default=False))
+        config.args = [path for path in config.args if (Path(path).name == BENCHMARKS) == only] or config.args
+    named = [one for one in ("workload", "size", "device", "budget", "run") if _given(config, one)]
+    if named[1:] and "run" in named:
+        raise pytest.UsageError(
+            "--speedmatrix-run shows a run that was measured before; leave out "
+            f"{' and '.join(f'--speedmatrix-{one}' for one in named if one != 'run')}."
+        )
+    results = _given(config, "results")
+    if results is not None and results.exists() and not results.is_dir():
+        raise pytest.UsageError(f"--speedmatrix-results names {results}, which is no folder; name another.")
+    if named:
+        listing(config)
+
+
+def asked_in(config: pytest.Config) -> Asked:
+    """What the options ask for."""
+    return Asked(
+        workloads=tuple(_given(config, "workload") or ()),
+        size=_given(config, "size"),
+        devices=tuple(_given(config, "device") or Asked().devices),
+        budget=_given(config, "budget") or Asked().budget,
+        run=_given(config, "run"),
+    )
+
+
+def listing(config: pytest.Config) -> tuple[Listed, ...]:
+    """All that the options ask for, found out once; raises UsageError with one sentence where that cannot be."""
+    if LISTING not in config.stash:
+        try:
+            config.stash[LISTING] = listed(asked_in(config))
+        except Mistake as mistake:
+            raise pytest.UsageError(str(mistake)) from mistake
+    return config.stash[LISTING]
+
+
+def _given(config: pytest.Config, name: str) -> Any:
+    return config.getoption(f"speedmatrix_{name}")

@@ -1,0 +1,202 @@
+"""Entries of a plan: a comparison that can be made on one workload and machine, or the words for why not."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from harness.core.cell import Cell, Comparison, Conflict, Switch, batch_scale, compose, unmet
+from harness.core.claims import Claim
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.plan import Hole
+from harness.core.protocol import Protocol
+from harness.core.recipe import Recipe
+from harness.core.workload import Workload
+
+Entry = Comparison | Hole
+
+# What is tried first when time is short: the stages in which most systems lose most.
+STAGE_ORDER = (Stage.INPUT, Stage.DEVICE, Stage.EVALUATION, Stage.SYNC, Stage.HOST, Stage.LAUNCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """One workload on one machine, and what may be switched on there."""
+
+    workload: Workload
+    reference: Cell
+    optimizations: tuple[Optimization, ...]
+    known: Mapping[str, Optimization]
+    as_found: tuple[Switch, ...]
+    environment: Environment
+    protocol: Protocol
+    unserved: str | None = None  # why the workload's service cannot start here
+    claims: tuple[Claim, ...] = ()  # the ledger's
+    probe: Timing | None = None  # times every cell on this instead of what its optimization asks for
+    workloads: int = 1  # that the plan is about: some designs share out what a machine needs once
+    chosen: tuple[Switch, ...] = ()  # what designs that cross switches are about; empty means all that go together
+
+
+def single(scope: Scope, optimization: Optimization, level: int | str | None) -> Entry:
+    """One optimization on top of the reference and of what it requires, or the words for why not."""
+    switch = Switch(name=optimization.name, level=level)
+    if reason := hindrance(scope, optimization, level):
+        return Hole(workload=scope.workload.name, subject=str(switch), reason=reason)
+    if switch in scope.reference.switches:
+        return Hole(workload=scope.workload.name, subject=str(switch), reason="on in the reference already")
+    below = with_required(scope, optimization)
+    return compare(based_on(scope, below), str(switch), stacked(below, switch), optimization.timed_on)
+
+
+def compare(scope: Scope, subject: str, switches: tuple[Switch, ...], timing: Timing = Timing.STEP) -> Entry:
+    """A stack against the scope's reference, or the words for why it is impossible."""
+    try:
+        treatment, reference = equal_samples(scope, switches)
+        _check_cell(scope, treatment)
+        _check_cell(scope, reference)
+    except Conflict as conflict:
+        return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
+    return Comparison(subject=subject, treatment=treatment, reference=reference, timing=scope.probe or timing)
+
+
+def based_on(scope: Scope, switches: tuple[Switch, ...]) -> Scope:
+    """The scope with another reference, its batch as large as those switches make the usual one."""
+    usual = scope.reference.batch // batch_scale(scope.reference.switches, scope.known)
+    batch = usual * batch_scale(switches, scope.known)
+    return replace(scope, reference=replace(scope.reference, switches=switches, batch=batch))
+
+
+def equal_samples(scope: Scope, switches: tuple[Switch, ...]) -> tuple[Cell, Cell]:
+    """A stack's cell and its reference, with as many samples for each update; raises Conflict where that cannot be.
+
+    Where the stack's batch is larger, the reference takes the same samples in batches of its own size and adds up their
+    gradients: see docs/decisions/batch-scale.md.
+    """
+    treatment, reference = based_on(scope, switches).reference, scope.reference
+    times, rest = divmod(treatment.batch, reference.batch)
+    if times == 1 and not rest:
+        return treatment, reference
+    if rest or not times:
+        raise Conflict(f"an update takes {treatment.batch} samples, in the reference {reference.batch}")
+    return treatment, replace(reference, batch=treatment.batch, switches=_in_parts(scope, times))
+
+
+def _in_parts(scope: Scope, times: int) -> tuple[Switch, ...]:
+    """The reference's switches, and gradients added up over so many parts of a batch."""
+    switches = scope.reference.switches
+    parts = compose(scope.workload, switches, scope.known).micro_batches
+    if parts == times:
+        return switches
+    if parts > 1:
+        raise Conflict(f"the reference takes a batch in {parts} parts already, and would have to take {times}")
+    name = next(name for name, one in scope.known.items() if dict(one.sets) == {"micro_batches": LEVEL})
+    return stacked(switches, Switch(name=name, level=times))
+
+
+def _check_cell(scope: Scope, cell: Cell) -> None:
+    """Raises Conflict where a cell cannot be run, whatever it is compared with."""
+    recipe = compose(scope.workload, cell.switches, scope.known)
+    try:
+        steps = scope.workload.at(cell.size, cell.batch).epoch_steps
+    except Mistake as mistake:
+        raise Conflict(str(mistake).rstrip(".")) from mistake
+    if cell.batch % recipe.micro_batches:
+        raise Conflict(f"a batch of {cell.batch} cannot be taken in {recipe.micro_batches} equal parts")
+    if recipe.keep_last_batch and min(cell.batch, steps) < 2:
+        raise Conflict("a shorter last batch needs two batches or more, of two samples or more")
+    least = scope.workload.least_samples
+    if cell.batch // (recipe.micro_batches * (1 + recipe.keep_last_batch)) < least:
+        raise Conflict(f"{scope.workload.name} normalises over {least} samples at least, so it cannot train on fewer")
+    if reason := scope.workload.unstackable(recipe, cell.batch // recipe.micro_batches):
+        raise Conflict(reason)
+    _check_service(scope, recipe)
+
+
+def _check_service(scope: Scope, recipe: Recipe) -> None:
+    service = scope.workload.service
+    if service and scope.unserved and service.wanted(recipe):
+        raise Conflict(scope.unserved)
+
+
+KEEPING_THE_TASK = frozenset({Numerics.EXACT, Numerics.CLOSE})
+
+
+def everything(scope: Scope, allowed: frozenset[Numerics] = KEEPING_THE_TASK) -> tuple[Switch, ...]:
+    """All optimizations of the training step that keep the task, stacked in order of their stages.
+
+    `allowed` says what they may do to losses. One that others supersede stays off, and so does one that conflicts with
+    those before it.
+    """
+    willing = [one for one in ordered(scope) if not hindrance(scope, one) and _is_wanted(one, allowed)]
+    superseded = {name for one in willing for name in one.supersedes}
+    seconded = sorted(willing, key=lambda one: bool(one.excludes))
+    wanted = (one for one in seconded if one.name not in superseded)
+    return together(scope, (Switch(name=one.name, level=one.usual_level(scope.environment)) for one in wanted))
+
+
+def together(scope: Scope, switches: Iterable[Switch]) -> tuple[Switch, ...]:
+    """The reference's switches and these in turn; one that conflicts with those before it stays off."""
+    stack = scope.reference.switches
+    for switch in switches:
+        further = stacked(stack, switch)
+        try:
+            compose(scope.workload, further, scope.known)
+        except Conflict:
+            continue
+        stack = further
+    return stack
+
+
+def _is_wanted(optimization: Optimization, allowed: frozenset[Numerics]) -> bool:
+    return optimization.numerics in allowed and optimization.sought and optimization.timed_on is not Timing.EVALUATION
+
+
+def stacked(switches: tuple[Switch, ...], switch: Switch) -> tuple[Switch, ...]:
+    """The switches with one more; another level of the same optimization is replaced."""
+    return tuple(sorted((*(one for one in switches if one.name != switch.name), switch)))
+
+
+def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...]:
+    """The reference's switches and those without which the optimization makes no sense."""
+    switches = scope.reference.switches
+    for name in optimization.requires:
+        if name not in {switch.name for switch in switches}:
+            level = scope.known[name].usual_level(scope.environment)
+            switches = stacked(switches, Switch(name=name, level=level))
+    return switches
+
+
+def ordered(scope: Scope) -> list[Optimization]:
+    """What the workload wants seen first, its other own ones, then one of each stage in turn.
+
+    Last come those that cannot run here, need others, or are no gain that anybody seeks.
+    """
+    turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
+    later = {one.name: bool(hindrance(scope, one) or one.requires or not one.sought) for one in scope.optimizations}
+    by_name = sorted(scope.optimizations, key=lambda one: (later[one.name], one.name))
+    turn = {one.name: next(turns[one.workload is None, one.stage]) for one in by_name}
+    first = {name: place for place, name in enumerate(scope.workload.first_look)}
+    return sorted(
+        by_name,
+        key=lambda one: (
+            first.get(one.name, len(first)),
+            later[one.name],
+            one.workload is None,
+            turn[one.name],
+            STAGE_ORDER.index(one.stage),
+        ),
+    )
+
+
+def hindrance(scope: Scope, optimization: Optimization, level: int | str | None = None) -> str | None:
+    """Why an optimization cannot be tried here, in words, or None where it can."""
+    if reason := unmet(optimization, scope.environment, scope.workload, level):
+        return reason
+    for name in optimization.requires:
+        if reason := unmet(scope.known[name], scope.environment, scope.workload):
+            return f"{reason}, for {name}"
+    if optimization.start_s > scope.protocol.start_allowance_s:
+        return f"starts too slowly for a first look (about {optimization.start_s:.0f} s): --protocol standard tries it"
+    return None

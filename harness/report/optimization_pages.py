@@ -1,0 +1,290 @@
+"""Pages of optimizations as Markdown: what each does, what is promised of it, and what was measured beside it."""
+
+import ast
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from urllib.parse import quote
+
+from harness.analyze.claims import Account, Finding
+from harness.analyze.estimate import Estimate
+from harness.analyze.matrix import Row
+from harness.analyze.quality import Agreement
+from harness.analyze.soundness import Outcome
+from harness.analyze.verdict import Verdict
+from harness.core.cell import parse_switch
+from harness.core.claims import Claim
+from harness.core.optimization import Level, Numerics, Optimization, Stage
+from harness.core.recipe import Value
+from harness.report.claims import measured, promised
+from harness.report.matrix import TIMED, escaped, grid
+from harness.report.words import NOTHING, ratio
+
+# Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
+
+MOST = 3  # rows for each machine, workload, level and timing: the newest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One row of a run, and where the run is kept."""
+
+    machine: str
+    run: str  # the name of its folder, which begins with the day: 20261120T212407-478beb59
+    link: str  # to that folder, relative to the pages
+    data: str  # what the workload's real data are, in words; empty for the suite's own
+    row: Row
+
+    @property
+    def level(self) -> str | None:
+        """The level that was measured, where there are levels."""
+        level = parse_switch(self.row.comparison.subject).level
+        return None if level is None else str(level)
+
+    @property
+    def day(self) -> str:
+        """The day of the run in UTC: `2026-11-20`."""
+        return f"{self.run[:4]}-{self.run[4:6]}-{self.run[6:8]}"
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is a ratio, or words for more than that nobody has come to it."""
+        absence = self.row.absence
+        return absence is None or absence.outcome is not Outcome.NOT_MEASURED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A claim, and what each machine's runs say of it."""
+
+    claim: Claim
+    findings: tuple[tuple[str, Finding], ...]  # machine and finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An optimization with all that is known of it; the newest run comes first."""
+
+    optimization: Optimization
+    claims: tuple[Judged, ...]
+    measured: tuple[Measured, ...]
+
+    @property
+    def name(self) -> str:
+        """The optimization's name."""
+        return self.optimization.name
+
+    @property
+    def newest(self) -> tuple[Measured, ...]:
+        """The first few rows of each machine, workload, level and timing."""
+        seen: Counter[tuple[object, ...]] = Counter()
+        shown = []
+        for one in self.measured:
+            comparison = one.row.comparison
+            question = one.machine, comparison.reference.workload, one.level, comparison.timing
+            seen[question] += 1
+            if seen[question] <= MOST:
+                shown.append(one)
+        return tuple(shown)
+
+    @property
+    def decided(self) -> tuple[tuple[Measured, Estimate], ...]:
+        """The newest ratio of each pair of cells on each machine, timed on what it acts on, where it has a verdict."""
+        latest: dict[tuple[object, ...], tuple[Measured, Estimate]] = {}
+        for one in self.measured:
+            comparison, estimate = one.row.comparison, one.row.estimate
+            if estimate and comparison.timing is self.optimization.timed_on:
+                pair = one.machine, one.data, comparison.treatment, comparison.reference
+                latest.setdefault(pair, (one, estimate))
+        return tuple(found for found in latest.values() if found[1].verdict is not Verdict.UNDECIDED)
+
+
+def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:
+    """Every claim with its findings on all machines."""
+    found: dict[str, list[tuple[str, Finding]]] = defaultdict(list)
+    for account in accounts:
+        for finding in account.findings:
+            found[finding.claim.name].append((account.machine, finding))
+    return tuple(Judged(claim=claim, findings=tuple(found[claim.name])) for claim in claims)
+
+
+def subject(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Subject:
+    """What there is about one optimization among all claims and all rows."""
+    name = optimization.name
+    own = [one for one in measured if parse_switch(one.row.comparison.subject).name == name and one.tells]
+    return Subject(
+        optimization=optimization,
+        claims=tuple(one for one in claims if name in one.claim.differing),
+        measured=tuple(sorted(own, key=lambda one: one.run, reverse=True)),
+    )
+
+
+PAGE_MARK = "<!-- Written by `./speedmatrix document`; changes by hand are lost. -->"
+_NUMERICS = {
+    Numerics.EXACT: "exact: the losses are the same, bit for bit",
+    Numerics.CLOSE: "close: the losses differ by no more than one and a half times what other seeds do",
+    Numerics.DIFFERENT: "different: it changes what is learned, so that its score must be measured",
+}
+
+
+def page(of: Subject) -> str:
+    """The page of one optimization."""
+    one = of.optimization
+    lines = [PAGE_MARK, "", f"# {one.name}: {one.title}", "", *prose(one.page), *grid(("fact", "value"), facts(one))]
+    return "\n".join([*lines, *_measured(of), *_claimed(of)]) + "\n"
+
+
+def prose(docstring: str) -> Iterator[str]:
+    """A docstring's lines, indented code in a fence."""
+    for indented, lines in groupby(_with_kind(docstring.strip("\n").splitlines()), key=lambda pair: pair[0]):
+        text = textwrap.dedent("\n".join(line for _, line in lines).strip("\n"))
+        yield from (f"```{_language(text)}", *text.splitlines(), "```") if indented else text.splitlines()
+        yield ""
+
+
+def _language(code: str) -> str:
+    """What colours the code: Python's words where it is Python, none where it is a command or a settings file."""
+    try:
+        ast.parse(code)
+    except SyntaxError:
+        return ""
+    return "python"
+
+
+def _with_kind(lines: Iterable[str]) -> Iterator[tuple[bool, str]]:
+    """Each line, and whether it is code; an empty line belongs to what it follows."""
+    indented = False
+    for line in lines:
+        indented = line.startswith("    ") if line else indented
+        yield indented, line
+
+
+def facts(one: Optimization) -> Iterator[tuple[str, str]]:
+    """What the catalogue knows of an optimization, as names and values in Markdown."""
+    yield "stage", str(one.stage)
+    yield "workloads", one.workload or "any"
+    yield "numerics", _NUMERICS[one.numerics]
+    yield "timed on", TIMED[one.timed_on]
+    yield "sets", _settings(one.sets)
+    yield "proved by", _settings(one.proof)
+    given = {
+        "levels": ", ".join(map(str, one.levels)),
+        "conditions": "; ".join(need.missing for need in one.needs),
+        "requires": ", ".join(map(link, one.requires)),
+        "excludes": "; ".join(f"{link(name)}, because {escaped(reason)}" for name, reason in one.excludes.items()),
+        "supersedes": ", ".join(map(link, one.supersedes)),
+        "gains nothing where": "; ".join(f"`{seen}`: {escaped(why)}" for seen, why in one.pointless_where.items()),
+        "in `everything`": "" if one.sought else "no: it is a price, a harm or a condition, measured for its own sake",
+    }
+    yield from ((name, value) for name, value in given.items() if value)
+
+
+def _settings(settings: Mapping[str, Value | Level]) -> str:
+    return ", ".join(f"`{name} = {'LEVEL' if isinstance(value, Level) else value}`" for name, value in settings.items())
+
+
+def link(name: str) -> str:
+    """A link from one page to another."""
+    return f"[{name}]({name}.md)"
+
+
+def _claimed(of: Subject) -> Iterator[str]:
+    yield from ("", "## What is claimed")
+    alone = [one for one in of.claims if one.claim.differing == {of.name}]
+    joined = [one.claim.name for one in of.claims if one.claim.differing != {of.name}]
+    if not of.claims:
+        yield from ("", "Nothing that the ledger knows of.")
+    if alone:
+        yield ""
+        header = ("claim", "on", "promise", "conditions", "source", "verdict")
+        yield from (*grid(header, map(_promise, alone)), "", "`./speedmatrix claims` tells what each verdict rests on.")
+    if joined:
+        named = ", ".join(f"`{name}`" for name in joined)
+        yield from ("", f"Claimed of it together with others, by name in the ledger: {named}.")
+
+
+def _promise(one: Judged) -> Iterator[str]:
+    claim = one.claim
+    verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in one.findings)
+    cells = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, verdicts
+    return (escaped(cell) or NOTHING for cell in cells)
+
+
+def _ruled(finding: Finding) -> str:
+    """The ruling in one word, with its interval where it has one; the words beside it stand among all claims."""
+    return f"{finding.ruling}, {measured(finding)}" if finding.gauged else str(finding.ruling)
+
+
+def _measured(of: Subject) -> Iterator[str]:
+    yield from ("", "## What was measured", "")
+    where = f"{of.optimization.workload} " if of.optimization.workload else ""
+    command = f"`./speedmatrix run {where}--only {of.name}`"
+    if not of.measured:
+        yield f"Not measured yet: {command} does it."
+        return
+    yield from grid(_COLUMNS, map(_cells, of.newest))
+    older = len(of.measured) - len(of.newest)
+    more = f"Older runs have {older} more. " if older else ""
+    yield from ("", f"{more}To measure it again: {command}.")
+
+
+_COLUMNS = "machine", "workload", "level", "timed on", "against", "speedup, 95 %", "verdict", "quality", "notes", "run"
+
+
+def _cells(one: Measured) -> Iterator[str]:
+    row, cell = one.row, one.row.comparison.reference
+    yield escaped(one.machine)
+    yield escaped(f"{cell.workload}, {cell.size}, batch {cell.batch}" + (f"; {one.data}" if one.data else ""))
+    yield escaped(one.level or NOTHING)
+    yield TIMED[row.comparison.timing]
+    yield escaped(row.reference_name)
+    yield escaped(ratio(row.estimate)) if row.estimate else "no ratio"
+    yield row.estimate.verdict.value if row.estimate else NOTHING
+    yield row.quality.status.value if row.quality else NOTHING
+    yield escaped("; ".join(row.notes) if row.absence is None else row.absence.words) or NOTHING
+    yield f"[{escaped(one.day)}]({quote(one.link)})"
+
+
+# The index of all pages: a table for each stage, with the best and the worst that was measured.
+
+_INDEX_COLUMNS = "name", "what it is", "numerics", "where", "best", "worst"
+_INTRODUCTION = (
+    "One page each: what it does, when it pays and hurts, what was measured and what is claimed of it. Best and worst "
+    "are over machines, workloads, levels and references: the newest ratio of each, timed on what the optimization "
+    "acts on. Only ratios with a verdict count; others are on its page. `./speedmatrix document` writes these pages."
+)
+
+
+def index(subjects: Sequence[Subject]) -> str:
+    """The table of all pages, by stage and then by name."""
+    lines = [PAGE_MARK, "", "# Optimizations", "", *textwrap.wrap(_INTRODUCTION, 118)]
+    for stage in Stage:
+        inside = sorted((one for one in subjects if one.optimization.stage is stage), key=lambda one: one.name)
+        if inside:
+            lines += ["", f"## {str(stage).capitalize()}", "", *grid(_INDEX_COLUMNS, map(_entry, inside))]
+    return "\n".join(lines) + "\n"
+
+
+def _entry(one: Subject) -> Iterator[str]:
+    optimization = one.optimization
+    yield link(one.name)
+    yield escaped(optimization.title)
+    yield str(optimization.numerics)
+    yield escaped("; ".join([optimization.workload or "any workload", *(need.missing for need in optimization.needs)]))
+    ranked = sorted(one.decided, key=lambda pair: pair[1].ratio)
+    if not ranked:
+        yield from ("see its page" if one.measured else "not measured yet", NOTHING)
+        return
+    yield _told(*ranked[-1])
+    yield _told(*ranked[0]) if len(ranked) > 1 else "the same"
+
+
+def _told(one: Measured, estimate: Estimate) -> str:
+    cell = one.row.comparison.reference
+    which = [cell.workload, cell.size, *([f"level {one.level}"] if one.level else [])]
+    quality = one.row.quality
+    if quality and quality.status in {Agreement.DIFFERS, Agreement.NAN}:
+        which.append("quality differs")
+    return escaped(f"{ratio(estimate)} ({', '.join(which)}{', real data' if one.data else ''}; {one.machine})")

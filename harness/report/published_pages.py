@@ -1,0 +1,500 @@
+"""The first page of a folder of results: what was measured where, the best stacks, and what surprises."""
+
+import html
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
+
+from harness.analyze.attribution import Attribution
+from harness.analyze.claims import Finding, Ruling
+from harness.analyze.collection import Entry, Kept, Repeated, repeated
+from harness.analyze.profile import Profile, host_memory
+from harness.core.environment import differing
+from harness.core.optimization import Timing
+from harness.report import claims
+from harness.report import matrix as sentences
+from harness.report.findings import surprises
+from harness.report.matrix import TIMED, escaped, grid
+from harness.report.published import STACKS, Place, Publication, Setting, Sheet, Topic, file_name
+from harness.report.published_cells import (
+    Page,
+    Part,
+    best_table,
+    calibrated,
+    chip,
+    code,
+    counted,
+    days,
+    estimated,
+    faster_otherwise,
+    named,
+    page,
+    quality,
+    run_link,
+    software,
+    stacked,
+    timed,
+    unbroken,
+)
+from harness.report.published_figures import (
+    heat_map_picture,
+    interaction_picture,
+    interval_picture,
+    pairs_of,
+    parts_of,
+    stages_picture,
+    waterfall_picture,
+)
+from harness.report.words import NOTHING, one_line, ratio, size
+
+# What was measured twice, on the page of a machine: do two runs give the same answer?
+
+SHOWN = 10
+_COLUMNS = "workload", "subject", "timed on", "against", "first", "then", "apart", "agree"
+
+
+def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
+    """How many answers agree, and those that lie furthest apart; nothing where nothing was measured twice."""
+    if not pairs:
+        return
+    agreeing, inside = sum(one.agrees for one in pairs), sum(one.is_inside for one in pairs)
+    yield from ("", "### Measured again", "")
+    yield (
+        f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them, with answers of "
+        "two runs, each with processes of its own, perhaps of one day. In "
+        f"{agreeing} ({_share(agreeing, pairs)}) the two ratios differ by no more than their intervals allow, where "
+        f"95 % is what honest intervals give; in {inside} ({_share(inside, pairs)}) each ratio lies inside the other's "
+        "interval, where 83 % is. The furthest apart:"
+    )
+    yield from ("", *grid(_COLUMNS, map(_row, pairs[:SHOWN])))
+
+
+def _share(count: int, pairs: Sequence[Repeated]) -> str:
+    return f"{100 * count / len(pairs):.0f} %"
+
+
+def _row(pair: Repeated) -> tuple[str, ...]:
+    comparison = pair.later.row.comparison
+    return (
+        escaped(comparison.reference.workload),
+        escaped(pair.later.row.subject),
+        escaped(TIMED[comparison.timing]),
+        escaped(pair.later.table.name),
+        f"{estimated(pair.earlier)}, {run_link(pair.earlier.kept)}",
+        f"{estimated(pair.later)}, {run_link(pair.later.kept)}",
+        escaped(f"{100 * math.expm1(abs(pair.apart)):.1f} %"),
+        "yes" if pair.agrees else "no",
+    )
+
+
+# The page of one machine: its environments, the best stacks, the heat map, the stages and its runs.
+
+_ENVIRONMENTS = "environment", "measured on", "memory", "software", "runs", "days"
+_RUNS = "run", "command", "design", "ratios", "environment", "version"
+
+
+def machine_page(place: Place, verified: tuple[str, ...] = ()) -> Page:
+    """All that a machine's folder says; `verified` names the files of what `verify` found there."""
+    return page(_parts(place, verified))
+
+
+def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
+    yield f"# {escaped(place.name)}" + (" (contributed)" if place.is_contributed else "")
+    yield from ("", "[All results](../README.md)", "")
+    yield from grid(_ENVIRONMENTS, map(_environment, place.settings))
+    yield from ("", "Workloads: " + ", ".join(_workload(name) for name in place.workloads) + ".")
+    if len(place.settings) > 1:
+        yield from ("", "Environments are never mixed: each has tables and figures of its own, the newest first.")
+        for setting in place.settings[1:]:
+            yield from ("", _unlike(setting, place.settings[0]))
+    for setting in place.settings:
+        yield from _setting(setting)
+    if verified:
+        files = ", ".join(f"[{escaped(name)}](verified/{quote(name)})" for name in verified)
+        yield from ("", "## Verified", "", f"Whether each optimization keeps its promise about losses: {files}.")
+    yield from ("", "## Runs", "")
+    yield from grid(_RUNS, (_run(setting, kept) for setting in place.settings for kept in setting.runs))
+
+
+def _environment(setting: Setting) -> tuple[str, ...]:
+    one = setting.environment
+    memory = size(one.memory_bytes if one.accelerator_memory_bytes is None else one.accelerator_memory_bytes)
+    return named(setting), chip(setting), memory, software(setting), str(len(setting.runs)), days(setting.runs)
+
+
+def _unlike(setting: Setting, first: Setting) -> str:
+    """In what an environment differs from the first one, fact by fact."""
+    unlike = differing(setting.environment, first.environment)
+    words = "; ".join(f"{name} {_known(ours)}, not {_known(theirs)}" for name, ours, theirs in unlike)
+    return f"{named(setting)} differs from the first in {escaped(words) or 'who measured'}."
+
+
+def _known(fact: str | int | None) -> str:
+    return "none" if fact is None else str(fact)
+
+
+def _workload(name: str) -> str:
+    return f"[{escaped(name)}]({quote(file_name(name))}.md)"
+
+
+def _setting(setting: Setting) -> Iterator[Part]:
+    yield from ("", f"## Environment {named(setting)}", "")
+    if setting.is_contributed:
+        yield from ("Measured by somebody else and taken in; it stands in for no row of ours.", "")
+    if not any(topic.main for topic in setting.topics):
+        yield "No training step has a ratio against plain yet."
+        return
+    yield from (calibrated(setting), "")
+    yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
+    heat = heat_map_picture(setting)
+    if heat is not None:
+        yield from ("", "### Optimizations by workload", "", heat, "")
+        yield (
+            "Each row is timed on what the optimization acts on: training steps unless it says otherwise. Probes of "
+            "the loader or the step alone, real data and other sizes are on the pages of the workloads. "
+            "Optimizations that have no ratio on any workload are left out."
+        )
+    stages = stages_picture(setting, setting.topics, "all")
+    if stages is not None:
+        yield from ("", "### Stages", "", stages, "")
+        yield (
+            "The loader alone and the step alone are upper bounds: where they take turns a rate stays below both, "
+            "where they overlap it reaches the lower one. A bar with a gap goes on beyond the picture."
+        )
+    yield from repeats(repeated(setting.runs))
+
+
+def _run(setting: Setting, kept: Kept) -> tuple[str, ...]:
+    total = len(kept.matrix.rows)
+    return (
+        f"[{escaped(kept.name)}]({quote(kept.name)})" + (" (contributed)" if kept.contributed else ""),
+        escaped(kept.command),
+        escaped(kept.matrix.design),
+        f"{kept.matrix.looked_at} of {total}",
+        named(setting),
+        escaped(kept.version),
+    )
+
+
+# Tables of published pages: every ratio with its plot, pairs, noise, and what has no ratio.
+
+
+def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
+    """One table with its plot, and the settings that were seen in its reference."""
+    if not sheet.measured:
+        return
+    data = f"; {sheet.data}" if sheet.data else ""
+    yield from ("", f"### {escaped(sentences.title(sheet.table) + data)}", "")
+    if sheet.cell.switches and sheet.name != "+".join(map(str, sheet.cell.switches)):
+        yield from (f"{stacked(sheet.name)} is {escaped(', '.join(map(str, sheet.cell.switches)))}.", "")
+    picture = interval_picture(setting, sheet)
+    if picture is not None:
+        yield from (picture, "")
+    header = sentences.columns(sheet.table)
+    yield from grid((*header[:5], *header[6:], "notes", "run"), _rows(sheet))
+    facts = sheet.table.profile.facts if sheet.table.profile else {}
+    if facts and sheet.profiled is not None:
+        yield from ("", "<details>", f"<summary>Settings seen in {html.escape(one_line(sheet.name))}</summary>", "")
+        yield f"{escaped(sentences.facts(facts))}. So unless said otherwise; of {run_link(sheet.profiled.kept)}."
+        yield from ("", "</details>")
+
+
+def _rows(sheet: Sheet) -> Iterator[tuple[str, ...]]:
+    """The reference, then every row with what must be known beside it and its run."""
+    profiled = sheet.profiled
+    for number, cells in enumerate(sentences.body(sheet.table)):
+        entry = sheet.measured[number - 1] if number else profiled
+        notes = "; ".join(entry.row.notes) if entry is not None and number else ""
+        run = run_link(entry.kept) if entry is not None else NOTHING
+        figures = (unbroken(escaped(cell)) for cell in cells[1:5])
+        further = (escaped(cell) for cell in cells[6:])
+        yield (stacked(cells[0]), *figures, *further, escaped(notes or NOTHING), run)
+
+
+def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
+    """Whatever was measured together and apart."""
+    yield from ("", "### Together and apart", "")
+    pictures = [(sheet, interaction_picture(setting, sheet)) for sheet in topic.sheets]
+    found = [(sheet, picture) for sheet, picture in pictures if picture is not None]
+    if not found:
+        yield (
+            "No pair of optimizations has been measured here beside both of its parts. "
+            f"{code(one_line(f'./speedmatrix run {topic.name} --stack A+B'))} measures one."
+        )
+    for sheet, picture in found:
+        yield from (picture, "")
+        rows = ((escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in pairs_of(sheet))
+        yield from grid(("one", "other", "together, over the product of both alone"), rows)
+
+
+def noise(topic: Topic) -> Iterator[Part]:
+    """The reference against copies of itself: what ratios look like where the truth is 1."""
+    for sheet in topic.sheets:
+        found = [one.row.estimate for one in sheet.copies if one.row.estimate]
+        if found:
+            wrong = sum(not one.low <= 1 <= one.high for one in found)
+            low, high = min(one.ratio for one in found), max(one.ratio for one in found)
+            yield from ("", f"### The noise: {escaped(sheet.table.name)} against itself, {sheet.timing}", "")
+            yield (
+                f"{counted(len(found), 'copy').replace('copys', 'copies')} gave ratios from {low:.3f} to {high:.3f}; "
+                f"{wrong} of {len(found)} intervals leave out 1."
+            )
+
+
+def holes(topic: Topic) -> Iterator[Part]:
+    """Every comparison without a ratio, under the words that it shares with others; folded, since there are many."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    absent = [(sheet, one) for sheet in topic.sheets for one in sheet.entries if one.row.absence is not None]
+    for sheet, entry in absent:
+        alike[one_line(entry.row.absence.words if entry.row.absence else "")].append(_where(sheet, entry))
+    for subject, reason in sorted(topic.holes.items()):
+        alike[one_line(reason)].append(escaped(subject))
+    if alike:
+        count = len(absent) + len(topic.holes)
+        yield from (
+            "",
+            "<details>",
+            f"<summary>Without a ratio: {counted(count, 'comparison')}, each with its reason</summary>",
+        )
+        rows = sorted((escaped(words), ", ".join(sorted(set(subjects)))) for words, subjects in alike.items())
+        yield from ("", *grid(("why", "what"), rows), "", "</details>")
+
+
+def _where(sheet: Sheet, entry: Entry) -> str:
+    """A subject, and against what where that is not the plain system's training step."""
+    usual = sheet.timing is Timing.STEP and sheet.is_plain
+    return stacked(entry.row.subject) + ("" if usual else f" ({timed(sheet)})")
+
+
+# The page of one workload on one machine: stacks, causes, every table with its plot, claims and holes.
+
+_SILENT = {Ruling.NOT_MEASURED, Ruling.NOT_TESTABLE_HERE, Ruling.UNTESTABLE}
+_STACK_COLUMNS = "stack", "switches", "timed on", "speedup, 95 %", "quality", "memory", "run"
+
+
+def workload_page(place: Place, name: str, *, has_claims: bool) -> Page:
+    """Everything that a machine's runs say of a workload, environment by environment."""
+    return page(_workload_parts(place, name, has_claims=has_claims))
+
+
+def _workload_parts(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
+    found = [(setting, topic) for setting in place.settings for topic in setting.topics if topic.name == name]
+    yield f"# {escaped(name)} on {escaped(place.name)}"
+    yield from ("", f"[All results](../README.md) / [{escaped(place.name)}](README.md)", "")
+    yield (
+        "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. A row is the surest answer to "
+        "its question and links to the run that gave it: rows of a table may come from several runs, each measured "
+        "against a reference of its own. No numbers are pooled."
+    )
+    if len(found) > 1:
+        yield ""
+        environments = ", ".join(named(setting) for setting, _ in found)
+        yield f"Measured in {len(found)} environments, which are never mixed: {environments}."
+    for setting, topic in found:
+        yield from _setting_parts(setting, topic)
+    yield from _claims(place, name, has_claims=has_claims)
+
+
+def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
+    yield from ("", f"## Environment {named(setting)}", "")
+    yield f"{chip(setting)}; {software(setting)}. {counted(len(setting.runs), 'run')}, {days(setting.runs)}."
+    yield from ("", calibrated(setting))
+    if setting.is_contributed:
+        yield from ("", "Measured by somebody else and taken in; it stands in for no row of ours.")
+    yield from _stacks(topic)
+    yield from _anatomy(setting, topic)
+    yield from _ceilings(setting, topic)
+    for sheet in topic.sheets:
+        yield from measured_table(setting, sheet)
+    yield from pairs(setting, topic)
+    yield from noise(topic)
+    yield from holes(topic)
+
+
+def _stacks(topic: Topic) -> Iterator[Part]:
+    """Whatever switches on several at once, and what it consists of."""
+    found = [(sheet, one) for sheet in topic.sheets for one in sheet.estimated if _is_stack(one)]
+    stacks = [one for _, one in found]
+    yield from ("", "### Stacks", "")
+    if topic.main is not None:
+        yield from (*_best_stack(topic, topic.main), "")
+    if not stacks:
+        yield "No stack has a ratio yet."
+        return
+    yield from grid(_STACK_COLUMNS, (tuple(_stack(*one)) for one in found))
+    for name in STACKS:
+        named = [entry for entry in stacks if entry.row.comparison.subject == name]
+        if named:
+            newest = max(named, key=lambda entry: entry.kept.began)
+            yield from ("", f"`{name}` is {escaped(_switches(newest))}.")
+        if len({entry.row.comparison.treatment.switches for entry in named}) > 1:
+            yield f"It was another stack once; {run_link(newest.kept)} is the newest, and the only one in what follows."
+
+
+def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
+    where = escaped(f"At size {main.cell.size}, batch {main.cell.batch}")
+    best = topic.best
+    if best is None:
+        yield f"{where} nothing is faster for sure and learns the same."
+    else:
+        other = topic.against("as_found", best)
+        against = f"{estimated(other)} against as\\_found" if other else "against as\\_found it was not measured"
+        yield (
+            f"{where} the fastest that learns the same is {code(best.row.subject)}: {estimated(best)} against "
+            f"{escaped(main.name)}; {against}."
+        )
+    if topic.faster_otherwise is not None:
+        yield from ("", faster_otherwise(topic, topic.faster_otherwise))
+
+
+def _is_stack(entry: Entry) -> bool:
+    comparison = entry.row.comparison
+    return (
+        comparison.subject in STACKS or len(set(comparison.treatment.switches) - set(comparison.reference.switches)) > 1
+    )
+
+
+def _stack(sheet: Sheet, entry: Entry) -> Iterator[str]:
+    arm = entry.row.treatment
+    yield stacked(entry.row.subject)
+    yield str(len(entry.row.comparison.treatment.switches))
+    yield timed(sheet)
+    yield estimated(entry)
+    yield quality(entry.row)
+    yield _memory(arm) if arm else NOTHING
+    yield run_link(entry.kept)
+
+
+def _memory(arm: Profile) -> str:
+    """How much, and what it is: rows come from several runs, of which old ones know no peak."""
+    if arm.device_bytes is not None:
+        return f"{size(arm.device_bytes)} ({sentences.DEVICE_PEAK})"
+    kind, (count,) = host_memory(arm)
+    return f"{size(count)} ({kind})"
+
+
+def _switches(entry: Entry) -> str:
+    return ", ".join(map(str, entry.row.comparison.treatment.switches)) or "nothing"
+
+
+def _anatomy(setting: Setting, topic: Topic) -> Iterator[Part]:
+    picture, parts = waterfall_picture(setting, topic), parts_of(topic)
+    if picture is None or parts is None or topic.best is None:
+        return
+    yield from ("", f"### What {escaped(topic.best.row.subject)} is made of", "", picture, "", _method(parts))
+
+
+def _method(parts: Attribution) -> str:
+    """How the shares were computed, and what they leave out."""
+    if parts.is_exact:
+        found = (
+            "Each part is its Shapley share, if switches interact in pairs only: the mean of its ratio alone and last."
+        )
+    else:
+        found = (
+            "A full share is the mean of a switch's ratio alone and its ratio put on last; what was not measured both "
+            "ways is shown with the one there is, and nothing is scaled to fit."
+        )
+    if parts.unmeasured:
+        found += (
+            f" Without any ratio of their own, and so inside the last part: {escaped(', '.join(parts.unmeasured))}."
+        )
+    return found + " The parts multiply to the whole; intervals add up, which holds however their errors go together."
+
+
+def _ceilings(setting: Setting, topic: Topic) -> Iterator[Part]:
+    picture = stages_picture(setting, [topic], topic.name)
+    best = topic.best
+    if picture is None or best is None:
+        return
+    yield from ("", "### Where the time goes", "", picture)
+    for name, arm in (
+        (topic.main.name if topic.main else "", best.row.reference),
+        (best.row.subject, best.row.treatment),
+    ):
+        if arm is not None and arm.bottleneck is not None:
+            yield from ("", escaped(sentences.cause(one_line(name), arm.bottleneck)))
+    yield from ("", f"Rates of {run_link(best.kept)}.")
+
+
+def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
+    """The claims that this machine's runs judged on this workload; all others are counted."""
+    findings = [one for account in place.accounts for one in account.findings]
+    here = [one for one in findings if one.workload == name]
+    general = [part for one in findings for part in one.parts if part.workload == name]
+    judged = [one for one in (*here, *general) if one.ruling not in _SILENT]
+    yield from ("", "## Claims", "")
+    link = " [All claims](../claims.md)." if has_claims else " `./speedmatrix claims` shows them all."
+    if not here and not general:
+        yield f"The ledger has no claim about {escaped(name)}.{link}"
+        return
+    yield f"{escaped(claims.count_line((*here, *general)))}. The newest run that can decide a claim decides it.{link}"
+    if judged:
+        yield from ("", *grid(("claim", "promised", "measured, 95 %", "verdict"), map(_claim, judged)))
+
+
+def _claim(finding: Finding) -> Iterable[str]:
+    cells = finding.claim.name, claims.promised(finding.claim), claims.measured(finding), str(finding.ruling)
+    return tuple(map(escaped, cells))
+
+
+_INDEX_COLUMNS = "machine", "measured on", "environments", "runs", "days", "workloads", "ratios"
+
+
+def index_page(publication: Publication, format_link: str | None) -> Page:
+    """The table of everything; `format_link` leads to the description of the files, where there is one."""
+    return page(_index_parts(publication, format_link))
+
+
+def _index_parts(publication: Publication, format_link: str | None) -> Iterator[Part]:
+    yield from ("# Results", "")
+    described = f" [The format of the files]({quote(format_link)})." if format_link else ""
+    yield (
+        "What was measured, machine by machine. Each run is a folder of plain data that nobody edits; every table and "
+        f"figure here is made of them by `./speedmatrix publish`, which also checks them (`--check`).{described}"
+    )
+    if not publication.places:
+        yield from ("", "Nothing was measured yet: `./speedmatrix run` measures this machine.")
+        return
+    yield from ("", *grid(_INDEX_COLUMNS, map(_machine, publication.places)))
+    facts = surprises(publication)
+    if facts:
+        yield from ("", "## What surprises", "", "Found by rules, the strongest of each rule:", "")
+        yield from (f"- {fact}" for fact in facts)
+    for place in publication.places:
+        yield from _place(place)
+    yield from ("", "## Elsewhere", "")
+    if publication.has_claims:
+        yield "- [Claims](claims.md): what others promised, held against these runs."
+    yield "- `./speedmatrix compare --machines` holds machines side by side."
+    yield "- `./speedmatrix report RUN` shows one run whole."
+
+
+def _machine(place: Place) -> tuple[str, ...]:
+    runs = [kept for setting in place.settings for kept in setting.runs]
+    return (
+        f"[{escaped(place.name)}]({quote(place.name)}/README.md)" + (" (contributed)" if place.is_contributed else ""),
+        "; ".join(dict.fromkeys(chip(setting) for setting in place.settings)),
+        str(len(place.settings)),
+        str(len(runs)),
+        days(runs),
+        escaped(", ".join(place.workloads)),
+        f"{sum(setting.ratios for setting in place.settings):,}",
+    )
+
+
+def _place(place: Place) -> Iterator[Part]:
+    yield from ("", f"## {escaped(place.name)}" + (" (contributed)" if place.is_contributed else ""), "")
+    if not place.answers:
+        yield f"No training step has a ratio against plain yet. [More]({quote(place.name)}/README.md)"
+        return
+    yield from best_table(place.answers, f"{place.name}/")
+    heat = heat_map_picture(place.richest)
+    if heat is not None:
+        yield from ("", f"![{escaped(heat.words)}]({quote(f'{place.name}/{heat.path}')})")
+        yield from (
+            "",
+            f"Of environment {named(place.richest)}, which has the most ratios. {calibrated(place.richest)}",
+        )
+    yield from ("", f"[More]({quote(place.name)}/README.md): every environment with its stages, every page, every run.")

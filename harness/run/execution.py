@@ -1,0 +1,246 @@
+"""The campaign: all blocks of a plan, continued from whatever is recorded, within a time budget."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.core.plan import Block, Plan
+from harness.core.protocol import FEWEST_RESTARTS
+from harness.core.records import Burst, Lost, Precisions, Record, alone
+from harness.plan.cost import Forecast, Pace
+from harness.plan.schedule import Further, by_restart, further, next_life, outstanding, settled
+from harness.run.arm import BudgetSpent, LiveArm
+from harness.run.replicate import Bytes, Life, NoRoom, Room, Watcher
+
+LEAST_S = 1.0  # in less no process starts
+
+Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
+
+
+def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
+    """Of a plan whose restarts are fixed, nobody asks how widely its comparisons are known."""
+    return {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Campaign:
+    """A plan being measured: the restarts that all comparisons have, then those that the widest still need."""
+
+    plan: Plan
+    records: list[Record]
+    start: Start
+    append: Callable[[Record], None]  # to the disk
+    watcher: Watcher
+    clock: Callable[[], float]
+    deadline_s: float | None = None  # on that clock
+    plan_ends_s: float | None = None  # where a later run goes on with the plan: when its time is up for good
+    paces: Mapping[str, Pace] = field(default_factory=dict)  # by workload, where they are known
+    # Workload -> seconds for each arm of a replicate with one treatment, by those that were measured.
+    arm_s: dict[str, float] = field(default_factory=dict)
+    precisions: Callable[[Plan, Sequence[Record]], Precisions] = unknown  # the analysis, which is not imported here
+    free: Callable[[], Bytes] | None = None  # memory of the host, then of the device; None where it has no end
+    lives: int = 0  # begun by this campaign
+    bursts: int = 0  # recorded by it
+    _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
+    _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
+    _forecast: Forecast = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Sorts what is recorded; raises ValueError where looks are planned and nobody can tell widths."""
+        if self.plan.protocol.target is not None and self.precisions is unknown:
+            raise ValueError("a plan with a target needs the precisions of its comparisons")
+        self._kept = by_restart(self.records)
+        self._forecast = Forecast(plan=self.plan, kept=self._kept, paces=self.paces, arm_s=self.arm_s)
+
+    def run(self) -> bool:
+        """Measures until nothing is left or the time is up; tells whether nothing is left."""
+        try:
+            if self.deadline_s is not None and len(self._forecast.workloads) > 1:
+                self._run_first_ratios()
+            while self._run_blocks():
+                pass
+            while self._run_further():
+                pass
+        except BudgetSpent:
+            return False
+        return not self.unfinished()
+
+    def unfinished(self) -> list[tuple[Block, int]]:
+        """Blocks and restarts that still need bursts."""
+        return [*self._unmeasured(), *((one.block, one.restart) for one in self._further())]
+
+    def _unmeasured(self) -> Iterator[tuple[Block, int]]:
+        """What is left of the restarts that all have."""
+        for block in self.plan.blocks:
+            for restart in range(self.plan.protocol.restarts):
+                if self._left(block, restart):
+                    yield block, restart
+
+    def _further(self) -> tuple[Further, ...]:
+        if self.plan.protocol.target is None:
+            return ()
+        return further(self.plan, self._kept, self.precisions(self.plan, self.records))
+
+    def _run_first_ratios(self) -> None:
+        """Gives every workload a ratio before any gets a second, the cheapest first; what failed is replaced."""
+        tried = -1
+        while tried < self.lives:
+            tried = self.lives
+            for block, position in self._forecast.first_ratios():
+                for restart in range(FEWEST_RESTARTS):
+                    if position in self._left(block, restart) and self._is_in_time(block, restart, position):
+                        self._measure(block, restart, position)
+
+    def _is_in_time(self, block: Block, restart: int, position: int) -> bool:
+        """Whether a first ratio is likely to come of it."""
+        is_whole = self._forecast.first_ratio_s(block, position) <= self._plan_left_s()
+        if is_whole and self._fitting(block, (position,), self._left_s()):
+            return True
+        return bool(self._shortened(block, restart, (position,)))
+
+    def _shortened(self, block: Block, restart: int, positions: Sequence[int]) -> Sequence[int]:
+        """Treatments for which a single round fits in of the restart that gives the one before it a meaning."""
+        if not 0 < restart < FEWEST_RESTARTS:
+            return ()
+        begun = [one for one in positions if self._forecast.timed(block, one) == restart]
+        return self._fitting(replace(block, rounds=1), begun, self._left_s())
+
+    def _run_blocks(self) -> bool:
+        """Measures what is left of the restarts that all have; tells whether any of it could begin."""
+        before = self.lives
+        for block in self.plan.blocks:
+            for restart in range(self.plan.protocol.restarts):
+                self._measure(block, restart, *self._worth_beginning(block, restart))
+        return self.lives > before
+
+    def _run_further(self) -> bool:
+        """Adds the restarts of one look for which the time suffices; tells whether there were any."""
+        before = self.lives
+        for one in self._further():
+            self._measure(one.block, one.restart, *self._fitting(one.block, one.positions, self._left_s()))
+        return self.lives > before
+
+    def _measure(self, block: Block, restart: int, *taken_on: int) -> None:
+        while rounds := {one: count for one, count in self._left(block, restart).items() if one in taken_on}:
+            fitting = dict(list(rounds.items())[: self._room.get(block.identity)])
+            if fitting:
+                self._live(block, restart, fitting)
+            else:
+                self._in_turn(block, restart, rounds)
+
+    def _worth_beginning(self, block: Block, restart: int) -> Sequence[int]:
+        """Treatments of a restart for which the time suffices, in this life and those that must follow it.
+
+        A treatment with a restart missing would give no estimate. So fewer are taken on when time is short, and a later
+        restart takes on none that the first has not.
+        """
+        if restart == 0:
+            return self._in_time(block, self.plan.protocol.restarts) or self._in_time(block, FEWEST_RESTARTS)
+        first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
+        wanted = [one for one in sorted(self._left(block, restart)) if one in first]
+        return self._fitting(block, wanted, self._left_s()) or self._shortened(block, restart, wanted)
+
+    def _left(self, block: Block, restart: int) -> dict[int, int]:
+        return outstanding(block, restart, self._kept.get((block.identity, restart), []), self.plan.protocol)
+
+    def _live(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+        began_s, life = self.clock(), self._life(block, restart)
+        try:
+            life.run(rounds)
+        except NoRoom:
+            self._room[block.identity] = 0
+            return
+        except BudgetSpent:
+            # Arms take at least as long as those that were broken off: whoever goes on must not guess less.
+            if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds)):
+                self._forecast.learn(block, tuple(rounds), self.clock() - began_s)
+            raise
+        if life.put_off:
+            self._room[block.identity] = len(rounds) - len(life.put_off)
+        if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):
+            self._forecast.learn(block, [one for one in rounds if one not in life.put_off], self.clock() - began_s)
+
+    def _in_turn(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+        """One arm after another, each alive alone, in the opposite order in every second restart."""
+        for position in sorted({0, *rounds}, reverse=restart % 2 == 1):
+            began_s, same = self.clock(), self._kept.get((block.identity, restart), [])
+            done = len(alone((one for one in same if isinstance(one, Burst)), position))
+            if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, restart):
+                self._life(block, restart).alone(position, count)
+                self._forecast.learn(block, (position,), 2 * (self.clock() - began_s))
+
+    def _life(self, block: Block, restart: int) -> Life:
+        self.lives += 1
+        return Life(
+            block=block,
+            restart=restart,
+            number=next_life(block, restart, self._kept.get((block.identity, restart), [])),
+            timetable=self.plan.protocol,
+            seed=self.plan.seed,
+            start=lambda position: self.start(block, restart, position),
+            record=self._keep,
+            watcher=self.watcher,
+            clock=self.clock,
+            check_time=self._check_time,
+            room=Room(free=self.free) if self.free else None,
+        )
+
+    def _keep(self, record: Record) -> None:
+        same = self._kept[record.arm.block, record.arm.restart]
+        if isinstance(record, Lost):
+            record = settled(record, same, self.plan.protocol)
+        self.append(record)
+        self.bursts += isinstance(record, Burst)
+        self.records.append(record)
+        same.append(record)
+
+    def _check_time(self) -> None:
+        if self._left_s() < 0:
+            raise BudgetSpent
+
+    def _left_s(self) -> float:
+        return math.inf if self.deadline_s is None else self.deadline_s - self.clock()
+
+    def _plan_left_s(self) -> float:
+        """Seconds in which the plan may still be measured, by this run and those that go on with it."""
+        return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
+
+    def _in_time(self, block: Block, restarts: int) -> Sequence[int]:
+        """Treatments of a block that can get so many restarts before the time is up.
+
+        Workloads that come after it keep a share of the time that buys them as many arms.
+        """
+        wanted = sorted(self._left(block, 0))
+        after = self._workloads_after(block)
+        own_s, others_s = self._forecast.pair_s(block.reference.workload), sum(map(self._forecast.pair_s, after))
+        left_s = self._plan_left_s()
+        fair_s = left_s * own_s / (own_s + others_s) if after else left_s
+        return self._fitting(block, wanted, min(fair_s / restarts, self._left_s())) or self._fitting(
+            block, wanted[:1], min(left_s / restarts, self._left_s())
+        )
+
+    def _workloads_after(self, block: Block) -> set[str]:
+        """The other workloads whose turn comes before a workload's next one."""
+        own, after = block.reference.workload, set[str]()
+        for one in self.plan.blocks[self.plan.blocks.index(block) + 1 :]:
+            if one.reference.workload == own:
+                break
+            after.add(one.reference.workload)
+        return after
+
+    def _fitting(self, block: Block, positions: Sequence[int], time_s: float) -> Sequence[int]:
+        """As many of the treatments as can be measured in so much time, beside their reference."""
+        counts = range(len(positions), 0, -1)
+        return next(
+            (positions[:one] for one in counts if self._forecast.replicate_s(block, positions[:one]) <= time_s), ()
+        )
+
+    @property
+    def left_s(self) -> float:
+        """About the seconds that it is going to go on: until the time is up, or nothing is left that all have."""
+        places = ((block, self._left(block, restart)) for block, restart in self._unmeasured())
+        expected_s = sum(self._forecast.replicate_s(block, sorted(left)) for block, left in places)
+        if not expected_s and self.plan.protocol.target is not None:
+            return max(0.0, self._left_s())  # further restarts narrow intervals
+        return max(0.0, min(self._left_s(), expected_s))

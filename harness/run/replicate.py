@@ -1,0 +1,330 @@
+"""A life: the processes of one block alive together, one of them running at a time.
+
+All arms take the same number of steps in every window and begin with the same samples, so that what the samples cost is
+no difference between them. Loader workers cannot be told where to go on: where an arm has them, the others leave out
+the samples that it takes in its lead-in.
+"""
+
+import math
+import typing
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TypeVar
+
+from harness.core.codec import decode, encode
+from harness.core.mistake import Mistake
+from harness.core.plan import Block
+from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
+from harness.core.records import Arm, Burst, Fault, Lost, Ready, Record
+from harness.plan.schedule import order_of_bursts
+from harness.run.arm import ArmLost, Job, LiveArm, ProcessArm
+from harness.run.sentinel import Sentinel
+
+# Examinations: arms that only begin, to show their settings and first losses; several at a time, unlike bursts.
+
+NAMELESS = Arm(block="verify", restart=0, life=0, position=0)
+
+
+def untimed(steps: int) -> Protocol:
+    """The protocol of an arm whose clock nobody reads; it may take as long as a compiler needs."""
+    return replace(
+        BRIEF, loss_steps=steps, floor_steps=1, floor_s=0.0, ceiling_s=0.01, start_limit_s=1800.0, burst_s=1e-3
+    )
+
+
+def examined(
+    jobs: Sequence[Job], at_once: int, sentinel: Sentinel, finished: Callable[[Job], None]
+) -> list[Ready | Lost]:
+    """What each job's arm showed, in the order of the jobs; `finished` is told of each as it ends."""
+
+    def examine(job: Job) -> Ready | Lost:
+        found = _examine(job, sentinel)
+        finished(job)
+        return found
+
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        return list(pool.map(examine, jobs))
+
+
+def _examine(job: Job, sentinel: Sentinel) -> Ready | Lost:
+    arm = ProcessArm(job, sentinel)
+    try:
+        arm.arrive()
+        return Ready(arm=NAMELESS, **arm.begin())
+    except ArmLost as lost:
+        return Lost(arm=NAMELESS, outcome=lost.outcome, reason=lost.reason, trace=lost.trace, kind=lost.kind)
+    finally:
+        arm.close()
+
+
+# Room: how many arms the memory of host and device still holds, told by what those before them took.
+
+Bytes = tuple[int, ...]  # of each kind of memory: the host's, then the device's where there is one
+
+GROWTH = 1.2  # an arm may come to take so many times what it took when it was warm
+# The same of a device where batches differ in shape: its allocator keeps blocks for each. A traced patches3d went up
+# to four times.
+VARYING_GROWTH = 5.0
+
+
+class NoRoom(Exception):
+    """Memory does not hold a reference and one treatment at once."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Room:
+    """Free memory, watched while arms begin one after another."""
+
+    free: Callable[[], Bytes]
+    largest: Bytes = ()  # what the largest arm so far took, by kind
+    before: Bytes = ()
+    begun_arms: int = 0
+    varying_shapes: bool = False  # of the batches of at least one of them
+
+    def begins(self) -> None:
+        """An arm is about to begin."""
+        self.before = self.free()
+
+    def begun(self, *, varying_shapes: bool = False) -> None:
+        """It is warm now."""
+        self.begun_arms += 1
+        self.varying_shapes |= varying_shapes
+        taken = tuple(before - after for before, after in zip(self.before, self.free(), strict=True))
+        self.largest = tuple(map(max, taken, self.largest or taken))
+
+    def fits(self, arms: int) -> bool:
+        """Whether so many more arms fit, if each takes what the largest so far took; nothing is known of the first.
+
+        On a device with varying shapes, those that have begun must still have room to grow as well.
+        """
+        if not self.largest:
+            return True
+        of_device = arms * GROWTH
+        if self.varying_shapes:
+            of_device = arms * VARYING_GROWTH + self.begun_arms * (VARYING_GROWTH - 1)
+        kinds = zip(self.largest, self.free(), (arms * GROWTH, of_device), strict=False)
+        return all(times * taken <= left for taken, left, times in kinds if taken > 0)
+
+
+class Watcher(typing.Protocol):
+    """Is told what happens, to show it."""
+
+    def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+        """A block's processes start."""
+
+    def arm_begins(self, block: Block, position: int) -> None:
+        """An arm is built and warmed up."""
+
+    def recorded(self, block: Block, record: Record) -> None:
+        """A record is safe on the disk."""
+
+
+Kept = TypeVar("Kept", bound=Record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """How windows lie over the samples, the same for every arm of a life. In steps."""
+
+    steps: int  # of a window
+    leads: Mapping[int, int]  # position -> steps before each of its windows that are not timed, at least
+    extra: Sequence[int]  # number of a window -> further such steps: what comes every so many steps is met by chance
+    offset: int  # of the first window in an epoch; another one in every replicate
+    skipped: int  # steps between two windows, beside extra ones: arms with loader workers take them in their lead-in
+
+    def lead(self, position: int, number: int) -> int:
+        """Steps that lead an arm into window `number`."""
+        return self.leads[position] + self.extra[number]
+
+    def start(self, number: int) -> int:
+        """The step with which window `number` begins."""
+        between = (number + 1) * self.skipped + sum(self.extra[: number + 1]) if self.skipped else 0
+        return self.offset + number * self.steps + between
+
+
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """One life and what it needs from outside."""
+
+    block: Block
+    restart: int
+    number: int
+    timetable: Protocol
+    seed: int
+    start: Callable[[int], LiveArm]  # position -> a process that is starting
+    record: Callable[[Record], None]
+    watcher: Watcher
+    clock: Callable[[], float]
+    check_time: Callable[[], None]  # raises BudgetSpent
+    room: Room | None = None  # where memory may not hold all arms
+    arms: dict[int, LiveArm] = field(default_factory=dict)
+    put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
+    _ready: dict[int, Ready] = field(default_factory=dict)
+
+    def run(self, rounds: Mapping[int, int]) -> None:
+        """Measures what is left for each treatment for which there is room; returns early when the reference is lost.
+
+        Raises NoRoom when not even one treatment finds room beside the reference.
+        """
+        self.watcher.life_begins(self.block, self.restart, rounds)
+        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+        # Where in memory and on which core a process settles depends on who settled before it. In another order in
+        # every life, that is part of what differs between restarts and is seen in the interval.
+        positions = random.sample([0, *rounds], len(rounds) + 1)
+        with ExitStack() as closing:
+            self._start_all(positions, closing)
+            self._begin_all([one for one in positions if one in self.arms])
+            if 0 in self.arms:
+                self._alternate({one: count for one, count in rounds.items() if one in self.arms}, random)
+
+    def alone(self, position: int, count: int) -> None:
+        """Times so many bursts of one arm that has nobody beside it."""
+        self.watcher.life_begins(self.block, self.restart, {position: count} if position else {})
+        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+        with ExitStack() as closing:
+            self._start_all([position], closing)
+            if position in self.arms:
+                self._begin(position)
+            turns = self._settled({position: count}, random)
+            began_s = self.clock()
+            for order in range(count):
+                if turns is None or position not in self.arms:
+                    return
+                self.check_time()
+                self._burst(position, order, began_s, turns, order)
+
+    def _begin_all(self, waiting: list[int]) -> None:
+        """Begins one arm after another while there is room; the rest is left for another life."""
+        while waiting and (self.room is None or self.room.fits(1)):
+            last = self.room is not None and not self.room.fits(2)
+            position = 0 if last and 0 in waiting else waiting[0]
+            waiting.remove(position)
+            self._begin(position)
+        for position in waiting:
+            self.arms.pop(position).close()
+        self.put_off = [position for position in waiting if position]
+        if waiting and (0 in waiting or set(self.arms) == {0}):
+            raise NoRoom
+
+    def _start_all(self, positions: list[int], closing: ExitStack) -> None:
+        for position in positions:
+            self.arms[position] = self.start(position)
+            closing.callback(self.arms[position].close)
+        for position in positions:
+            try:
+                self.arms[position].arrive()
+            except ArmLost as lost:
+                self._lose(position, lost)
+
+    def _begin(self, position: int) -> None:
+        self.check_time()
+        self.watcher.arm_begins(self.block, position)
+        if self.room is not None:
+            self.room.begins()
+        try:
+            ready = self.arms[position].begin()
+        except ArmLost as lost:
+            self._lose(position, lost)
+            return
+        if self.room is not None:
+            self.room.begun(varying_shapes=ready["effective"].get("varying_shapes") is True)
+        self._ready[position] = self._keep(Ready(arm=self._name(position), **ready))
+
+    def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
+        turns = self._settled(rounds, random)
+        began_s = self.clock()
+        for order, (position, number) in enumerate(numbered(order_of_bursts(rounds, random))):
+            if turns is None or 0 not in self.arms or len(self.arms) == 1:
+                return
+            if position == 0:
+                self.check_time()
+            if position in self.arms:
+                self._burst(position, order, began_s, turns, number)
+
+    def _settled(self, rounds: Mapping[int, int], random: Random) -> Turns | None:
+        """Resumes every arm once, without a clock, to learn how windows must be led in; None where none is left."""
+        if not self.arms:
+            return None
+        steps = self._window_steps()
+        cycle = self._ready[min(self.arms)].cycle_steps or 1
+        offset = self.restart * max(rounds.values(), default=1) * steps % cycle
+        leads: dict[int, int] = {}
+        for position in random.sample(sorted(self.arms), len(self.arms)):
+            least = math.ceil(self.timetable.lead_s / self._step_s(position))
+            leads[position] = max(1, least)
+            if self.timetable.discarded_rounds:
+                self.check_time()
+                leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
+        ahead = [position for position in leads if self._workers(position)]
+        skipped = max((max(leads[one], self._workers(one)) for one in ahead), default=0)
+        extra = [random.randrange(2) for _ in range(max(rounds.values(), default=1))]
+        leads |= dict.fromkeys(ahead, skipped)
+        return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
+
+    def _settle(self, position: int, steps: int, offset: int) -> int:
+        try:
+            return self.arms[position].settle(steps, offset)
+        except ArmLost as lost:
+            self._lose(position, lost)
+            return 0
+
+    def _window_steps(self) -> int:
+        """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
+        first = min(self.arms)
+        workers = math.lcm(*(max(1, self._workers(one)) for one in self.arms))
+        step_s, cycle = self._step_s(first), self._ready[first].cycle_steps or 1
+        return self.timetable.window_steps(step_s, min(map(self._step_s, self.arms)), cycle, workers)
+
+    def _step_s(self, position: int) -> float:
+        return max(self._ready[position].step_s, 1e-6)
+
+    def _workers(self, position: int) -> int:
+        workers = self._ready[position].effective.get("workers")
+        return workers if isinstance(workers, int) else 0
+
+    def _burst(self, position: int, order: int, began_s: float, turns: Turns, number: int) -> None:
+        try:
+            burst = self.arms[position].burst(turns.lead(position, number), turns.steps, turns.start(number))
+        except ArmLost as lost:
+            self._lose(position, lost)
+            return
+        # Steps that lead in, and windows that the arm threw away, come before what was timed.
+        at_s = max(0.0, self.clock() - began_s - burst["wall_s"])
+        self._keep(Burst(arm=self._name(position), order=order, began_s=at_s, **burst))
+
+    def _lose(self, position: int, lost: ArmLost) -> None:
+        name = self._name(position)
+        self._keep(Lost(arm=name, outcome=lost.outcome, reason=lost.reason, trace=lost.trace, kind=lost.kind))
+        self.arms.pop(position).close()
+        if lost.kind is Fault.DEVICE_LOST:  # every other arm would be lost to it too, and none by its own fault
+            raise Mistake(f"{lost.reason}; what was measured is kept, and the same command continues.")
+
+    def _keep(self, record: Kept) -> Kept:
+        # An arm answers in plain data. What goes on from here must be what will be read again from the disk.
+        record = decode(type(record), encode(record))
+        self.record(record)
+        self.watcher.recorded(self.block, record)
+        return record
+
+    def _name(self, position: int) -> Arm:
+        return Arm(block=self.block.identity, restart=self.restart, life=self.number, position=position)
+
+
+def numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Positions with the number of the window that each is to take: the same number means the same samples.
+
+    A treatment counts its own windows. The reference takes the number of the treatment that comes next, and ends with
+    the one that it began with: over all brackets it then went through the samples that treatments went through.
+    """
+    counts: dict[int, int] = defaultdict(int)
+    for index, position in enumerate(order):
+        if position == 0:
+            following = next((one for one in order[index + 1 :] if one), None)
+            yield 0, 0 if following is None else counts[following]
+        else:
+            yield position, counts[position]
+            counts[position] += 1

@@ -1,0 +1,200 @@
+"""Cells for asv: one measurement for all values, words for what has none, and samples that print shortly."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.cli.measuring import check_budget
+from harness.cli.planning import Prepared, planned
+from harness.core import protocol
+from harness.core.mistake import Mistake
+from harness.core.plan import Hole, Plan
+from harness.integrations import asv_cells, cells
+from harness.integrations.cells import Wanted
+from harness.plan.cost import Forecast
+from harness.store import MEASUREMENTS, Journal, Run, create
+from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
+from tests.run.test_campaign import WISH
+
+EVERYTHING = replace(comparison("amp", "workers"), subject="everything")
+LEVELLED = replace(comparison("workers"), subject="workers=2")
+FAILED = comparison("pin_memory")
+WITH_HOLES: Plan = plan(
+    EVERYTHING, LEVELLED, FAILED, holes=(Hole(workload="leak", subject="data_on_device", reason="needs a CUDA device"),)
+)
+
+
+class Measuring:
+    """Stands in for the measurement: writes a run of known ratios, or fails, and counts how often it was asked."""
+
+    def __init__(self, failure: str = "") -> None:
+        self.asked: list[Wanted] = []
+        self.failure = failure
+
+    def __call__(self, wanted: Wanted, results: Path) -> Path:
+        self.asked.append(wanted)
+        if self.failure:
+            raise Mistake(self.failure)
+        run = Run(
+            began="2026-11-21T12:00:00+00:00",
+            version="0",
+            command="speedmatrix run leak",
+            rehearsed=False,
+            environment=ENVIRONMENT,
+            plan=WITH_HOLES,
+        )
+        folder = create(results, run)
+        journal = Journal(folder)
+        for record in (*records(0, 2.0), *records(1, 0.8, effective={"workers": 2, "layout": "contiguous"})):
+            journal.append(record)
+        journal.close()
+        return folder
+
+
+@pytest.fixture
+def call_of_asv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (asv_cells.SIZE, asv_cells.BUDGET):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(asv_cells, "ROOT", tmp_path)
+    monkeypatch.setenv(asv_cells.RUN, "20261121T120000-0123456789ab-1")
+    return tmp_path / ".asv" / "measured"
+
+
+@pytest.fixture
+def measuring(call_of_asv: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
+    found = Measuring()
+    monkeypatch.setattr(cells, "measured", found)
+    return found
+
+
+def test_all_values_of_a_workload_come_from_one_measurement(measuring: Measuring, call_of_asv: Path) -> None:
+    first = asv_cells.shown("leak", "everything")
+    low, time, high = first.relative
+    assert time == pytest.approx(0.5)
+    assert low < time < high
+    assert median(asv_cells.shown("leak", "workers").relative) == pytest.approx(1.25)
+    assert asv_cells.shown("leak", "everything") == first
+    assert [one.workload for one in measuring.asked] == ["leak"]
+    kept = json.loads((call_of_asv / "20261121T120000-0123456789ab-1" / "leak" / "values.json").read_text())
+    assert kept["holes"]["data_on_device"] == "needs a CUDA device"
+
+
+def test_peaks_and_starts_are_those_of_the_optimized_side_in_each_restart(measuring: Measuring) -> None:
+    found = asv_cells.shown("leak", "everything")
+    last = 7  # the treatment's last burst in a restart, and the highest
+    assert found.peak_bytes == (432_013_312 + last,) * 2
+    assert found.start_s == pytest.approx((1.35, 2.35))
+
+
+def test_another_call_of_asv_measures_anew(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
+    asv_cells.shown("leak", "everything")
+    monkeypatch.setenv(asv_cells.RUN, "20261121T130000-0123456789ab-2")
+    asv_cells.shown("leak", "everything")
+    assert len(measuring.asked) == 2
+
+
+def test_outside_a_call_of_asv_nothing_is_measured(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(asv_cells.RUN)
+    with pytest.raises(Mistake, match="asv run"):
+        asv_cells.shown("leak", "everything")
+    assert measuring.asked == []
+
+
+TOO_SHORT = "[0-9]+s did not suffice; SPEEDMATRIX_ASV_BUDGET=10m"
+
+
+@pytest.mark.parametrize(
+    ("subject", "words"),
+    [("data_on_device", "needs a CUDA device"), ("pin_memory", TOO_SHORT), ("unheard_of", "says nothing")],
+)
+def test_what_has_no_value_is_skipped_with_its_words(measuring: Measuring, subject: str, words: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"leak, {subject}: .*{words}"):
+        asv_cells.shown("leak", subject)
+
+
+def test_a_failure_is_told_again_and_not_tried_again(call_of_asv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = Measuring("There is no room for the data.")
+    monkeypatch.setattr(cells, "measured", failing)
+    for _ in range(3):
+        with pytest.raises(Mistake, match="There is no room for the data"):
+            asv_cells.shown("leak", "everything")
+    assert len(failing.asked) == 1
+
+
+def test_a_damaged_note_is_refused(measuring: Measuring, call_of_asv: Path) -> None:
+    asv_cells.shown("leak", "everything")
+    (path,) = call_of_asv.glob("*/leak/values.json")
+    path.write_text('{"run": 3}')
+    with pytest.raises(Mistake, match="is damaged"):
+        asv_cells.shown("leak", "everything")
+
+
+def test_the_environment_chooses_size_and_time(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
+    asv_cells.shown("leak", "everything")
+    monkeypatch.setenv(asv_cells.SIZE, "smoke")
+    monkeypatch.setenv(asv_cells.BUDGET, "10m")
+    asv_cells.shown("speaker", "everything")
+    usual, chosen = measuring.asked
+    assert (usual.size, usual.stack) == (None, "everything")
+    assert 30 < int(usual.budget.removesuffix("s")) < 120
+    assert (chosen.size, chosen.budget) == ("smoke", "10m")
+    assert chosen.subjects == ("seek_read", "workers", "split_noise")
+
+
+@pytest.mark.parametrize("workload", ["imagenet", "leak", "patches3d", "speaker", "spoof"])
+def test_the_time_that_every_workload_gets_is_enough_for_a_ratio(
+    workload: str, measuring: Measuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = replace(ENVIRONMENT, device="cpu")
+    monkeypatch.setattr("harness.measure.surroundings.read_environment", lambda _: environment)
+    asv_cells.shown(workload, "everything")
+    (asked,) = measuring.asked
+    wish = replace(WISH, workloads=(workload,), only=asked.subjects, stack=asked.stack)
+    ready = Prepared(
+        catalogue=read_catalogue(), environment=environment, plan=planned(wish, read_catalogue(), environment),
+        real_data={},
+    )  # fmt: skip
+    spent_s = 8.0  # imports and planning on a slow machine
+    check_budget(asked.budget, spent_s, Forecast(plan=ready.plan, kept={}, paces=ready.paces, arm_s={}))
+
+
+def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
+    folder, stalled = Measuring()(Wanted(workload="leak"), call_of_asv), []
+    path = folder / MEASUREMENTS
+    for line in path.read_text().splitlines():
+        fields = json.loads(line)
+        if fields["record"] == "burst" and (fields["arm"]["block"], fields["order"]) == ("0", 3):
+            fields["wall_s"] *= 9
+        stalled.append(json.dumps(fields))
+    path.write_text("\n".join([*stalled, ""]))
+    found = dict(cells.samples(folder))["everything"]
+    assert found.estimate
+    assert median(found.relative) == pytest.approx(1 / found.estimate.ratio)
+    assert median(found.relative) == pytest.approx(1.5, rel=0.01)  # (3 + 9) / 4 of a half
+
+
+def test_another_protocol_begins_another_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = asv_cells.protocol_digest()
+    assert usual == asv_cells.protocol_digest()
+    monkeypatch.setattr(protocol, "BRIEF", replace(protocol.BRIEF, burst_s=0.5))
+    assert asv_cells.protocol_digest() != usual
+
+
+@pytest.mark.parametrize("values", [[0.743312345, 0.743398765], [1 / 3, 1 / 7, 0.1], [0.1 + 0.2] * 4, [0.9999501, 1.0]])
+def test_what_asv_prints_is_short(values: list[float]) -> None:
+    from asv_runner.statistics import compute_stats
+
+    found = asv_cells.as_samples(values, asv_cells.DIGITS)
+    shown, _ = compute_stats(found["samples"], found["number"])
+    assert len(json.dumps(shown)) <= len("0.3333")
+    assert shown == pytest.approx(median(values), abs=1e-4)
+    assert len(found["samples"]) == len(values)
+
+
+def test_bytes_and_seconds_are_left_as_they_are() -> None:
+    assert asv_cells.as_samples((3, 1))["samples"] == [1, 3]
+    assert asv_cells.as_samples((0.123456789,))["samples"] == [0.123456789]
