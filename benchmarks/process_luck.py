@@ -1,7 +1,7 @@
 """How much do equal processes differ, under glibc's own malloc thresholds and under tuned ones?
 
 python -m benchmarks.process_luck measure [WORKLOAD ...]   appends to benchmarks/process_luck.jsonl
-python -m benchmarks.process_luck table                    prints the table of docs/decisions/malloc-of-the-baseline.md
+python -m benchmarks.process_luck table                    prints the table for docs/decisions
 
 Equal processes of each kind live side by side and take turns in a random order. What a process is like for its whole
 life is the scatter of the processes' mean paces that the scatter of their windows does not explain; a round's own mean
