@@ -151,6 +151,7 @@ def rehearse(
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
     from harness.cli.checks import refuse_mixture, show_rehearsal
     from harness.cli.planning import Wish
+    from harness.core.mistake import Mistake
 
     refuse_mixture(
         coverage=coverage,
@@ -159,8 +160,15 @@ def rehearse(
         of_coverage={"--cells": cells, "--luck": luck is not None, "--json": json, "--output": output},
     )  # fmt: skip
     if coverage:
-        from benchmarks.invented.coverage_command import Asked, show_coverage
         from harness.run.rehearsal import RESTART_NOISE
+
+        try:
+            from benchmarks.invented.coverage_command import Asked, show_coverage
+        except ModuleNotFoundError as error:
+            raise Mistake(
+                "--coverage needs the folder benchmarks/ of the repository, which a wheel does not hold; give the "
+                "command in a clone, with ./speedmatrix."
+            ) from error
 
         differ = RESTART_NOISE if luck is None else luck / 100
         asked = Asked(cells=cells or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
