@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from harness.cli.commands import asking, campaign, measuring, reading, searching, sharing
+from harness.cli.commands import GROUPS
 from harness.core.mistake import Mistake
 from harness.report.words import one_line
 
@@ -18,8 +18,8 @@ app = typer.Typer(
     help="Measures which training optimizations pay on this machine, by how much, and why.",
     epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
 )
-for _group in (asking, measuring, searching, campaign, reading, sharing):
-    app.add_typer(_group.app)
+for _group in GROUPS:
+    app.add_typer(_group)
 
 
 def main() -> None:

@@ -70,6 +70,7 @@ class Optimization:
     supersedes: tuple[str, ...] = ()  # others that it stands in for where everything is switched on
     pointless_where: Mapping[str, str] = field(default_factory=dict)  # `setting value` seen -> why it gains nothing
     sought: bool = True  # False for a price, a harm or a condition: measured for its own sake, never part of everything
+    stacked_if: "Need | None" = None  # where it is not met, it is measured alone and is no part of everything
     start_s: float = 0.0  # what it adds to an arm's start, about; for planning only
     workload: str | None = None  # the one workload it belongs to; None is every workload
     page: str = ""  # the module's docstring, filled in by the catalogue
@@ -124,7 +125,18 @@ class Need:
 
 CUDA = Need(missing="needs a CUDA device", met=lambda environment, _: environment.device == "cuda")
 COMPILER = Need(missing="needs a C++ compiler (g++)", met=lambda environment, _: environment.compiler is not None)
+FAST_BFLOAT16 = Need(
+    missing="needs a GPU, or a CPU with matrix units for bfloat16",
+    met=lambda environment, workload: CUDA.met(environment, workload) or _may_have_matrix_units(environment),
+)
 SEVERAL_CORES = Need(missing="needs at least two CPU cores", met=lambda environment, _: environment.cores >= 2)
+
+
+def _may_have_matrix_units(environment: "Environment") -> bool:
+    """Where no flags were recorded the name decides: no AMD has had such units, and of others it is unknown."""
+    if environment.cpu_flags is None:
+        return "AMD" not in environment.cpu
+    return bool(environment.cpu_flags)
 
 
 def trait(name: str, missing: str) -> Need:

@@ -3,6 +3,9 @@
 Halves the bytes moved and uses the fast matrix units of recent GPUs and CPUs; needs no loss scaling. Does nothing while
 the step waits for data. Losses change in the third digit.
 
+A CPU without matrix units for bfloat16 converts every number on the way and may take several times as long. There
+it is measured alone, and `everything` leaves it out.
+
 On CPUs with AMX, torch 2.11's oneDNN reads memory that nobody wrote in some convolutions with 512 channels, and the
 loss may be no number; `doctor` tries it, and `ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16` cures it.
 
@@ -10,7 +13,7 @@ loss may be no number; `doctor` tries it, and `ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF
         loss = criterion(model(inputs), targets)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import FAST_BFLOAT16, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="amp_bfloat16",
@@ -20,4 +23,5 @@ OPTIMIZATION = Optimization(
     sets={"autocast": "bfloat16"},
     proof={"bfloat16_layers": True},
     supersedes=("amp_float16",),
+    stacked_if=FAST_BFLOAT16,
 )

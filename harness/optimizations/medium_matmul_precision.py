@@ -8,21 +8,7 @@ the products are short already. With seven bits of mantissa the losses move in t
     torch.set_float32_matmul_precision("medium")
 """
 
-from harness.core.environment import MATRIX_UNITS, Environment
-from harness.core.optimization import CUDA, Need, Numerics, Optimization, Stage
-
-
-def _may_have_units(environment: Environment) -> bool:
-    """Where no flags were recorded the name decides: no AMD has had such units, and of others it is unknown."""
-    if environment.cpu_flags is None:
-        return "AMD" not in environment.cpu
-    return not set(MATRIX_UNITS).isdisjoint(environment.cpu_flags)
-
-
-SHORT_PRODUCTS = Need(
-    missing="needs a GPU, or a CPU with matrix units for bfloat16",
-    met=lambda environment, workload: CUDA.met(environment, workload) or _may_have_units(environment),
-)
+from harness.core.optimization import FAST_BFLOAT16, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="medium_matmul_precision",
@@ -35,6 +21,6 @@ OPTIMIZATION = Optimization(
         "bfloat16_layers True": "autocast has taken the products to 16 bits",
         "float16_layers True": "autocast has taken the products to 16 bits",
     },
-    needs=(SHORT_PRODUCTS,),
+    needs=(FAST_BFLOAT16,),
     sought=False,  # on a GPU it is tf32_matmul once more
 )

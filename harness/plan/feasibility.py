@@ -129,7 +129,7 @@ def everything(scope: Scope, allowed: frozenset[Numerics] = KEEPING_THE_TASK) ->
     `allowed` says what they may do to losses. One that others supersede stays off, and so does one that conflicts with
     those before it.
     """
-    willing = [one for one in ordered(scope) if not hindrance(scope, one) and _is_wanted(one, allowed)]
+    willing = [one for one in ordered(scope) if not hindrance(scope, one) and _is_wanted(scope, one, allowed)]
     superseded = {name for one in willing for name in one.supersedes}
     seconded = sorted(willing, key=lambda one: bool(one.excludes))
     wanted = (one for one in seconded if one.name not in superseded)
@@ -149,7 +149,9 @@ def together(scope: Scope, switches: Iterable[Switch]) -> tuple[Switch, ...]:
     return stack
 
 
-def _is_wanted(optimization: Optimization, allowed: frozenset[Numerics]) -> bool:
+def _is_wanted(scope: Scope, optimization: Optimization, allowed: frozenset[Numerics]) -> bool:
+    if optimization.stacked_if and not optimization.stacked_if.met(scope.environment, scope.workload):
+        return False
     return optimization.numerics in allowed and optimization.sought and optimization.timed_on is not Timing.EVALUATION
 
 

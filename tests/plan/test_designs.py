@@ -176,6 +176,19 @@ def test_everything_takes_what_supersedes_and_leaves_what_it_supersedes() -> Non
     assert not names & (superseded | {"hdf5_chunk_cache", "inference_mode", "gradient_accumulation", "hdf5_layout"})
 
 
+@pytest.mark.parametrize(("flags", "is_part"), [((), False), (("amx_bf16",), True)])
+def test_everything_leaves_out_what_this_machine_emulates(flags: tuple[str, ...], is_part: bool) -> None:
+    known = read_catalogue().optimizations
+    here = replace(ENVIRONMENT, cpu_flags=flags)
+    scope = Scope(
+        workload=read_catalogue().workloads["leak"], reference=Cell(workload="leak", size="smoke", batch=64),
+        optimizations=(known["amp_bfloat16"], known["workers"]), known=known, as_found=(), environment=here,
+        protocol=BRIEF,
+    )  # fmt: skip
+    assert ("amp_bfloat16" in {switch.name for switch in everything(scope)}) == is_part
+    assert "amp_bfloat16" in comparisons(DESIGNS["alone"](scope))
+
+
 LARGER = optimization("larger", {"batch_scale": LEVEL}, levels=(2, 4), excludes={"split": "one piece or several"})
 FASTER = optimization("faster", {"learning_rate_rule": "linear"}, requires=("larger",))
 
