@@ -8,7 +8,7 @@ from harness.core.environment import Environment
 from harness.measure.surroundings import read_environment
 from tests.analyze.machines import H200
 
-CPU = replace(read_environment("cpu"), compiler="g++")
+CPU = replace(read_environment("cpu"), compiler="g++", cpu_flags=("amx_bf16",))
 
 
 def asked(protocol: str, *only: str) -> Asked:

