@@ -14,14 +14,14 @@ from pytest_benchmark.logger import PytestBenchmarkWarning
 
 from harness.core.mistake import Mistake
 from harness.integrations import pytest_options
-from harness.integrations.cells import measured
+from harness.integrations.configurations import measured
 from harness.integrations.listing import Listed, wanted
 from harness.integrations.pytest_options import asked_in, listing
 from harness.integrations.replay import Found, found_in, machine_facts
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 
-CELLS = "test_cells.py"
+CONFIGS = "test_cells.py"
 EMPTY_GATE = (
     "--benchmark-compare-fail found no benchmark of this session in the file it compares with; record one with "
     "--benchmark-autosave and the same workload, size, device and --speedmatrix-relative."
@@ -37,7 +37,7 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what would be measured now where a run is shown."""
     if config.getoption("speedmatrix_run") is not None:
-        live = [item for item in items if item.path.parent == Path(__file__).parent and item.path.name != CELLS]
+        live = [item for item in items if item.path.parent == Path(__file__).parent and item.path.name != CONFIGS]
         config.hook.pytest_deselected(items=live)
         items[:] = [item for item in items if item not in live]
 
@@ -137,8 +137,8 @@ def _found_or_mistake(session: pytest.Session, device: str, results: Path) -> Fo
 def _selected(session: pytest.Session) -> set[Listed]:
     """What is left after -k, -m, --deselect and their like."""
     known = {(one.device, one.name): one for one in listing(session.config)}
-    calls = (item.callspec.params for item in session.items if item.path.name == CELLS and hasattr(item, "callspec"))
-    return {known[call["device"], call["cell"]] for call in calls}
+    calls = (item.callspec.params for item in session.items if item.path.name == CONFIGS and hasattr(item, "callspec"))
+    return {known[call["device"], call["configuration"]] for call in calls}
 
 
 def _say(config: pytest.Config, line: str) -> None:

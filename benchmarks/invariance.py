@@ -27,7 +27,7 @@ from harness.analyze.pairing import OTHERS
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import job_of, served_in
 from harness.cli.planning import Prepared
-from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
 from harness.core.protocol import BRIEF, SETTLING_STEPS
@@ -75,17 +75,19 @@ def measure(names: Sequence[str]) -> None:
 def _prepared(name: str) -> Prepared:
     catalogue = read_catalogue(ledger=False)
     batch = catalogue.workload(name).sizes[SIZE].batch
-    plain = Cell(workload=name, size=SIZE, batch=batch)
-    cells = [
-        Cell(workload=name, size=SIZE, batch=batch, switches=(parse_switch(one),)) for one in WANTED[name].treatments
+    plain = Configuration(workload=name, size=SIZE, batch=batch)
+    configs = [
+        Configuration(workload=name, size=SIZE, batch=batch, options=(parse_option(one),))
+        for one in WANTED[name].treatments
     ]
     comparisons = [
-        Comparison(subject=str(cell.switches[0]), treatment=cell, reference=plain, timing=Timing.STEP) for cell in cells
+        Comparison(label=str(config.options[0]), treatment=config, reference=plain, timing=Timing.STEP)
+        for config in configs
     ]
-    known = [catalogue.known[cell.switches[0].name] for cell in cells]
+    known = [catalogue.known[config.options[0].name] for config in configs]
     plan = Plan(
-        design="invariance", seed=0, protocol=BRIEF.fixed(), blocks=blocks(comparisons, BRIEF.treatments), holes=(),
-        names={str(plain): "plain"}, promises=promises(known),
+        design="invariance", seed=0, protocol=BRIEF.fixed(), blocks=blocks(comparisons, BRIEF.treatments),
+        no_results=(), names={str(plain): "baseline"}, promises=promises(known),
     )  # fmt: skip
     return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan, real_data={})
 
@@ -106,7 +108,7 @@ def _replicate(name: str, replicate: int) -> Iterator[dict[str, Any]]:
         closing.callback(sentinel.close)
         services = {one: closing.enter_context(served) for one, served in served_in(ready, data, sentinel)}
         arms: dict[str, ProcessArm] = {}
-        for position, label in enumerate(("plain", *wanted.treatments)):
+        for position, label in enumerate(("baseline", *wanted.treatments)):
             job = job_of(ready, data, block, replicate, position)
             object.__setattr__(job, "service", services.get(name))
             arms[label] = ProcessArm(job, sentinel)
@@ -121,9 +123,9 @@ def _replicate(name: str, replicate: int) -> Iterator[dict[str, Any]]:
             leads[label] = max(leads[label], arm.settle(SETTLING_STEPS, 0))
         for phase in ("before", "turns", "after"):
             for label, length, start in _order(wanted, arms, phase, Random(f"{name} {replicate}")):
-                burst = arms[label].burst(leads[label], length, start)
+                window = arms[label].window(leads[label], length, start)
                 kept = {
-                    one: burst[one]
+                    one: window[one]
                     for one in ("steps", "samples", "wall_s", "wait_s", "lead_s", "others", "first_half_s")
                 }
                 yield facts | {"arm": label, "phase": phase, "lead_steps": leads[label], **kept}
@@ -221,15 +223,15 @@ def page(everything: Sequence[dict[str, Any]]) -> str:
         told += found.values()
         lead = of(workload, arm, "turns")[0]["lead_steps"]
         alone.append([workload, arm, str(lead), *(str(found.get(one, "")) for one in LENGTHS)])
-        if arm != "plain":
-            plain = by_steps(workload, "plain")
-            without = quotient(free, totals(of(workload, "plain", "before", "after")))
-            cells = (str(quotient(ours[one], plain[one])) if one in ours else "" for one in LENGTHS)
-            ratios.append([workload, arm, *cells, str(without)])
+        if arm != "baseline":
+            plain = by_steps(workload, "baseline")
+            without = quotient(free, totals(of(workload, "baseline", "before", "after")))
+            configs = (str(quotient(ours[one], plain[one])) if one in ours else "" for one in LENGTHS)
+            ratios.append([workload, arm, *configs, str(without)])
     known = [one for one in told if one.half is not None]
     text = INTRODUCTION.format(
         cpus=", ".join(sorted({one["cpu"] for one in lines})), windows=len(lines),
-        crowded=len(everything) - len(lines), known=len(known),
+        contended=len(everything) - len(lines), known=len(known),
         holding=sum(one.holds_one for one in known),
     )  # fmt: skip
     steps = ["1 step", *map(str, LENGTHS[1:])]

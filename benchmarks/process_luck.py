@@ -24,7 +24,7 @@ from benchmarks.precision.in_harness import _run as run_facts
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import job_of, served_in
 from harness.cli.planning import Prepared
-from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
 from harness.core.protocol import BRIEF, SETTLING_STEPS
@@ -51,17 +51,17 @@ def measure(names: Sequence[str]) -> None:
 
 def _prepared(name: str) -> Prepared:
     catalogue = read_catalogue(ledger=False)
-    plain = Cell(workload=name, size=SIZE, batch=catalogue.workload(name).sizes[SIZE].batch)
-    tuned = Cell(workload=name, size=SIZE, batch=plain.batch, switches=(parse_switch(TUNED),))
+    plain = Configuration(workload=name, size=SIZE, batch=catalogue.workload(name).sizes[SIZE].batch)
+    tuned = Configuration(workload=name, size=SIZE, batch=plain.batch, options=(parse_option(TUNED),))
     kinds = [("itself", plain, EACH - 1), (TUNED, tuned, EACH)]
     comparisons = [
-        Comparison(subject=subject, treatment=cell, reference=plain, timing=Timing.STEP, copy=copy)
-        for subject, cell, count in kinds
+        Comparison(label=label, treatment=config, reference=plain, timing=Timing.STEP, copy=copy)
+        for label, config, count in kinds
         for copy in range(count)
     ]
     plan = Plan(
-        design="process_luck", seed=0, protocol=BRIEF.fixed(), blocks=blocks(comparisons, 2 * EACH), holes=(),
-        names={str(plain): "plain"}, promises=promises([catalogue.known[TUNED]]),
+        design="process_luck", seed=0, protocol=BRIEF.fixed(), blocks=blocks(comparisons, 2 * EACH), no_results=(),
+        names={str(plain): "baseline"}, promises=promises([catalogue.known[TUNED]]),
     )  # fmt: skip
     return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan, real_data={})
 
@@ -96,7 +96,7 @@ def _sitting(name: str, sitting: int) -> Iterator[dict[str, Any]]:
         for round_ in range(ROUNDS):
             for index in random.sample(range(len(arms)), len(arms)):
                 kind, arm = arms[index]
-                window = arm.burst(lead, steps, 0)
+                window = arm.window(lead, steps, 0)
                 kept = {one: window[one] for one in ("steps", "samples", "wall_s", "others", "host_bytes")}
                 yield facts | {"process": index, "kind": kind, "round": round_, "lead_steps": lead, **kept}
 
@@ -132,9 +132,9 @@ def table(windows: Sequence[dict[str, Any]]) -> str:
         mine = [one for one in windows if one["workload"] == name]
         paces = {kind: np.mean([one.mean() for one in _paces(mine, kind)]) for kind in ("glibc", "tuned")}
         (glibc, glibc_window), (tuned, tuned_window) = luck(mine, "glibc"), luck(mine, "tuned")
-        cells = [f"{math.exp(paces['glibc'] - paces['tuned']):.2f}x"]
-        cells += [f"{one:.1%}" for one in (glibc, tuned, glibc_window, tuned_window)]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        configs = [f"{math.exp(paces['glibc'] - paces['tuned']):.2f}x"]
+        configs += [f"{one:.1%}" for one in (glibc, tuned, glibc_window, tuned_window)]
+        lines.append(f"| {name} | " + " | ".join(configs) + " |")
     return "\n".join(lines) + "\n"
 
 

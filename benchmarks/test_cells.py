@@ -23,10 +23,10 @@ TREATMENT = "treatment"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Both arms of what is listed, and one for each hole."""
+    """Both arms of what is listed, and one for each missing result."""
     relative = metafunc.config.getoption("speedmatrix_relative")
     metafunc.parametrize(
-        ("device", "cell", "arm"),
+        ("device", "configuration", "arm"),
         [
             pytest.param(one.device, one.name, arm, marks=[pytest.mark.skip(reason=one.reason)] if one.reason else [])
             for one in listing(metafunc.config)
@@ -38,16 +38,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def arms(one: Listed, *, relative: bool) -> list[str]:
     """The names of both arms, the reference's first; other ones for relative times, which no seconds are held against.
 
-    A hole has a treatment alone.
+    A missing result has a treatment alone.
     """
     both = [one.reference, TREATMENT] if one.comparison else [TREATMENT]
     return [f"{arm}/{one.reference}" for arm in both] if relative else both
 
 
 @pytest.fixture
-def listed(device: str, cell: str, request: pytest.FixtureRequest) -> Listed:
+def listed(device: str, configuration: str, request: pytest.FixtureRequest) -> Listed:
     """What is listed under these names."""
-    return next(one for one in listing(request.config) if (one.device, one.name) == (device, cell))
+    return next(one for one in listing(request.config) if (one.device, one.name) == (device, configuration))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def measured(listed: Listed, runs: Callable[[str], Found], request: pytest.Fixtu
     if request.config.getoption("benchmark_disable"):
         pytest.skip("with --benchmark-disable no samples are shown, so none are measured")
     found = runs(listed.device)
-    assert listed.comparison is not None  # a hole is never asked for
+    assert listed.comparison is not None  # a missing result is never asked for
     samples = found.samples[listed.comparison]
     if samples.row.absence is not None:
         asked = asked_in(request.config)

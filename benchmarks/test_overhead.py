@@ -3,8 +3,8 @@
     ./speedmatrix test benchmarks/test_overhead.py                     # holds the limit
     ./speedmatrix test benchmarks/test_overhead.py --benchmark-only    # shows the times
 
-The harness's cost of a step is what the two differ by. It is looked at twice: in the plain step, and in one that does
-all that can be switched on in a step on this machine, so that the loop by hand has the same work to do. Here
+The harness's cost of a step is what the two differ by. It is looked at twice: in the baseline step, and in one that
+does all that can be switched on in a step on this machine, so that the loop by hand has the same work to do. Here
 pytest-benchmark itself is the clock; torch is imported when a step is built, so that nobody waits for it to see a list.
 """
 
@@ -132,7 +132,7 @@ def test_step(benchmark: Any, name: str) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("kind", ["plain", "full"])
+@pytest.mark.parametrize("kind", ["baseline", "full"])
 def test_the_harness_costs_a_few_microseconds_a_step(kind: str) -> None:
     """The two in turns, each at its best, which is when nobody else disturbs it."""
     if getloadavg()[0] > usable_cores():

@@ -12,8 +12,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from harness.core.cell import CONTROLS, Cell, CellRequest, Switch, batch_scale, parse_switch, settled, unmet
 from harness.core.claims import Claim, checked, parsed
+from harness.core.configuration import (
+    CONTROLS,
+    Configuration,
+    ConfigurationRequest,
+    Option,
+    batch_scale,
+    parse_option,
+    settled,
+    unmet,
+)
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
@@ -35,7 +44,7 @@ class Catalogue:
 
     @property
     def known(self) -> Mapping[str, Optimization]:
-        """All that a cell may switch on by name: the optimizations, and the controls, which nobody seeks."""
+        """All that a configuration may switch on by name: the optimizations, and the controls, which nobody seeks."""
         return {**CONTROLS, **self.optimizations}
 
     def workload(self, name: str) -> Workload:
@@ -54,36 +63,36 @@ class Catalogue:
         """The optimizations that a workload could use, by name: the general ones and its own."""
         return tuple(one for _, one in sorted(self.optimizations.items()) if one.workload in (None, workload.name))
 
-    def switches(self, workload: Workload, names: tuple[str, ...], environment: Environment) -> tuple[Switch, ...]:
-        """Switches from names; `as_found` stands for those of the real system that this machine can run.
+    def options(self, workload: Workload, names: tuple[str, ...], environment: Environment) -> tuple[Option, ...]:
+        """Options from names; `original` stands for those of the real system that this machine can run.
 
-        A later switch replaces an earlier one of the same name, so `as_found+workers=2` means two workers.
+        A later option replaces an earlier one of the same name, so `original+workers=2` means two workers.
         """
-        chosen: dict[str, Switch] = {}
+        chosen: dict[str, Option] = {}
         for name in names:
-            for switch in self.as_found(workload, environment) if name == "as_found" else (parse_switch(name),):
-                chosen[switch.name] = settled(switch, self.optimization(switch.name), environment)
+            for option in self.original(workload, environment) if name == "original" else (parse_option(name),):
+                chosen[option.name] = settled(option, self.optimization(option.name), environment)
         return tuple(sorted(chosen.values()))
 
-    def as_found(self, workload: Workload, environment: Environment) -> tuple[Switch, ...]:
+    def original(self, workload: Workload, environment: Environment) -> tuple[Option, ...]:
         """What the real system had switched on, as far as this machine can run it."""
-        named = map(parse_switch, workload.found_on(environment.device))
+        named = map(parse_option, workload.found_on(environment.device))
         found = tuple(settled(one, self.optimization(one.name), environment) for one in named)
         return tuple(one for one in found if not unmet(self.optimization(one.name), environment, workload, one.level))
 
-    def cell(self, request: CellRequest, size: str, environment: Environment) -> Cell:
-        """The cell a user asked for, at the size given where the request names none; raises Mistake."""
+    def config(self, request: ConfigurationRequest, size: str, environment: Environment) -> Configuration:
+        """The configuration a user asked for, at the size given where the request names none; raises Mistake."""
         workload = self.workload(request.workload)
         name = request.size or size
         if name not in workload.sizes:
             raise Mistake(f"{workload.name} has no size '{name}'; choose one of {', '.join(workload.sizes)}.")
-        switches = self.switches(workload, request.names, environment)
-        scale = batch_scale(switches, self.known)
+        options = self.options(workload, request.names, environment)
+        scale = batch_scale(options, self.known)
         batch = request.batch or workload.sizes[name].batch * scale
         if batch % scale:
             raise Mistake(f"A batch of {batch} does not stand for {scale} of one size; choose a multiple of {scale}.")
         workload.at(name, batch)  # refuses a batch that the size cannot fill
-        return Cell(workload=workload.name, size=name, batch=batch, switches=switches)
+        return Configuration(workload=workload.name, size=name, batch=batch, options=options)
 
 
 def read_catalogue(extra_workload: Path | None = None, *, ledger: bool = True) -> Catalogue:

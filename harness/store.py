@@ -16,7 +16,7 @@ from harness.core.codec import Malformed, decode, encode
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan, in_todays_words
-from harness.core.records import Burst, Lost, Ready, Record
+from harness.core.records import Lost, Ready, Record, Window
 
 # 1 had no `data` in a plan and no `rounds` in a block, 2 nothing of what leads into a window; up to 3 all arms ran
 # under malloc thresholds of ours: see core/plan.py.
@@ -24,7 +24,7 @@ SCHEMA = 4
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
 # Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.
 IN_PROGRESS = "in_progress"
-KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Burst, "lost": Lost}
+KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Window, "lost": Lost}
 NAMES = {kind: name for name, kind in KINDS.items()}
 LONGEST_LINE = 1 << 20  # bytes; a record is a few hundred
 

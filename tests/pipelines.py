@@ -2,7 +2,7 @@
 
 Workers load batches that are handed over in order, the host launches kernels ahead of the device, and waits for it
 every so many steps. No formula of the stage model is used here: what a stack takes comes out of the events. The effects
-of switches are drawn, some with side effects on other stages, and some are declared wrongly.
+of options are drawn, some with side effects on other stages, and some are declared wrongly.
 """
 
 from dataclasses import dataclass, replace
@@ -21,15 +21,15 @@ SIGNAL_BIAS = 0.1  # standard deviation, one draw for each signal of a pipeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """One system that trains, and what its switches do to it. Times in units of a usual step."""
+    """One system that trains, and what its options do to it. Times in units of a usual step."""
 
     base: Array  # log times of the four stages
-    effects: Array  # switches x stages, logs
-    pairs: Array  # stages x switches x switches, logs: what two together do beyond both
-    stages: NDArray[np.intp]  # what each switch really acts on
+    effects: Array  # options x stages, logs
+    pairs: Array  # stages x options x options, logs: what two together do beyond both
+    stages: NDArray[np.intp]  # what each option really acts on
     declared: NDArray[np.intp]  # what is said of it
-    choice: NDArray[np.intp]  # switches with the same number are levels of one optimization
-    needs: NDArray[np.bool_]  # switches that mean nothing without workers, the first choice
+    choice: NDArray[np.intp]  # options with the same number are levels of one optimization
+    needs: NDArray[np.bool_]  # options that mean nothing without workers, the first choice
     biases: dict[str, float]
     workers: int
     sync_steps: int  # the host waits for the device after so many steps
@@ -38,7 +38,7 @@ class Pipeline:
     theft: float = 0.0  # by how much workers that load slow the device down, because they take its cores
 
     @property
-    def switches(self) -> int:
+    def options(self) -> int:
         """How many columns a stack has."""
         return len(self.effects)
 
@@ -58,28 +58,28 @@ class Pipeline:
         return np.asarray(np.exp(self.base + stacks @ self.effects + together))
 
 
-def drawn(generator: np.random.Generator, switches: int, mislabelled: float = 0.1, levels: int = 1) -> Pipeline:
-    """A pipeline of so many switches: the first are workers, at so many levels, the next two mean nothing without."""
+def drawn(generator: np.random.Generator, options: int, mislabelled: float = 0.1, levels: int = 1) -> Pipeline:
+    """A pipeline of so many options: the first are workers, at so many levels, the next two mean nothing without."""
     uniform = generator.uniform
-    stages = generator.choice(4, switches, p=[0.25, 0.4, 0.2, 0.15])
+    stages = generator.choice(4, options, p=[0.25, 0.4, 0.2, 0.15])
     stages[: levels + 2] = [*([0] * levels), 0, 3]
-    effects = np.zeros((switches, 4))
-    for index in range(levels + 2, switches):
+    effects = np.zeros((options, 4))
+    for index in range(levels + 2, options):
         effects[index, stages[index]] = _effect(generator)
         if generator.random() < 0.15:
             effects[index, generator.integers(4)] += generator.normal(0, 0.1)
     speed = np.sort(uniform(1.5, 4, levels))
     effects[:levels, 0], effects[:levels, 2] = -np.log(speed), np.log(uniform(1, 1.15, levels))
     effects[levels, 0], effects[levels + 1, 3] = np.log(uniform(0.85, 1)), np.log(uniform(0.6, 1))
-    wrong = generator.random(switches) < mislabelled
+    wrong = generator.random(options) < mislabelled
     return Pipeline(
         base=np.log(uniform([0.3, 0.3, 0.15, 0.02], [2, 2, 0.9, 0.2])),
         effects=effects,
         pairs=_pairs(generator, effects, stages),
         stages=stages,
-        declared=np.where(wrong, generator.choice(4, switches), stages),
-        choice=np.array([0] * levels + list(range(1, switches - levels + 1))),
-        needs=np.isin(np.arange(switches), [levels, levels + 1]),
+        declared=np.where(wrong, generator.choice(4, options), stages),
+        choice=np.array([0] * levels + list(range(1, options - levels + 1))),
+        needs=np.isin(np.arange(options), [levels, levels + 1]),
         biases={signal: float(generator.normal(0, SIGNAL_BIAS)) for signal in SIGNAL_NOISE},
         workers=int(generator.choice([2, 4, 8])),
         sync_steps=int(generator.choice([1, 4, 10, 50])),
@@ -180,13 +180,13 @@ def on_cpu(pipeline: Pipeline) -> Pipeline:
 
 
 def with_thieves(pipeline: Pipeline, generator: np.random.Generator) -> Pipeline:
-    """The same system on few cores, where its workers hold up the trainer as no ceiling shows."""
+    """The same system on few cores, where its workers hold up the trainer as no upper bound shows."""
     return replace(on_cpu(pipeline), theft=float(generator.uniform(0.1, 0.5)))
 
 
 def with_large_effects(pipeline: Pipeline, generator: np.random.Generator) -> Pipeline:
     """The same system with three effects as a cache, half precision or a missing synchronisation have them."""
     effects = pipeline.effects.copy()
-    for index in generator.choice(np.arange(3, pipeline.switches), 3, replace=False):
+    for index in generator.choice(np.arange(3, pipeline.options), 3, replace=False):
         effects[index, pipeline.stages[index]] = -np.log(generator.uniform(3, 15))
     return replace(pipeline, effects=effects)

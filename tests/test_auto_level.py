@@ -1,4 +1,4 @@
-"""The level `auto` becomes the machine's usual level wherever a switch is read, so that results show a number."""
+"""The level `auto` becomes the machine's usual level wherever an option is read, so that results show a number."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli.planning import Wish, prepared
-from harness.core.cell import Switch, parse_switch, settled
+from harness.core.configuration import Option, parse_option, settled
 from harness.core.mistake import Mistake
 from tests.analyze.synthetic import ENVIRONMENT
 
@@ -22,10 +22,10 @@ def wish(**words: object) -> Wish:
         "design": "alone",
         "only": (),
         "stack": None,
-        "reference": "plain",
+        "reference": "baseline",
         "probe": None,
         "protocol": "brief",
-        "restarts": None,
+        "replicates": None,
         "rounds": None,
         "seed": 0,
         "device": "cpu",
@@ -36,33 +36,33 @@ def wish(**words: object) -> Wish:
 
 @pytest.mark.parametrize(("text", "level"), [("workers=auto", 5), ("trainer_threads=auto", 6), ("workers=2", 2)])
 def test_it_stands_for_the_usual_level(text: str, level: int) -> None:
-    switch = parse_switch(text)
-    assert settled(switch, CATALOGUE.optimizations[switch.name], LARGE) == replace(switch, level=level)
-    (found,) = CATALOGUE.switches(CATALOGUE.workload("leak"), (text,), LARGE)
+    option = parse_option(text)
+    assert settled(option, CATALOGUE.optimizations[option.name], LARGE) == replace(option, level=level)
+    (found,) = CATALOGUE.options(CATALOGUE.workload("leak"), (text,), LARGE)
     assert found.level == level
 
 
 def test_what_has_no_levels_has_no_automatic_one() -> None:
-    switch = Switch(name="set_to_none", level="auto")
-    assert settled(switch, CATALOGUE.optimizations["set_to_none"], LARGE) == switch
+    option = Option(name="set_to_none", level="auto")
+    assert settled(option, CATALOGUE.optimizations["set_to_none"], LARGE) == option
     with pytest.raises(Mistake, match="has no level auto"):
         prepared(wish(only=("set_to_none=auto",)))
 
 
 def test_the_real_system_may_have_had_it() -> None:
-    leak = replace(CATALOGUE.workload("leak"), as_found=("workers=auto",))
-    assert CATALOGUE.as_found(leak, LARGE) == (Switch(name="workers", level=5),)
+    leak = replace(CATALOGUE.workload("leak"), original=("workers=auto",))
+    assert CATALOGUE.original(leak, LARGE) == (Option(name="workers", level=5),)
 
 
 @pytest.mark.parametrize("words", [{"only": ("workers=auto",)}, {"stack": "workers=auto"}])
 def test_a_plan_shows_the_number(words: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cli.planning.read_environment", lambda _: LARGE)
     (comparison,) = prepared(wish(**words)).plan.comparisons
-    assert comparison.subject == "workers=5"
-    assert comparison.treatment.switches == (Switch(name="workers", level=5),)
+    assert comparison.label == "workers=5"
+    assert comparison.treatment.options == (Option(name="workers", level=5),)
 
 
 def test_a_reference_may_be_written_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.cli.planning.read_environment", lambda _: LARGE)
     (comparison,) = prepared(wish(reference="workers=auto", only=("set_to_none",))).plan.comparisons
-    assert comparison.reference.switches == (Switch(name="workers", level=5),)
+    assert comparison.reference.options == (Option(name="workers", level=5),)

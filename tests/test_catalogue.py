@@ -14,7 +14,7 @@ import pytest
 
 from harness.catalogue import read_catalogue, read_workload
 from harness.cli.reading import listed
-from harness.core.cell import Switch, parse_cell, unmet
+from harness.core.configuration import Option, parse_config, unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
@@ -137,49 +137,49 @@ def test_an_unknown_name_is_a_mistake_that_shows_where_to_look() -> None:
 
 def test_a_later_switch_replaces_an_earlier_one() -> None:
     leak = CATALOGUE.workload("leak")
-    found = CATALOGUE.switches(leak, ("as_found", "workers=2"), ENVIRONMENT)
+    found = CATALOGUE.options(leak, ("original", "workers=2"), ENVIRONMENT)
     assert [str(one) for one in found] == [
         *("channels_last", "foreach_clipping", "monitoring=10"),
         *("persistent_workers", "prefetch_factor=4", "set_to_none", "workers=2"),
     ]
-    assert Switch(name="pin_memory") in CATALOGUE.switches(leak, ("as_found",), GPU)
+    assert Option(name="pin_memory") in CATALOGUE.options(leak, ("original",), GPU)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
 def test_the_real_systems_had_the_defaults_of_pytorch_on_their_device(name: str) -> None:
     workload = CATALOGUE.workload(name)
-    here, there = ({one.name for one in CATALOGUE.as_found(workload, on)} for on in (ENVIRONMENT, GPU))
+    here, there = ({one.name for one in CATALOGUE.original(workload, on)} for on in (ENVIRONMENT, GPU))
     assert "set_to_none" in here
     assert "foreach_optimizer" not in here  # on a CPU PyTorch goes through the tensors one by one
     assert {"set_to_none", "foreach_optimizer", "tf32_convolutions"} <= there
     assert ("foreach_clipping" in here) == ("foreach_clipping" in there) == ("clipping" in workload.traits)
-    assert all(workload.as_found.values()), "each says where it is known from"
+    assert all(workload.original.values()), "each says where it is known from"
 
 
 def test_imagenet_was_found_to_copy_without_blocking() -> None:
-    assert Switch(name="non_blocking") in CATALOGUE.as_found(CATALOGUE.workload("imagenet"), GPU)
+    assert Option(name="non_blocking") in CATALOGUE.original(CATALOGUE.workload("imagenet"), GPU)
 
 
 def test_a_cell_takes_the_usual_size_and_batch_where_none_is_named() -> None:
-    assert str(CATALOGUE.cell(parse_cell("leak"), "quick", ENVIRONMENT)) == "leak@quick#512"
-    assert str(CATALOGUE.cell(parse_cell("leak@smoke#8:tf32_matmul"), "quick", GPU)) == "leak@smoke#8:tf32_matmul"
+    assert str(CATALOGUE.config(parse_config("leak"), "quick", ENVIRONMENT)) == "leak@quick#512"
+    assert str(CATALOGUE.config(parse_config("leak@smoke#8:tf32_matmul"), "quick", GPU)) == "leak@smoke#8:tf32_matmul"
     with pytest.raises(Mistake, match="leak has no size 'huge'; choose one of smoke, quick, standard"):
-        CATALOGUE.cell(parse_cell("leak@huge"), "quick", ENVIRONMENT)
+        CATALOGUE.config(parse_config("leak@huge"), "quick", ENVIRONMENT)
     with pytest.raises(Mistake, match="choose a batch of at most 512"):
-        CATALOGUE.cell(parse_cell("leak@smoke#513"), "quick", ENVIRONMENT)
+        CATALOGUE.config(parse_config("leak@smoke#513"), "quick", ENVIRONMENT)
 
 
 def test_a_larger_batch_is_that_of_the_cell_unless_one_is_named() -> None:
     usual = "leak@quick#1024:batch_scale=2"
-    assert str(CATALOGUE.cell(parse_cell("leak:batch_scale=2"), "quick", ENVIRONMENT)) == usual
+    assert str(CATALOGUE.config(parse_config("leak:batch_scale=2"), "quick", ENVIRONMENT)) == usual
     for text in (usual, "leak@smoke#8:batch_scale=4"):
-        assert str(CATALOGUE.cell(parse_cell(text), "quick", ENVIRONMENT)) == text
+        assert str(CATALOGUE.config(parse_config(text), "quick", ENVIRONMENT)) == text
     with pytest.raises(Mistake, match="A batch of 9 does not stand for 2 of one size; choose a multiple of 2"):
-        CATALOGUE.cell(parse_cell("leak#9:batch_scale=2"), "quick", ENVIRONMENT)
+        CATALOGUE.config(parse_config("leak#9:batch_scale=2"), "quick", ENVIRONMENT)
     with pytest.raises(Mistake, match="choose a batch of at most 512"):
-        CATALOGUE.cell(parse_cell("leak@smoke:batch_scale=9"), "quick", ENVIRONMENT)
+        CATALOGUE.config(parse_config("leak@smoke:batch_scale=9"), "quick", ENVIRONMENT)
     with pytest.raises(Mistake, match="batch_scale needs a level: batch_scale=2, batch_scale=4"):
-        CATALOGUE.cell(parse_cell("leak:batch_scale"), "quick", ENVIRONMENT)
+        CATALOGUE.config(parse_config("leak:batch_scale"), "quick", ENVIRONMENT)
 
 
 def test_a_workload_of_ones_own_joins_the_others(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_the_list_is_one_object_of_four_lists_of_named_things() -> None:
     found = json.loads(json.dumps(listed(CATALOGUE)))
     assert list(found) == ["workloads", "optimizations", "claims", "designs"]
     for kind, fields in {
-        "workloads": {"name", "title", "parameters", "sizes", "as_found", "score"},
+        "workloads": {"name", "title", "parameters", "sizes", "original", "score"},
         "optimizations": {"name", "title", "stage", "numerics", "levels", "workload", "timed_on", "needs", "requires"}
         | {"excludes", "supersedes", "sought", "sets", "proof", "page"},
         "claims": {"name", "text", "source", "workload", "metric", "promise", "treatment", "reference", "conditions"},
@@ -282,8 +282,8 @@ def named(entries: list[dict[str, Any]]) -> set[str]:
 def test_one_new_file_is_in_the_list_the_plan_the_matrix_and_has_a_page(copy: Path) -> None:
     assert "zz_example" in named(json.loads(said(copy, "list", "--json"))["optimizations"])
     plan = json.loads(said(copy, "plan", "leak", "--device", "cpu", "--json"))["plan"]
-    subjects = [one["subject"] for block in plan["blocks"] for one in block["comparisons"]]
-    assert subjects.count("zz_example") == 1
+    labels = [one["subject"] for block in plan["blocks"] for one in block["comparisons"]]
+    assert labels.count("zz_example") == 1
     assert plan["promises"]["zz_example"]["proof"] == ["threads"]
     rehearsed = said(copy, "rehearse", "leak", "--effect", "zz_example=1.5")
     assert any("zz_example" in line and "faster" in line for line in rehearsed.splitlines())

@@ -6,9 +6,9 @@ from itertools import combinations
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Conflict, Switch, compose, settings
+from harness.core.configuration import Configuration, Conflict, Option, compose, settings
 from harness.core.environment import Environment
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.protocol import PROTOCOLS
 from harness.core.recipe import Recipe, as_mapping
 from harness.plan.designs import alone
@@ -20,14 +20,14 @@ GPU = replace(ENVIRONMENT, device="cuda", accelerator="Example GPU", compiler="g
 KNOWN = CATALOGUE.optimizations
 
 
-def switch(name: str) -> Switch:
-    return Switch(name=name, level=KNOWN[name].usual_level(ENVIRONMENT))
+def option(name: str) -> Option:
+    return Option(name=name, level=KNOWN[name].usual_level(ENVIRONMENT))
 
 
-def outcome(workload: str, switches: tuple[Switch, ...]) -> Recipe | frozenset[str]:
+def outcome(workload: str, options: tuple[Option, ...]) -> Recipe | frozenset[str]:
     """The recipe, or the words of the conflict whatever their order."""
     try:
-        return compose(CATALOGUE.workload(workload), switches, KNOWN)
+        return compose(CATALOGUE.workload(workload), options, KNOWN)
     except Conflict as conflict:
         return frozenset(str(conflict).split())
 
@@ -35,7 +35,7 @@ def outcome(workload: str, switches: tuple[Switch, ...]) -> Recipe | frozenset[s
 @pytest.mark.parametrize("workload", CATALOGUE.workloads)
 def test_every_pair_gives_one_recipe_or_one_reason_in_both_orders(workload: str) -> None:
     names = [one.name for one in CATALOGUE.of(CATALOGUE.workload(workload))]
-    for one, other in combinations(map(switch, names), 2):
+    for one, other in combinations(map(option, names), 2):
         found = outcome(workload, (one, other))
         assert found == outcome(workload, (other, one)), (one, other)
         if isinstance(found, Recipe):
@@ -48,7 +48,7 @@ def test_every_pair_gives_one_recipe_or_one_reason_in_both_orders(workload: str)
 @pytest.mark.parametrize("workload", CATALOGUE.workloads)
 def test_every_optimization_composes_with_what_it_requires(workload: str) -> None:
     for one in CATALOGUE.of(CATALOGUE.workload(workload)):
-        stack = tuple(map(switch, (one.name, *one.requires)))
+        stack = tuple(map(option, (one.name, *one.requires)))
         assert isinstance(outcome(workload, stack), Recipe), one.name
 
 
@@ -64,8 +64,8 @@ def test_every_optimization_changes_something(workload: str) -> None:
 @pytest.mark.parametrize("workload", CATALOGUE.workloads)
 def test_what_the_real_system_had_on_composes(workload: str) -> None:
     found = CATALOGUE.workload(workload)
-    names = found.as_found
-    from_names = tuple(CATALOGUE.switches(found, names, ENVIRONMENT))
+    names = found.original
+    from_names = tuple(CATALOGUE.options(found, names, ENVIRONMENT))
     assert isinstance(outcome(workload, from_names), Recipe)
 
 
@@ -73,7 +73,7 @@ def test_optimizations_of_another_workload_are_conflicts_with_words() -> None:
     for name, workload in CATALOGUE.workloads.items():
         for one in KNOWN.values():
             if one.workload not in (None, name) and not set(one.sets) <= set(workload.own):
-                found = outcome(name, (switch(one.name),))
+                found = outcome(name, (option(one.name),))
                 assert isinstance(found, frozenset)
                 assert found >= {name, "has", "no", "choice"}
 
@@ -82,18 +82,18 @@ def test_optimizations_of_another_workload_are_conflicts_with_words() -> None:
 @pytest.mark.parametrize("workload", CATALOGUE.workloads)
 def test_nothing_is_left_out_without_words(workload: str, environment: Environment) -> None:
     found = CATALOGUE.workload(workload)
-    reference = Cell(workload=workload, size="quick", batch=found.sizes["quick"].batch)
+    reference = Configuration(workload=workload, size="quick", batch=found.sizes["quick"].batch)
     for protocol in PROTOCOLS.values():
         scope = Scope(
             workload=found,
             reference=reference,
             optimizations=CATALOGUE.of(found),
             known=KNOWN,
-            as_found=(),
+            original=(),
             environment=environment,
             protocol=protocol,
         )
-        subjects = {entry.subject.partition("=")[0]: entry for entry in alone(scope)}
-        assert set(subjects) - {"everything"} == {one.name for one in scope.optimizations}
-        for entry in subjects.values():
-            assert not isinstance(entry, Hole) or len(entry.reason.split()) >= 3, entry
+        labels = {entry.label.partition("=")[0]: entry for entry in alone(scope)}
+        assert set(labels) - {"all"} == {one.name for one in scope.optimizations}
+        for entry in labels.values():
+            assert not isinstance(entry, NoResult) or len(entry.reason.split()) >= 3, entry

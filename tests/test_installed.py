@@ -43,7 +43,7 @@ def test_it_is_listed_planned_and_measured(installed: Path) -> None:
     listed = json.loads(said(installed, "list", "--json"))["workloads"]
     assert "pictures" in {one["name"] for one in listed}
     assert "fused_optimizer" in said(installed, "plan", "pictures", "--size", "smoke", "--device", "cpu")
-    words = "run pictures --size smoke --only deferred_metrics --rounds 2 --restarts 2 --budget none --data data"
+    words = "run pictures --size smoke --only deferred_metrics --rounds 2 --replicates 2 --budget none --data data"
     assert "deferred_metrics" in said(installed, *words.split())
 
 

@@ -50,7 +50,7 @@ def test_the_pages_of_this_tree_are_fresh(name: str) -> None:
 
 def test_the_page_on_coverage_is_about_what_is_in_use_now() -> None:
     found = command()
-    premises = premises_of(Asked(cells=int(found[2]), protocol=found[3], seed=int(found[4])))
+    premises = premises_of(Asked(configs=int(found[2]), protocol=found[3], seed=int(found[4])))
     assert found[1] == premises.command, f"{premises.command} rewrites docs/coverage.md"
     told = [line for line in COVERAGE.partition("## The machines")[2].splitlines() if line.startswith(("- ", "  "))]
     assert told == [*listed(premises.worlds), *listed(premises.facts)], f"{found[1]} rewrites docs/coverage.md"

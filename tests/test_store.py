@@ -24,7 +24,7 @@ from harness.store import (
     read_run,
     unfinished,
 )
-from tests.analyze.synthetic import ENVIRONMENT, arm, burst, comparison, plan, ready
+from tests.analyze.synthetic import ENVIRONMENT, arm, comparison, plan, ready, window
 
 RUN_FACTS = Run(
     began="2026-01-02T03:04:05+00:00",
@@ -36,7 +36,7 @@ RUN_FACTS = Run(
 )
 RECORDS: list[Record] = [
     ready(arm(), losses=(2.3, float("inf"))),
-    burst(arm(), 0, 100.0),
+    window(arm(), 0, 100.0),
     Lost(arm=arm(position=1), outcome="failed", reason='out of memory: "2 GiB"\n', trace="…", kind=Fault.HOST_MEMORY),
 ]
 
@@ -96,12 +96,12 @@ def test_a_file_with_nothing_but_a_cut_line_is_begun_anew(tmp_path: Path) -> Non
     [
         "",
         "not JSON",
-        '{"schema": 1, "record": "burst"',
-        '{"schema": 1, "record": "burst"}',
+        '{"schema": 1, "record": "window"',
+        '{"schema": 1, "record": "window"}',
         '{"schema": 1}',
         '{"schema": 1, "record": "lunch"}',
         '{"schema": 1, "record": []}',
-        '{"record": "burst"}',
+        '{"record": "window"}',
         "[1, 2]",
         "null",
         "[" * 100_000,

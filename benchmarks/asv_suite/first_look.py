@@ -17,28 +17,28 @@ and 1 is no gain: asv knows only that larger is worse. These variables of the en
 from typing import Any
 
 from harness.core.workload import Workload
-from harness.integrations.asv_cells import DIGITS, as_samples, protocol_digest, shown, subjects, workloads
+from harness.integrations.asv_cells import DIGITS, as_samples, labels, protocol_digest, shown, workloads
 
 VERSION = protocol_digest()
 
 
 def suite_of(workload: Workload) -> type:
-    """The class that asv finds for a workload; its parameter is what is compared with `plain`."""
+    """The class that asv finds for a workload; its parameter is what is compared with `baseline`."""
 
-    def setup(_self: object, subject: str) -> None:
-        shown(workload.name, subject)
+    def setup(_self: object, label: str) -> None:
+        shown(workload.name, label)
 
-    def track_relative_time(_self: object, subject: str) -> dict[str, Any]:
+    def track_relative_time(_self: object, label: str) -> dict[str, Any]:
         """The step's time with it over the time without it, the ratio of totals between the ends of its interval."""
-        return as_samples(shown(workload.name, subject).relative, DIGITS)
+        return as_samples(shown(workload.name, label).relative, DIGITS)
 
-    def track_peak_memory(_self: object, subject: str) -> dict[str, Any]:
+    def track_peak_memory(_self: object, label: str) -> dict[str, Any]:
         """The most memory with it, of the GPU if there is one."""
-        return as_samples(shown(workload.name, subject).peak_bytes)
+        return as_samples(shown(workload.name, label).peak_bytes)
 
-    def track_time_to_first_step(_self: object, subject: str) -> dict[str, Any]:
+    def track_time_to_first_step(_self: object, label: str) -> dict[str, Any]:
         """From the start of building to the end of the first step."""
-        return as_samples(shown(workload.name, subject).start_s)
+        return as_samples(shown(workload.name, label).start_s)
 
     values = {
         track_relative_time: ("time relative to plain", "ratio"),
@@ -55,7 +55,7 @@ def suite_of(workload: Workload) -> type:
         | {
             "__module__": __name__,
             "setup": setup,
-            "params": [subjects(workload)],
+            "params": [labels(workload)],
             "param_names": ["optimization"],
             "version": VERSION,
         },

@@ -13,7 +13,7 @@ from harness.analyze.pairing import Pairs
 from harness.analyze.verdict import Verdict, verdict
 
 PROMISED = (0.93, 0.98)  # of nominal 95 % intervals, the share that must hold the truth
-WRONG_AT_MOST = 0.02  # of verdicts on cells that change nothing
+WRONG_AT_MOST = 0.02  # of verdicts on configurations that change nothing
 CHEAPER = 2.0  # times less machine time than the conventional plan for the same width, where a machine is restless
 _NULL_VERDICTS = frozenset({Verdict.FASTER, Verdict.SLOWER})  # wrong where the true ratio is 1
 
@@ -40,37 +40,37 @@ class Held:
 
     @property
     def wrong(self) -> bool:
-        """Whether a cell that changes nothing was called faster or slower."""
+        """Whether a configuration that changes nothing was called faster or slower."""
         return self.truth == 1.0 and self.verdict in _NULL_VERDICTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One cell, judged four ways."""
+    """One configuration, judged four ways."""
 
     ours: Held
-    trimmed: Held  # the same windows, summarised by trimmed means of brackets
-    brackets_alone: Held  # the same windows, as if every bracket were independent of the others
+    trimmed: Held  # the same windows, summarised by trimmed means of pairs
+    window_pairs_alone: Held  # the same windows, as if every pair were independent of the others
     conventional: Held
-    restarts: int
+    replicates: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share of cells, with the 95 % interval that the number of cells and their likeness allow."""
+    """A share of configurations, with the 95 % interval that the number of configurations and their likeness allow."""
 
     value: float
     low: float
     high: float
-    cells: int
+    configs: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """One method in one environment: medians of half-widths in the log, means of machine seconds for a cell."""
+    """One method in one environment: medians of half-widths in the log, means of machine seconds for each ratio."""
 
     coverage: Share
-    wrong_verdicts: Share  # of the cells that change nothing
+    wrong_verdicts: Share  # of the configurations that change nothing
     half_width: float
     machine_s: float
 
@@ -84,10 +84,10 @@ class Check:
     """All trials in one environment: ours, the same windows summarised in two other ways, and the conventional plan."""
 
     name: str
-    restarts: float  # mean
+    replicates: float  # mean
     ours: Tally
     trimmed: Tally
-    brackets_alone: Tally
+    window_pairs_alone: Tally
     conventional: Tally
     stalls: bool = False  # of the workload's own decide the width: against them no arrangement helps, only time
 
@@ -103,7 +103,7 @@ class Check:
 
     @property
     def truthful(self) -> bool:
-        """Whether cells that change nothing are hardly ever called faster or slower."""
+        """Whether configurations that change nothing are hardly ever called faster or slower."""
         return self.ours.wrong_verdicts.value <= WRONG_AT_MOST
 
     @property
@@ -113,7 +113,7 @@ class Check:
 
     @property
     def conventional_s(self) -> float:
-        """Machine seconds for a cell that the conventional plan needs for intervals as wide as ours."""
+        """Machine seconds for a configuration that the conventional plan needs for intervals as wide as ours."""
         return self.conventional.machine_s_at(self.ours.half_width)
 
     @property
@@ -123,17 +123,17 @@ class Check:
 
 
 def checked(name: str, pools: Sequence[Sequence[Trial]], *, stalls: bool = False) -> Check:
-    """The trials of one environment, pool by pool: cells of a pool share machine and references."""
+    """The trials of one environment, pool by pool: configurations of a pool share machine and references."""
     ours, by_trimming, alone, conventional = (
         tally([[pick(trial) for trial in pool] for pool in pools])
-        for pick in (_ours, _trimmed, _brackets_alone, _conventional)
+        for pick in (_ours, _trimmed, _window_pairs_alone, _conventional)
     )
     return Check(
         name=name,
-        restarts=float(np.mean([trial.restarts for pool in pools for trial in pool])),
+        replicates=float(np.mean([trial.replicates for pool in pools for trial in pool])),
         ours=ours,
         trimmed=by_trimming,
-        brackets_alone=alone,
+        window_pairs_alone=alone,
         conventional=conventional,
         stalls=stalls,
     )
@@ -151,35 +151,35 @@ def tally(pools: Sequence[Sequence[Held]]) -> Tally:
 
 
 def share(pools: Sequence[Sequence[Held]], counts: Callable[[Held], bool]) -> Share:
-    """A share of cells with its exact binomial interval, for as many cells as would be that uncertain alone.
+    """A share of configurations with its exact binomial interval, for as many as would be that uncertain alone.
 
-    Cells of a pool miss together, since they share references. Their number is therefore divided by the design
-    effect: the variance between pools over that of independent cells. Source: E. L. Korn and B. I. Graubard (1998),
-    Confidence intervals for proportions with small expected number of positive counts estimated from survey data,
-    Survey Methodology 24(2).
+    Configurations of a pool miss together, since they share references. Their number is therefore divided by the design
+    effect: the variance between pools over that of independent configurations. Source: E. L. Korn and B. I. Graubard
+    (1998), Confidence intervals for proportions with small expected number of positive counts estimated from survey
+    data, Survey Methodology 24(2).
     """
     hits = np.array([sum(map(counts, pool)) for pool in pools], dtype=float)
     sizes = np.array([len(pool) for pool in pools], dtype=float)
-    cells = float(sizes.sum())
-    if not cells:
-        return Share(value=0.0, low=0.0, high=1.0, cells=0)
-    value = float(hits.sum() / cells)
-    alone = value * (1 - value) / cells
-    together = _variance_between(hits - value * sizes, cells)
-    effective = cells / max(1.0, together / alone) if alone else cells
+    configs = float(sizes.sum())
+    if not configs:
+        return Share(value=0.0, low=0.0, high=1.0, configs=0)
+    value = float(hits.sum() / configs)
+    alone = value * (1 - value) / configs
+    together = _variance_between(hits - value * sizes, configs)
+    effective = configs / max(1.0, together / alone) if alone else configs
     found = value * effective
     low = float(stats.beta.ppf(0.025, found, effective - found + 1)) if found else 0.0
     high = float(stats.beta.ppf(0.975, found + 1, effective - found)) if found < effective else 1.0
-    return Share(value=value, low=low, high=high, cells=int(cells))
+    return Share(value=value, low=low, high=high, configs=int(configs))
 
 
-def _variance_between(excess: Array, cells: float) -> float:
+def _variance_between(excess: Array, configs: float) -> float:
     pools = len(excess)
-    return float(pools / (pools - 1) * (excess**2).sum() / cells**2) if pools > 1 else 0.0
+    return float(pools / (pools - 1) * (excess**2).sum() / configs**2) if pools > 1 else 0.0
 
 
 def trimmed(pool: Sequence[Pairs], point: float) -> tuple[Estimate, ...]:
-    """Estimates from trimmed means of brackets, as they were until 0.2.0: windows say nothing of the width."""
+    """Estimates from trimmed means of pairs, as they were until 0.2.0: windows say nothing of the width."""
     return estimates([_trimmed_pairs(pairs) for pairs in pool], point)
 
 
@@ -192,8 +192,8 @@ def _trimmed_pairs(pairs: Pairs) -> Pairs:
 
 
 def as_if_independent(pairs: Pairs) -> tuple[float, float]:
-    """A 95 % interval by Student's t over all brackets: too narrow, because brackets of a process share its luck."""
-    logs = np.array([one for restart in pairs.log_ratios for one in restart])
+    """A 95 % interval by Student's t over all pairs: too narrow, because pairs of a process share its luck."""
+    logs = np.array([one for replicate in pairs.log_ratios for one in replicate])
     half_width = stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs))
     return math.exp(logs.mean() - half_width), math.exp(logs.mean() + half_width)
 
@@ -218,8 +218,8 @@ def _trimmed(trial: Trial) -> Held:
     return trial.trimmed
 
 
-def _brackets_alone(trial: Trial) -> Held:
-    return trial.brackets_alone
+def _window_pairs_alone(trial: Trial) -> Held:
+    return trial.window_pairs_alone
 
 
 def _conventional(trial: Trial) -> Held:

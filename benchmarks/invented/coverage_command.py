@@ -36,9 +36,9 @@ from harness.cli.progress import preparing
 from harness.cli.reading import console, deliver
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.run.rehearsal import RESTART_NOISE
+from harness.run.rehearsal import REPLICATE_NOISE
 
-POOLS = (10, 20, 30, 40)  # cells of one run, in turn: as matrices have them
+POOLS = (10, 20, 30, 40)  # configurations of one run, in turn: as matrices have them
 NOWHERE = Environment(
     device="cpu", accelerator="invented", accelerator_memory_bytes=None, capability=None, driver=None,
     cpu="invented", cores=1, memory_bytes=0, system="", python="", compiler=None, packages=(),
@@ -47,21 +47,21 @@ NOWHERE = Environment(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How much is rehearsed: cells in each environment, by which protocol, from which seed, with which processes."""
+    """How much is rehearsed: ratios in each environment, by which protocol, from which seed, with which processes."""
 
-    cells: int
+    configs: int
     protocol: str
     seed: int
-    luck: float = RESTART_NOISE  # standard deviation of log time by which processes differ
+    luck: float = REPLICATE_NOISE  # standard deviation of log time by which processes differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """One run on one invented machine: so many cells."""
+    """One run on one invented machine: so many configurations."""
 
     world: World
     number: int
-    cells: int
+    configs: int
     asked: Asked
 
 
@@ -86,26 +86,26 @@ def show_coverage(asked: Asked, output: Path | None, *, as_json: bool) -> int:
 def premises_of(asked: Asked) -> report.Premises:
     """What the figures depend on, in words that come from the numbers in use."""
     protocol = protocol_named(asked.protocol)
-    luck = "" if asked.luck == RESTART_NOISE else f" --luck {100 * asked.luck:g}"
-    looks = ", ".join(map(str, sorted({protocol.restarts, *protocol.looks})))
+    luck = "" if asked.luck == REPLICATE_NOISE else f" --luck {100 * asked.luck:g}"
+    looks = ", ".join(map(str, sorted({protocol.replicates, *protocol.looks})))
     facts = {
         "Start": f"{DELAYS.imports_s + DELAYS.warm_up_s:g} s for each process, one after another; "
         f"{DELAYS.resume_s:g} s are lost whenever an arm is resumed, its lead-in not counted",
-        "Processes": f"each has luck of {100 * asked.luck:g} % (standard deviation) for its life",
-        "Ratios": f"exactly 1 in {100 * UNCHANGED:.0f} % of cells, else drawn from {SLOWEST:g} to {FASTEST:g}, "
+        "Processes": f"each has luck of {100 * asked.luck:g} % (standard deviation) for its attempt",
+        "Ratios": f"exactly 1 in {100 * UNCHANGED:.0f} % of them, else drawn from {SLOWEST:g} to {FASTEST:g}, "
         "even in the log",
-        "Runs": f"of {', '.join(map(str, POOLS))} cells in turn, each on a machine that begins cold",
-        "speedmatrix": f"the {asked.protocol} protocol: {protocol.rounds} brackets a restart, windows of "
-        f"{protocol.burst_s:g} s in the reference, each led in by {protocol.lead_s:g} s or more, "
-        f"{protocol.treatments} treatments beside a reference, looks after {looks} restarts"
+        "Runs": f"of {', '.join(map(str, POOLS))} configurations in turn, each on a machine that begins cold",
+        "speedmatrix": f"the {asked.protocol} protocol: {protocol.rounds} pairs a replicate, windows of "
+        f"{protocol.window_s:g} s in the reference, each led in by {protocol.lead_s:g} s or more, "
+        f"{protocol.treatments} treatments beside a reference, looks after {looks} replicates"
         + (f", until ±{100 * protocol.target:g} %" if protocol.target else ""),
         "Conventional": f"{PROCESSES} fresh processes for each arm, about {PROCESS_S:g} s each, the reference's first, "
-        "each cell on a machine that begins cold",
+        "each configuration on a machine that begins cold",
     }
     return report.Premises(
-        cells=asked.cells,
+        configs=asked.configs,
         seed=asked.seed,
-        command=f"./speedmatrix rehearse --coverage --cells {asked.cells} --protocol {asked.protocol}{luck} "
+        command=f"./speedmatrix rehearse --coverage --cells {asked.configs} --protocol {asked.protocol}{luck} "
         f"--seed {asked.seed} --output docs/coverage.md",
         worlds={world.name: str(world) for world in WORLDS},
         facts=facts,
@@ -116,20 +116,20 @@ def rehearsed(asked: Asked, tell: Callable[[float], None]) -> tuple[Check, ...]:
     """The check of every world; `tell` hears which share is done. The same seed gives the same, on any machine."""
     worlds = [replace(world, luck=asked.luck) for world in WORLDS]
     pools = [pool for world in worlds for pool in _pools(world, asked)]
-    wanted, done = sum(pool.cells for pool in pools), 0
+    wanted, done = sum(pool.configs for pool in pools), 0
     found: dict[World, list[tuple[Trial, ...]]] = {world: [] for world in worlds}
     for pool, trials in zip(pools, _in_order(pools), strict=True):
         found[pool.world].append(trials)
-        done += pool.cells
+        done += pool.configs
         tell(done / wanted)
     return tuple(checked(world.name, trials, stalls=world.workload is not None) for world, trials in found.items())
 
 
 def _pools(world: World, asked: Asked) -> Iterator[Pool]:
-    left = asked.cells
-    for number, cells in enumerate(cycle(POOLS)):
-        yield Pool(world=world, number=number, cells=min(cells, left), asked=asked)
-        left -= cells
+    left = asked.configs
+    for number, configs in enumerate(cycle(POOLS)):
+        yield Pool(world=world, number=number, configs=min(configs, left), asked=asked)
+        left -= configs
         if left <= 0:
             return
 
@@ -144,9 +144,9 @@ def _in_order(pools: list[Pool]) -> Iterator[tuple[Trial, ...]]:
 
 
 def trials_of(pool: Pool) -> tuple[Trial, ...]:
-    """Draws ratios, has them measured, and judges every cell in all four ways."""
+    """Draws ratios, has them measured, and judges every configuration in all four ways."""
     random = Random(f"{pool.asked.seed} {pool.world.name} {pool.number}")
-    ratios = [draw_ratio(random) for _ in range(pool.cells)]
+    ratios = [draw_ratio(random) for _ in range(pool.configs)]
     hidden = hide(ratios, protocol_named(pool.asked.protocol), seed=random.getrandbits(32))
     return tuple(_judged(hidden, measured(hidden, pool.world, random, precisions), pool.world, random))
 
@@ -155,19 +155,19 @@ def _judged(hidden: Hidden, seen: Seen, world: World, random: Random) -> Iterato
     estimates = {row.comparison: row.estimate for row in build_matrix(hidden.plan, seen.records, NOWHERE).rows}
     machine_s = seen.machine_s / len(estimates)
     gathered = list(gather(hidden.plan, seen.records))
-    paired = [pair(evidence.bursts, evidence.position) for evidence in gathered]
+    paired = [pair(evidence.windows, evidence.position) for evidence in gathered]
     means = trimmed(paired, point_of(hidden.plan.protocol))
     for evidence, pairs, mean in zip(gathered, paired, means, strict=True):
         truth, estimate = hidden.truth(evidence.comparison), estimates[evidence.comparison]
         if estimate is None:
-            raise RuntimeError(f"{evidence.comparison.subject} has no estimate")
+            raise RuntimeError(f"{evidence.comparison.label} has no estimate")
         separate = conventional(hidden, evidence.comparison, world, random)
         yield Trial(
             ours=_held(truth, estimate, machine_s),
             trimmed=_held(truth, mean, machine_s),
-            brackets_alone=held(truth, as_if_independent(pairs), machine_s),
+            window_pairs_alone=held(truth, as_if_independent(pairs), machine_s),
             conventional=held(truth, unpaired(separate.reference, separate.treatment), separate.machine_s),
-            restarts=estimate.processes,
+            replicates=estimate.processes,
         )
 
 

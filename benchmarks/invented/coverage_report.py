@@ -14,25 +14,26 @@ from harness.report.matrix import escaped, grid
 from harness.report.words import NOTHING, duration
 
 SCHEMA = 2
-_COLUMNS = "environment", "intervals that hold", "half-width", "machine time a cell"
+_COLUMNS = "environment", "intervals that hold", "half-width", "machine time a configuration"
 _NARROW = "intervals\nhold", "as chance\nallows", "half-\nwidth", "machine\ntime", "for our\nwidth", "wrong\nat 1x"
 _WRONG = "wrong at exactly 1.00x"
 MARK = "<!-- Written by `./speedmatrix rehearse --coverage`; edits are lost. -->"
 
 _INTRODUCTION = (
     "Everything of speedmatrix but processes and training ran here: the schedule, windows that alternate, looks that "
-    "stop on width, analysis and verdicts, against a clock, machines and workloads that are invented. Every cell hides "
-    "a ratio of expected total times, so that its interval can be held against the truth. Beside it stands the "
-    "conventional plan on machines of the same kind: processes of the reference, then processes of the treatment, and "
-    "Welch's t over their log rates."
+    "stop on width, analysis and verdicts, against a clock, machines and workloads that are invented. Each "
+    "configuration hides a ratio of expected total times, so that its interval can be held against the truth. Beside "
+    "it stands the conventional plan on machines of the same kind: processes of the reference, then processes of the "
+    "treatment, and Welch's t over their log rates."
 )
 _OURS = (
-    "A half-width is the median over cells, of the log ratio. Machine time counts start-up, warm-up, the settling turn "
-    "of every arm and the steps that lead in; a reference shared by a block counts once. In brackets stands what "
-    "chance allows a share to be, at 95 %: cells of one run share references and miss together, so they count as fewer."
+    "A half-width is the median over configurations, of the log ratio. Machine time counts start-up, warm-up, the "
+    "settling turn of each arm and the steps that lead in; a reference shared by a block counts once. In brackets "
+    "stands what chance allows a share to be, at 95 %: those of one run share references and miss together, so they "
+    "count as fewer."
 )
 _TRIMMED = (
-    "What would the summary of version 0.2.0 make of the same windows? It took the mean of log ratios of brackets "
+    "What would the summary of version 0.2.0 make of the same windows? It took the mean of log ratios of pairs "
     "without the 30 % at either end, and Student's t between processes alone "
     "([why it went](decisions/total-time.md)). On a machine that a neighbour disturbs now and then it is the narrower "
     "one: the last column is how many times its machine time total time needs for the same width. Where a workload "
@@ -41,13 +42,13 @@ _TRIMMED = (
 _CONVENTIONAL = (
     "An interval narrows with the root of the time, so the time for our width is the conventional time, multiplied by "
     "the square of its half-width over ours. It is told also where drift makes the intervals wrong, which no time "
-    "repairs. Here every cell has a reference of its own; one reference for all would halve the time at best, and "
+    "repairs. Here each has a reference of its own; one reference for all would halve the time at best, and "
     "set every ratio against a more distant hour. Where a workload's own stalls decide the width, taking turns gains "
     "nothing: what counts is how many stalls were seen, and of its machine time the conventional plan spends more on "
     "steps and less on starting processes."
 )
 _CONTROL = (
-    "Could this check fail? These are the same windows, judged by Student's t over all brackets, as if those of one "
+    "Could this check fail? These are the same windows, judged by Student's t over all pairs, as if those of one "
     "process were independent of each other:"
 )
 _LUCK = (
@@ -57,8 +58,8 @@ _LUCK = (
 )
 _UNSEEN = (
     "What this cannot show: arms that a disturbance slows by different shares, for which there is no one true ratio; "
-    "processes that differ much more in some cells than in others; and whatever real machines do that none of these "
-    "does."
+    "processes that differ much more in some configurations than in others; and whatever real machines do that none of "
+    "these does."
 )
 
 
@@ -66,7 +67,7 @@ _UNSEEN = (
 class Premises:
     """What was rehearsed: everything that the figures depend on, in words."""
 
-    cells: int  # in each environment
+    configs: int  # in each environment
     seed: int
     command: str
     worlds: Mapping[str, str]  # environment -> what disturbs it
@@ -74,10 +75,10 @@ class Premises:
 
 
 def to_json(checks: Sequence[Check], premises: Premises) -> str:
-    """All figures as JSON: shares from 0 to 1, half-widths of log ratios, seconds of machine time for each cell."""
+    """All figures as JSON: shares from 0 to 1, half-widths of log ratios, seconds of machine time for each ratio."""
     document = {
         "schema": SCHEMA,
-        "cells": premises.cells,
+        "cells": premises.configs,
         "seed": premises.seed,
         "command": premises.command,
         "facts": dict(premises.facts),
@@ -90,13 +91,13 @@ def to_json(checks: Sequence[Check], premises: Premises) -> str:
 def _environment(check: Check) -> dict[str, Any]:
     return {
         "name": check.name,
-        "cells": check.ours.coverage.cells,
+        "cells": check.ours.coverage.configs,
         **_figures(check.ours),
-        "restarts": check.restarts,
+        "restarts": check.replicates,
         "kept": {"coverage": check.covers, "machine_time": check.sparing, "wrong_verdicts": check.truthful},
         "trimmed": {**_figures(check.trimmed), "machine_time_of_total_time": check.price},
         "conventional": {**_figures(check.conventional), "machine_s_same_width": check.conventional_s},
-        "brackets_as_independent": _figures(check.brackets_alone),
+        "brackets_as_independent": _figures(check.window_pairs_alone),
     }
 
 
@@ -109,7 +110,7 @@ def _figures(tally: Tally) -> dict[str, float]:
         "machine_s": tally.machine_s,
         "wrong_verdicts": tally.wrong_verdicts.value,
         "wrong_verdicts_high": tally.wrong_verdicts.high,
-        "unchanged_cells": tally.wrong_verdicts.cells,
+        "unchanged_cells": tally.wrong_verdicts.configs,
     }
 
 
@@ -132,7 +133,7 @@ def _methods(check: Check) -> Iterator[tuple[str, Tally]]:
     yield "speedmatrix", check.ours
     yield "trimmed", check.trimmed
     yield "conventional", check.conventional
-    yield "brackets alone", check.brackets_alone
+    yield "pairs alone", check.window_pairs_alone
 
 
 def _seconds(seconds: float) -> str:
@@ -143,7 +144,7 @@ def conclusion(checks: Sequence[Check]) -> Iterator[str]:
     """A sentence for each promise: kept everywhere, or where it is not."""
     low, high = (f"{100 * one:.0f}" for one in PROMISED)
     yield _kept(
-        f"Intervals hold the truth in {low} to {high} % of cells, more often only as far as chance allows",
+        f"Intervals hold the truth in {low} to {high} % of configurations, more often only as far as chance allows",
         [c.name for c in checks if not c.covers],
     )
     yield _kept(
@@ -151,7 +152,7 @@ def conclusion(checks: Sequence[Check]) -> Iterator[str]:
         [one.name for one in checks if not one.sparing],
     )
     yield _kept(
-        f"At most {100 * WRONG_AT_MOST:.0f} % of cells that change nothing are called faster or slower",
+        f"At most {100 * WRONG_AT_MOST:.0f} % of configurations that change nothing are called faster or slower",
         [one.name for one in checks if not one.truthful],
     )
 
@@ -168,16 +169,20 @@ def to_markdown(checks: Sequence[Check], premises: Premises) -> str:
 def _lines(checks: Sequence[Check], premises: Premises) -> Iterator[str]:
     yield from (MARK, "", "# Do the intervals hold?", "", *_wrapped(_INTRODUCTION), "")
     yield from (f"- {escaped(sentence)}" for sentence in conclusion(checks))
-    yield from ("", f"{premises.cells:,} cells in each environment, seed {premises.seed}. The same again:", "")
+    yield from (
+        "",
+        f"{premises.configs:,} configurations in each environment, seed {premises.seed}. The same again:",
+        "",
+    )
     yield from (f"    {premises.command}", "", "## speedmatrix", "")
-    ours = ([escaped(one.name), *_row(one.ours, f"{one.restarts:.1f}")] for one in checks)
-    yield from grid((*_COLUMNS, "restarts", _WRONG), ours)
+    ours = ([escaped(one.name), *_row(one.ours, f"{one.replicates:.1f}")] for one in checks)
+    yield from grid((*_COLUMNS, "replicates", _WRONG), ours)
     yield from ("", *_wrapped(_OURS), "", "## Total time against trimmed means", "", *_wrapped(_TRIMMED), "")
     yield from grid((*_COLUMNS[:3], "half-width of total time", "price of total time"), map(_by_trimming, checks))
     yield from ("", "## The conventional plan", "")
     conventional = ([escaped(one.name), *_row(one.conventional, _same_width(one))] for one in checks)
     yield from grid((*_COLUMNS, "for our width", _WRONG), conventional)
-    yield from ("", *_wrapped(_CONVENTIONAL), "", "## Brackets taken as independent", "", *_wrapped(_CONTROL), "")
+    yield from ("", *_wrapped(_CONVENTIONAL), "", "## Pairs taken as independent", "", *_wrapped(_CONTROL), "")
     yield from grid((*_COLUMNS[:3], _WRONG), map(_control, checks))
     yield from ("", "## The machines and workloads", "")
     yield from listed(premises.worlds)
@@ -204,9 +209,9 @@ def _by_trimming(check: Check) -> Iterator[str]:
 
 
 def _control(check: Check) -> Iterator[str]:
-    tally = check.brackets_alone
-    cells = check.name, _share(tally.coverage), _width(tally), _share(tally.wrong_verdicts)
-    yield from map(escaped, cells)
+    tally = check.window_pairs_alone
+    configs = check.name, _share(tally.coverage), _width(tally), _share(tally.wrong_verdicts)
+    yield from map(escaped, configs)
 
 
 def _cost(tally: Tally) -> tuple[str, str]:
@@ -222,7 +227,7 @@ def _same_width(check: Check) -> str:
 
 
 def _share(share: Share) -> str:
-    return " ".join(_apart(share)) if share.cells else NOTHING
+    return " ".join(_apart(share)) if share.configs else NOTHING
 
 
 def _apart(share: Share) -> tuple[str, str]:
@@ -230,7 +235,7 @@ def _apart(share: Share) -> tuple[str, str]:
 
 
 def _percent(share: Share) -> str:
-    return f"{100 * share.value:.1f} %" if share.cells else NOTHING
+    return f"{100 * share.value:.1f} %" if share.configs else NOTHING
 
 
 def listed(facts: Mapping[str, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Hidden ratios: cells whose true speedup is known, measured on an invented machine by a campaign or conventionally."""
+"""Hidden ratios: true speedups that are known, measured on an invented machine by a campaign or conventionally."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from benchmarks.invented.machines import DELAYS, Machine, World
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
@@ -17,8 +17,8 @@ from harness.plan.schedule import blocks
 from harness.run.execution import Campaign
 from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 
-REFERENCE = Cell(workload="invented", size="standard", batch=32)
-UNCHANGED = 0.5  # share of cells whose ratio is exactly 1
+REFERENCE = Configuration(workload="invented", size="standard", batch=32)
+UNCHANGED = 0.5  # share of configurations whose ratio is exactly 1
 SLOWEST, FASTEST = 0.8, 2.5  # ends of the law, even in the log, that the others are drawn from
 Widths = Callable[[Plan, Sequence[Record]], Precisions]
 PROCESSES, PROCESS_S = 5, 40.0  # of each arm, and for how long each is timed, by the conventional plan
@@ -26,7 +26,7 @@ PROCESSES, PROCESS_S = 5, 40.0  # of each arm, and for how long each is timed, b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """A plan of cells with one reference, and what each of them is truly worth."""
+    """A plan of configurations with one reference, and what each of them is truly worth."""
 
     plan: Plan
     effects: Effects
@@ -56,7 +56,7 @@ class Separate:
 class _Nobody:
     """Watches a campaign and shows nothing."""
 
-    def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """Nothing."""
 
     def arm_begins(self, block: Block, position: int) -> None:
@@ -67,23 +67,25 @@ class _Nobody:
 
 
 def hide(ratios: Sequence[float], protocol: Protocol, seed: int) -> Hidden:
-    """A plan with one cell for each ratio, in blocks as the protocol has them."""
-    switches = [Switch(name=f"hidden_{index:02d}") for index in range(len(ratios))]
-    cells = [Cell(workload=REFERENCE.workload, size=REFERENCE.size, batch=32, switches=(one,)) for one in switches]
+    """A plan with one configuration for each ratio, in blocks as the protocol has them."""
+    options = [Option(name=f"hidden_{index:02d}") for index in range(len(ratios))]
+    configs = [
+        Configuration(workload=REFERENCE.workload, size=REFERENCE.size, batch=32, options=(one,)) for one in options
+    ]
     comparisons = [
-        Comparison(subject=str(cell.switches[0]), treatment=cell, reference=REFERENCE, timing=Timing.STEP)
-        for cell in cells
+        Comparison(label=str(config.options[0]), treatment=config, reference=REFERENCE, timing=Timing.STEP)
+        for config in configs
     ]
     promise = Promise(numerics=Numerics.EXACT, proof=(), pointless_where={})
-    names = [one.name for one in switches]
+    names = [one.name for one in options]
     return Hidden(
         plan=Plan(
             design="coverage",
             seed=seed,
             protocol=protocol,
             blocks=blocks(comparisons, protocol.treatments),
-            holes=(),
-            names={str(REFERENCE): "plain"},
+            no_results=(),
+            names={str(REFERENCE): "baseline"},
             promises=dict.fromkeys(names, promise),
         ),
         effects=Effects(dict(zip(names, ratios, strict=True))),
@@ -91,7 +93,7 @@ def hide(ratios: Sequence[float], protocol: Protocol, seed: int) -> Hidden:
 
 
 def draw_ratio(random: Random) -> float:
-    """Exactly 1 for some cells, anything between the ends for the others."""
+    """Exactly 1 for some configurations, anything between the ends for the others."""
     if random.random() < UNCHANGED:
         return 1.0
     return math.exp(random.uniform(math.log(SLOWEST), math.log(FASTEST)))
@@ -102,9 +104,9 @@ def measured(hidden: Hidden, world: World, random: Random, precisions: Widths) -
     clock, machine = VirtualClock(), _machine(world, random)
     records: list[Record] = []
 
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
-        return _arm(cell, hidden.effects, clock, machine, random)
+    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        return _arm(config, hidden.effects, clock, machine, random)
 
     Campaign(
         plan=hidden.plan,
@@ -121,15 +123,15 @@ def measured(hidden: Hidden, world: World, random: Random, precisions: Widths) -
 def conventional(hidden: Hidden, comparison: Comparison, world: World, random: Random) -> Separate:
     """Fresh processes of the reference, then fresh processes of the treatment, on a machine that is cold at first."""
     clock, machine = VirtualClock(), _machine(world, random)
-    rates: dict[Cell, list[float]] = {comparison.reference: [], comparison.treatment: []}
-    for cell, found in rates.items():
-        steps = max(1, round(PROCESS_S / STEP_S * hidden.effects.speedup(cell, REFERENCE)))
+    rates: dict[Configuration, list[float]] = {comparison.reference: [], comparison.treatment: []}
+    for config, found in rates.items():
+        steps = max(1, round(PROCESS_S / STEP_S * hidden.effects.speedup(config, REFERENCE)))
         for _ in range(PROCESSES):
-            arm = _arm(cell, hidden.effects, clock, machine, random)
+            arm = _arm(config, hidden.effects, clock, machine, random)
             arm.arrive()
             arm.begin()
-            burst = arm.burst(0, steps, 0)
-            found.append(math.log(burst["samples"] / burst["wall_s"]))
+            window = arm.window(0, steps, 0)
+            found.append(math.log(window["samples"] / window["wall_s"]))
     reference, treatment = (tuple(found) for found in rates.values())
     return Separate(reference=reference, treatment=treatment, machine_s=clock())
 
@@ -138,9 +140,11 @@ def _machine(world: World, random: Random) -> Machine:
     return Machine(world=world, generator=np.random.default_rng(random.getrandbits(64)))
 
 
-def _arm(cell: Cell, effects: Effects, clock: VirtualClock, machine: Machine, random: Random) -> RehearsedArm:
+def _arm(
+    config: Configuration, effects: Effects, clock: VirtualClock, machine: Machine, random: Random
+) -> RehearsedArm:
     arm = RehearsedArm(
-        cell=cell,
+        config=config,
         timing=Timing.STEP,
         effects=effects,
         clock=clock,

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import signal
 
-from harness.run.rehearsal import RESTART_NOISE, Delays, Waits
+from harness.run.rehearsal import REPLICATE_NOISE, Delays, Waits
 
 Array = NDArray[np.float64]
 
@@ -158,7 +158,7 @@ class World:
     spikes: float = 0.0  # share of moments that are spoilt
     heat: float = 0.0  # log time that a hot machine loses
     heating_s: float = 120.0  # time constant of getting hot at work, and of cooling down without
-    luck: float = RESTART_NOISE  # standard deviation of log time by which processes differ for life
+    luck: float = REPLICATE_NOISE  # standard deviation of log time by which processes differ for life
 
     def __str__(self) -> str:
         told = [f"time for a step {drift}" for drift in self.drifts]

@@ -1,6 +1,6 @@
 """The training loop that anybody would write, without the harness: what the harness's own cost is measured against.
 
-It is `plain` alone: float32, no workers, nothing switched on. Same seed, same data, same order as a session; so the
+It is `baseline` alone: float32, no workers, nothing switched on. Same seed, same data, same order as a session; so the
 losses agree to the last bit, and whatever time the two differ by is the harness's.
 """
 
@@ -15,7 +15,7 @@ from harness.measure.session import Task
 
 
 def step_by_hand(task: Task) -> Callable[[], float]:
-    """One step of the plain recipe: a batch, an update; gives the loss. The task must be plain and endless."""
+    """One step of the baseline recipe: a batch, an update; gives the loss. The task must be plain and endless."""
     parts, size, recipe, device = task.parts, task.size, task.recipe, task.device
     batches = iter(_loader(task))
     torch.manual_seed(task.seed)

@@ -3,9 +3,9 @@
 python -m benchmarks.overhead.twin --workload leak --size smoke --rounds 30 --seed 0      prints one JSON object
 
 `hand_s` and `harness_s` hold seconds a step, `relative` the harness's time over the hand's, one of each for a round. A
-round is four bursts, one side's between or around the other's two, so that a drift of the machine cancels; in it both
+round is four windows, one side's between or around the other's two, so that a drift of the machine cancels; in it both
 sides train on the same batches. Which side is built first and which one begins is drawn from the seed: where a model
-comes to lie in memory moves its speed a little for the life of a process, so several processes belong to a result.
+comes to lie in memory moves its speed a little for the attempt of a process, so several processes belong to a result.
 
 Time in which the process was ready and had no core is left out where Linux counts it. It is others' doing, and on a
 busy machine it is several times the step; sleeping and waiting for files or a device count.
@@ -23,7 +23,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from harness.catalogue import Catalogue, read_catalogue
-from harness.core.cell import Cell, compose
+from harness.core.configuration import Configuration, compose
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from harness.measure.session import Task
 
 WAITED_FOR_A_CORE = Path("/proc/thread-self/schedstat")  # nanoseconds, the second of three numbers
-BURST_S = 0.03  # long against the clock and against a switch of caches, short against a machine's drift
+WINDOW_S = 0.03  # long against the clock and against an option of caches, short against a machine's drift
 WARM_UP_STEPS = 8
 HARNESS, HAND = "harness", "hand"
 Steps = dict[str, Callable[[], object]]
@@ -73,7 +73,7 @@ def compared(task: "Task", rounds: int, random: Random) -> dict[str, list[float]
     settle_backend(task.recipe)
     steps = _built(task, random)
     step_s = [timed(step, WARM_UP_STEPS, task.device) / WARM_UP_STEPS for step in steps.values()]
-    count = max(1, ceil(BURST_S / min(step_s)))
+    count = max(1, ceil(WINDOW_S / min(step_s)))
     found: dict[str, list[float]] = {HAND: [], HARNESS: []}
     for _ in range(rounds):
         outer, inner = random.sample([HAND, HARNESS], 2)
@@ -105,7 +105,7 @@ def _built(task: "Task", random: Random) -> Steps:
 def _job(given: argparse.Namespace, workload: Workload, catalogue: Catalogue) -> Job:
     size = workload.sizes[given.size]
     return Job(
-        cell=Cell(workload=workload.name, size=given.size, batch=size.batch),
+        config=Configuration(workload=workload.name, size=given.size, batch=size.batch),
         size=size,
         recipe=compose(workload, (), catalogue.optimizations),
         proof={},
@@ -122,7 +122,7 @@ def _job(given: argparse.Namespace, workload: Workload, catalogue: Catalogue) ->
 
 def _task(job: Job, closing: ExitStack) -> "Task":
     """The job's task, with the server running that it talks to."""
-    service = read_catalogue(ledger=False).workload(job.cell.workload).service
+    service = read_catalogue(ledger=False).workload(job.config.workload).service
     if service and service.wanted(job.recipe):
         sentinel = Sentinel()
         closing.callback(sentinel.close)

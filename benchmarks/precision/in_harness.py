@@ -1,6 +1,6 @@
-"""speedmatrix itself: both variants as arms that take turns, in fresh processes of both for every restart.
+"""speedmatrix itself: both variants as arms that take turns, in fresh processes of both for every replicate.
 
-python -m benchmarks.precision.in_harness RESULT.json      PRECISION_SETTINGS holds restarts, rounds and seed
+python -m benchmarks.precision.in_harness RESULT.json      PRECISION_SETTINGS holds replicates, rounds and seed
 
 Plan, campaign, arms, journal and estimate are those of `run`. Only the one optimization, a pass fewer, is declared
 here, because a workload that comes from a file brings none of its own.
@@ -18,12 +18,12 @@ from benchmarks.precision.told import counts, settings
 from harness import __version__
 from harness.analyze.claims import trials
 from harness.analyze.soundness import Absence
-from harness.analyze.verdict import UNCALIBRATED, Terms, Verdict
+from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.measuring import job_of
 from harness.cli.planning import Prepared
 from harness.cli.reading import calibration_beside
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage, Timing, promises
 from harness.core.plan import Block, Plan
@@ -43,7 +43,7 @@ FILE = Path(__file__).parent / "workload.py"
 class Unwatched:
     """Nobody looks on."""
 
-    def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """A block's processes start."""
 
     def arm_begins(self, block: Block, position: int) -> None:
@@ -58,7 +58,7 @@ def main(result: Path) -> None:
     ready, folder = prepared(), result.parent
     campaign = measured(ready, folder)
     (run,) = (folder / "runs").glob("*/*")
-    (trial,) = trials(ready.plan, read_records(run), _terms(ready))
+    (trial,) = trials(ready.plan, read_records(run), _thresholds(ready))
     found = trial.result
     if isinstance(found, Absence):
         raise Mistake(f"speedmatrix gave no estimate: {found.words}; give it more time.")
@@ -74,11 +74,11 @@ def main(result: Path) -> None:
     result.write_text(json.dumps(told))
 
 
-def _terms(ready: Prepared) -> Terms:
+def _thresholds(ready: Prepared) -> Thresholds:
     """What the calibration of this machine decides, as for any run that lies in `results`."""
     folder = ROOT / "results" / ready.environment.machine / "precision"
     calibration = calibration_beside(folder, _run(ready))
-    return calibration.terms if calibration else UNCALIBRATED
+    return calibration.thresholds if calibration else UNCALIBRATED
 
 
 def prepared() -> Prepared:
@@ -91,18 +91,18 @@ def prepared() -> Prepared:
     found = read_catalogue(FILE, ledger=False)
     workload = replace(found.workload(NAME), own={"passes": reference})
     catalogue = Catalogue({NAME: workload}, {**found.optimizations, fewer.name: fewer}, own=NAME)
-    cell = Cell(workload=NAME, size=SIZE, batch=workload.sizes[SIZE].batch)
-    changed = replace(cell, switches=(Switch(name=fewer.name),)) if treatment != reference else cell
-    subject = fewer.name if treatment != reference else "itself"
-    comparison = Comparison(subject=subject, treatment=changed, reference=cell, timing=Timing.STEP)
+    config = Configuration(workload=NAME, size=SIZE, batch=workload.sizes[SIZE].batch)
+    changed = replace(config, options=(Option(name=fewer.name),)) if treatment != reference else config
+    label = fewer.name if treatment != reference else "itself"
+    comparison = Comparison(label=label, treatment=changed, reference=config, timing=Timing.STEP)
     chosen = settings()
     plan = Plan(
         design="precision",
         seed=int(chosen["seed"]),
-        protocol=replace(BRIEF.fixed(), restarts=int(chosen["restarts"]), rounds=int(chosen["rounds"])),
+        protocol=replace(BRIEF.fixed(), replicates=int(chosen["restarts"]), rounds=int(chosen["rounds"])),
         blocks=blocks([comparison], BRIEF.treatments),
-        holes=(),
-        names={str(cell): "plain"},
+        no_results=(),
+        names={str(config): "baseline"},
         promises=promises([fewer] if treatment != reference else []),
     )
     return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan, real_data={})
@@ -112,8 +112,8 @@ def measured(ready: Prepared, folder: Path) -> Campaign:
     """The campaign of the plan when it has been run, every record on the disk."""
     sentinel, journal = Sentinel(), Journal(create(folder / "runs", _run(ready)))
 
-    def start(block: Block, restart: int, position: int) -> ProcessArm:
-        return ProcessArm(job_of(ready, {(NAME, SIZE): folder}, block, restart, position), sentinel)
+    def start(block: Block, replicate: int, position: int) -> ProcessArm:
+        return ProcessArm(job_of(ready, {(NAME, SIZE): folder}, block, replicate, position), sentinel)
 
     campaign = Campaign(
         plan=ready.plan, records=[], start=start, append=journal.append, watcher=Unwatched(), clock=monotonic

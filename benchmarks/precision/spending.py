@@ -10,10 +10,10 @@ Settings = Mapping[str, float]
 
 LEAST_S = 0.2  # of timing, however short the time is
 # What speedmatrix is told to expect when it divides time between fresh processes and rounds: standard deviations in
-# log points of a process, and of a bracket (docs/decisions/total-time.md). Only the division depends on them.
-OF_PROCESS, OF_BRACKET = 0.005, 0.015
-ROUND_S = 0.25  # two bursts of 0.1 s, and what it takes to resume an arm
-MOST_RESTARTS = 12
+# log points of a process, and of a pair (docs/decisions/total-time.md). Only the division depends on them.
+OF_PROCESS, OF_WINDOW_PAIR = 0.005, 0.015
+ROUND_S = 0.25  # two windows of 0.1 s, and what it takes to resume an arm
+MOST_REPLICATES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Cost:
 
     fixed_s: float
     unit_s: float = 1.0
-    lent: float = 0.0  # degrees of freedom that a calibration of the machine adds to what restarts show
+    lent: float = 0.0  # degrees of freedom that a calibration of the machine adds to what replicates show
 
 
 def timed(seconds: float, cost: Cost, parts: int) -> Settings:
@@ -35,13 +35,13 @@ def processes(seconds: float, cost: Cost) -> Settings:
     return {"processes": max(2, math.floor((seconds - cost.fixed_s) / (2 * cost.unit_s)) - 1)}
 
 
-def restarts(seconds: float, cost: Cost) -> Settings:
-    """The division into restarts and rounds with the narrowest expected interval (Kalibera and Jones 2013).
+def replicates(seconds: float, cost: Cost) -> Settings:
+    """The division into replicates and rounds with the narrowest expected interval (Kalibera and Jones 2013).
 
-    A unit is a life of both arms with one round.
+    A unit is an attempt of both arms with one round.
     """
     possible = {}
-    for count in range(2, MOST_RESTARTS + 1):
+    for count in range(2, MOST_REPLICATES + 1):
         rounds = 1 + math.floor(((seconds - cost.fixed_s) / count - cost.unit_s) / ROUND_S)
         if rounds >= 2:
             possible[count] = rounds
@@ -52,5 +52,5 @@ def restarts(seconds: float, cost: Cost) -> Settings:
 
 
 def _half_width(count: int, rounds: int, lent: float) -> float:
-    spread = math.sqrt(OF_PROCESS**2 + OF_BRACKET**2 / rounds)
+    spread = math.sqrt(OF_PROCESS**2 + OF_WINDOW_PAIR**2 / rounds)
     return float(stats.t.ppf(0.975, count - 1 + lent)) * spread / math.sqrt(count)

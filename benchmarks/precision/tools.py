@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.precision.intervals import Z95, Z99, Finding, Stated, of_means, of_medians, of_stated
-from benchmarks.precision.spending import Cost, Settings, processes, restarts, timed
+from benchmarks.precision.spending import Cost, Settings, processes, replicates, timed
 
 HERE = Path(__file__).parent
 RESULT = "result.json"
@@ -117,8 +117,8 @@ def read_harness(folder: Path) -> Finding:
 
 def _harness_cost(seconds: float, folder: Path) -> Cost:
     found = _content(folder / RESULT)
-    life_s = found["life_s"]
-    return Cost(fixed_s=max(0.0, seconds - 2 * life_s), unit_s=life_s, lent=found["lent"])
+    attempt_s = found["life_s"]
+    return Cost(fixed_s=max(0.0, seconds - 2 * attempt_s), unit_s=attempt_s, lent=found["lent"])
 
 
 LEAST_SECONDS: Settings = {"seconds": 0.3}
@@ -126,13 +126,13 @@ TOOLS = (
     Tool(
         name="speedmatrix",
         package="torch",
-        interval="its own: Student's t over restarts, with what a calibration of the machine lends where there is one",
+        interval="its own: Student's t over replicates, with what a calibration lends where there is one",
         rule="its own verdict, `faster` or `slower`; it is withheld where the machine was too restless",
         least={"restarts": 2, "rounds": 1},
         command=lambda _chosen, folder: _module("in_harness", str(folder / RESULT)),
         read=read_harness,
         cost=_harness_cost,
-        spend=restarts,
+        spend=replicates,
     ),
     Tool(
         name="pytest-benchmark",

@@ -12,32 +12,32 @@ from harness.analyze.attribution import (
     BreakEven,
     Effect,
     Gain,
-    Interplay,
+    JointEffect,
     break_even,
     combined,
     effects,
     first_and_last,
     gain,
-    interplays,
+    joint_effects,
     largest,
     learns_alike,
 )
 from harness.analyze.collection import TOO_SMALL, Entry, Kept
 from harness.analyze.comparison import TRAINS
-from harness.analyze.estimate import restarts_to_decide
+from harness.analyze.estimate import replicates_to_decide
 from harness.analyze.evidence import Evidence
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
 from harness.analyze.verdict import Verdict, verdict
-from harness.core.cell import Cell, Comparison, Conflict, Switch, compose
+from harness.core.configuration import Comparison, Configuration, Conflict, Option, compose
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage, Timing
 from harness.core.workload import Workload
 
 # Ready-made stacks: the fastest, a reproducible and a balanced one, each by a rule that was fixed beforehand.
 #
-# Only a stack that was measured has a number. A rule also puts together the switches that pay one by one; where nobody
+# Only a stack that was measured has a number. A rule also puts together the options that pay one by one; where nobody
 # has measured that stack, it is named as a question to ask next.
 
 LEAST_GAIN = 1.03
@@ -57,7 +57,7 @@ class Style(StrEnum):
 class Candidate:
     """A measured stack over the base: directly, or by way of one other stack, whose logs then add."""
 
-    cell: Cell
+    config: Configuration
     gain: Gain
     rows: tuple[Row, ...]  # the one against the base first
     break_even: BreakEven | None = None
@@ -73,9 +73,9 @@ class Candidate:
         return self.rows[0].reference
 
     @property
-    def subject(self) -> str:
+    def label(self) -> str:
         """What the matrix calls it."""
-        return self.rows[-1].subject
+        return self.rows[-1].label
 
     @property
     def learns_alike(self) -> bool:
@@ -86,7 +86,7 @@ class Candidate:
     def pays(self) -> bool:
         """Whether it is surely faster, on a machine that was quiet enough to say so."""
         behind = [row.estimate for row in self.rows if row.estimate is not None]
-        margin = max(one.terms.margin for one in behind)
+        margin = max(one.thresholds.margin for one in behind)
         quiet = not any(one.disturbed for one in behind)
         return quiet and verdict(self.gain.low, self.gain.high, margin) is Verdict.FASTER
 
@@ -98,21 +98,21 @@ class ReadyMade:
     style: Style
     best: Candidate | None  # by its lower bound, so that of many stacks not the luckiest wins
     among: int  # measured stacks that keep the rule
-    untried: Comparison | None  # what the rule puts together from single switches, where nobody has measured it
+    untried: Comparison | None  # what the rule puts together from single options, where nobody has measured it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kit:
     """What stacks are put together from: the base, its workload, and what is known of optimizations."""
 
-    base: Cell
+    base: Configuration
     timing: Timing
     workload: Workload | None  # None where this version does not know it
     known: Mapping[str, Optimization]
 
-    def numerics(self, cell: Cell) -> set[Numerics | None]:
+    def numerics(self, config: Configuration) -> set[Numerics | None]:
         """The classes of what a stack has beyond the base; None stands for an optimization that is not known."""
-        added = (one for one in cell.switches if one not in self.base.switches)
+        added = (one for one in config.options if one not in self.base.options)
         return {self.known[one.name].numerics if one.name in self.known else None for one in added}
 
 
@@ -120,31 +120,31 @@ Keeps = Callable[[Candidate, Kit], bool]
 
 
 def candidates(rows: Iterable[Row], kit: Kit) -> tuple[Candidate, ...]:
-    """Every stack that was timed against the base, or against another stack that was; one for each cell."""
+    """Every stack that was timed against the base, or against another stack that was; one for each configuration."""
     timed = [row for row in rows if row.estimate is not None and row.comparison.timing is kit.timing]
-    found: dict[Cell, Candidate] = {}
+    found: dict[Configuration, Candidate] = {}
     for row in (row for row in timed if row.comparison.reference == kit.base):
         if row.estimate and row.comparison.treatment != kit.base:
-            cell = row.comparison.treatment
-            found.setdefault(cell, Candidate(cell=cell, gain=gain(row.estimate), rows=(row,)))
+            config = row.comparison.treatment
+            found.setdefault(config, Candidate(config=config, gain=gain(row.estimate), rows=(row,)))
     direct = dict(found)
     for row in timed:
-        through, cell = direct.get(row.comparison.reference), row.comparison.treatment
-        if through is not None and row.estimate and cell not in found and cell != kit.base:
+        through, config = direct.get(row.comparison.reference), row.comparison.treatment
+        if through is not None and row.estimate and config not in found and config != kit.base:
             both = combined((1.0, through.gain), (1.0, gain(row.estimate)))
-            found[cell] = Candidate(cell=cell, gain=both, rows=(*through.rows, row))
+            found[config] = Candidate(config=config, gain=both, rows=(*through.rows, row))
     return tuple(found.values())
 
 
 def keeps_the_task(candidate: Candidate, kit: Kit) -> bool:
     """Whether nothing in it is known to change what is learned."""
-    return Numerics.DIFFERENT not in kit.numerics(candidate.cell)
+    return Numerics.DIFFERENT not in kit.numerics(candidate.config)
 
 
 def is_reproducible(candidate: Candidate, kit: Kit) -> bool:
     """Whether all of it promises the same bits, and the same bits were seen."""
     seen = all(row.quality and row.quality.status is Agreement.SAME_BITS for row in candidate.rows)
-    return seen and kit.numerics(candidate.cell) <= {Numerics.EXACT}
+    return seen and kit.numerics(candidate.config) <= {Numerics.EXACT}
 
 
 def is_balanced(candidate: Candidate, kit: Kit) -> bool:
@@ -171,18 +171,18 @@ RULES: Mapping[Style, Keeps] = {
 }
 
 
-def ready_made(measured: Sequence[Candidate], singles: Mapping[Switch, Candidate], kit: Kit) -> tuple[ReadyMade, ...]:
-    """The three stacks; `singles` are the switches that pay one by one, in the order in which they are put together."""
+def ready_made(measured: Sequence[Candidate], singles: Mapping[Option, Candidate], kit: Kit) -> tuple[ReadyMade, ...]:
+    """The three stacks; `singles` are the options that pay one by one, in the order in which they are put together."""
     return tuple(_made(style, measured, singles, kit) for style in Style)
 
 
-def _made(style: Style, measured: Sequence[Candidate], singles: Mapping[Switch, Candidate], kit: Kit) -> ReadyMade:
+def _made(style: Style, measured: Sequence[Candidate], singles: Mapping[Option, Candidate], kit: Kit) -> ReadyMade:
     kept = [one for one in measured if one.pays and RULES[style](one, kit)]
-    stack = together([switch for switch, one in singles.items() if RULES[style](one, kit)], kit)
-    cell = Cell(workload=kit.base.workload, size=kit.base.size, batch=kit.base.batch, switches=stack)
-    tried = cell == kit.base or any(one.cell == cell for one in measured)
-    subject = "+".join(str(one) for one in stack if one not in kit.base.switches)
-    asked = Comparison(subject=subject, treatment=cell, reference=kit.base, timing=kit.timing)
+    stack = together([option for option, one in singles.items() if RULES[style](one, kit)], kit)
+    config = Configuration(workload=kit.base.workload, size=kit.base.size, batch=kit.base.batch, options=stack)
+    tried = config == kit.base or any(one.config == config for one in measured)
+    label = "+".join(str(one) for one in stack if one not in kit.base.options)
+    asked = Comparison(label=label, treatment=config, reference=kit.base, timing=kit.timing)
     return ReadyMade(
         style=style,
         best=max(kept, key=lambda one: one.gain.low, default=None),
@@ -191,25 +191,25 @@ def _made(style: Style, measured: Sequence[Candidate], singles: Mapping[Switch, 
     )
 
 
-def together(switches: Sequence[Switch], kit: Kit) -> tuple[Switch, ...]:
-    """The base and these switches in turn; what conflicts with those before it or lacks what it needs stays off."""
-    stack = kit.base.switches
-    for switch in (*switches, *switches):  # what needs another is tried again when that is there
-        others = tuple(one for one in stack if one.name != switch.name)
-        taken = len(others) < len(stack) and switch.name not in {one.name for one in kit.base.switches}
-        further = tuple(sorted((*others, switch)))
-        if not taken and _stands(further, switch, kit):
+def together(options: Sequence[Option], kit: Kit) -> tuple[Option, ...]:
+    """The base and these options in turn; what conflicts with those before it or lacks what it needs stays off."""
+    stack = kit.base.options
+    for option in (*options, *options):  # what needs another is tried again when that is there
+        others = tuple(one for one in stack if one.name != option.name)
+        taken = len(others) < len(stack) and option.name not in {one.name for one in kit.base.options}
+        further = tuple(sorted((*others, option)))
+        if not taken and _stands(further, option, kit):
             stack = further
     return stack
 
 
-def _stands(stack: tuple[Switch, ...], switch: Switch, kit: Kit) -> bool:
-    """Whether a stack can be run, with a switch that neither makes another idle nor is made so."""
+def _stands(stack: tuple[Option, ...], option: Option, kit: Kit) -> bool:
+    """Whether a stack can be run, with an option that neither makes another idle nor is made so."""
     names = {one.name for one in stack}
     if kit.workload is None or not names <= kit.known.keys():
         return False
-    own = kit.known[switch.name]
-    idles = names & {*own.supersedes} or any(switch.name in kit.known[name].supersedes for name in names)
+    own = kit.known[option.name]
+    idles = names & {*own.supersedes} or any(option.name in kit.known[name].supersedes for name in names)
     if idles or not {*own.requires} <= names:
         return False
     try:
@@ -247,7 +247,7 @@ def is_own_code(optimization: Optimization) -> bool:
 
 
 class Call(StrEnum):
-    """What to do with a switch."""
+    """What to do with an option."""
 
     SWITCH_ON = "switch on"
     WITH_WARNING = "faster, with a warning"  # its quality differs, was not shown, or is meant to change
@@ -259,7 +259,7 @@ class Call(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One switch with all that speaks for it and against it."""
+    """One option with all that speaks for it and against it."""
 
     effect: Effect  # on the smallest stack that it was measured on
     call: Call
@@ -269,12 +269,12 @@ class Item:
     optimization: Optimization | None  # None where this version does not know it
     is_own_code: bool
     break_even: BreakEven | None
-    restarts: int | None  # that would decide about an undecided one
+    replicates: int | None  # that would decide about an undecided one
 
     @property
-    def switch(self) -> Switch:
-        """The switch."""
-        return self.effect.switch
+    def option(self) -> Option:
+        """The option."""
+        return self.effect.option
 
     @property
     def worth(self) -> float:
@@ -288,19 +288,19 @@ class Counsel:
     """The advice about one workload."""
 
     workload: str
-    base: Table | None  # rows against the reference with the fewest switches; None where nothing has a ratio
+    base: Table | None  # rows against the reference with the fewest options; None where nothing has a ratio
     items: tuple[Item, ...]  # training before evaluation, the largest gain first
     whole: Row | None  # the largest measured stack
     device: str  # where it was measured: cpu or cuda
-    interplays: tuple[Interplay, ...]
+    joint_effects: tuple[JointEffect, ...]
     ready_made: tuple[ReadyMade, ...]  # empty where no training was timed
-    looked_at: int  # measured stacks of training against the base, one switch or more
+    looked_at: int  # measured stacks of training against the base, one option or more
     parts: tuple[Row, ...]  # rows that time the loader or the step alone
 
     @property
     def is_small(self) -> bool:
         """Whether it was measured at a size that shows that things run, and no more."""
-        return self.base is not None and self.base.cell.size == TOO_SMALL
+        return self.base is not None and self.base.config.size == TOO_SMALL
 
     def called(self, *calls: Call) -> tuple[Item, ...]:
         """The items with one of these calls, in order."""
@@ -327,7 +327,10 @@ def advise(kept: Kept, evidence: Iterable[Evidence], shelf: Shelf) -> Advice:
     """The advice of one run, finished or not, workload by workload."""
     matrix = kept.matrix
     found = {one.comparison: one for one in reversed(tuple(evidence))}
-    named = (*(table.cell.workload for table in matrix.tables), *(hole.workload for hole in matrix.holes))
+    named = (
+        *(table.config.workload for table in matrix.tables),
+        *(no_result.workload for no_result in matrix.no_results),
+    )
     counsels = (_counsel(name, kept, found, shelf) for name in dict.fromkeys(named))
     return Advice(kept=kept, counsels=tuple(counsels))
 
@@ -336,7 +339,7 @@ _Found = Mapping[Comparison, Evidence]
 
 
 def _counsel(workload: str, kept: Kept, found: _Found, shelf: Shelf) -> Counsel:
-    tables = [table for table in kept.matrix.tables if table.cell.workload == workload]
+    tables = [table for table in kept.matrix.tables if table.config.workload == workload]
     entries = [
         Entry(kept=kept, table=table, row=row)
         for table in tables
@@ -355,7 +358,7 @@ def _counsel(workload: str, kept: Kept, found: _Found, shelf: Shelf) -> Counsel:
         items=items,
         whole=whole.row if whole is not None else None,
         device=kept.environment.device,
-        interplays=interplays(entries, shelf.known),
+        joint_effects=joint_effects(entries, shelf.known),
         ready_made=() if kit is None else ready_made(measured, _singles(items), kit),
         looked_at=len(measured),
         parts=tuple(row for table in tables if table.timing not in WHOLE for row in table.rows if row.estimate),
@@ -366,32 +369,32 @@ def _base(tables: Sequence[Table]) -> Table | None:
     """The table to start from: of training where any was timed, on the smallest stack, with the most ratios."""
     counts = [(table, sum(row.estimate is not None for row in table.rows)) for table in tables]
     order = [Timing.STEP, Timing.EPOCH, Timing.EVALUATION, Timing.COMPUTE, Timing.LOADER]
-    filled = [(order.index(one.timing), len(one.cell.switches), -count, one) for one, count in counts if count]
+    filled = [(order.index(one.timing), len(one.config.options), -count, one) for one, count in counts if count]
     return min(filled, key=lambda one: one[:3])[-1] if filled else None
 
 
 def _kit(base: Table | None, workload: str, shelf: Shelf) -> Kit | None:
     if base is None or base.timing not in TRAINS:
         return None
-    return Kit(base=base.cell, timing=base.timing, workload=shelf.workloads.get(workload), known=shelf.known)
+    return Kit(base=base.config, timing=base.timing, workload=shelf.workloads.get(workload), known=shelf.known)
 
 
 def _items(rows: Sequence[Row], last: Mapping[str, Gain], found: _Found, shelf: Shelf) -> tuple[Item, ...]:
-    by_switch: dict[tuple[Switch, bool], list[Effect]] = {}
+    by_option: dict[tuple[Option, bool], list[Effect]] = {}
     for one in effects(rows):
-        by_switch.setdefault((one.switch, one.timing in TRAINS), []).append(one)
+        by_option.setdefault((one.option, one.timing in TRAINS), []).append(one)
     items = [
-        _item(seen, last.get(str(switch)) if trains else None, found, shelf)
-        for (switch, trains), seen in by_switch.items()
+        _item(seen, last.get(str(option)) if trains else None, found, shelf)
+        for (option, trains), seen in by_option.items()
     ]
-    return tuple(sorted(items, key=lambda one: (one.effect.timing not in TRAINS, -one.worth, str(one.switch))))
+    return tuple(sorted(items, key=lambda one: (one.effect.timing not in TRAINS, -one.worth, str(one.option))))
 
 
 def _item(seen: Sequence[Effect], last: Gain | None, found: _Found, shelf: Shelf) -> Item:
-    first, *others = sorted(seen, key=lambda one: len(one.below.switches))
-    optimization = shelf.known.get(first.switch.name)
+    first, *others = sorted(seen, key=lambda one: len(one.below.options))
+    optimization = shelf.known.get(first.option.name)
     estimate = first.estimate
-    beside = verdict(last.low, last.high, estimate.terms.margin) if last else None
+    beside = verdict(last.low, last.high, estimate.thresholds.margin) if last else None
     call = _call(first, beside, optimization)
     undecided = call is Call.UNDECIDED
     return Item(
@@ -403,7 +406,7 @@ def _item(seen: Sequence[Effect], last: Gain | None, found: _Found, shelf: Shelf
         optimization=optimization,
         is_own_code=optimization is not None and is_own_code(optimization),
         break_even=_break_even(first, found),
-        restarts=restarts_to_decide(estimate) if undecided else None,
+        replicates=replicates_to_decide(estimate) if undecided else None,
     )
 
 
@@ -433,22 +436,22 @@ def _timed(measured: Sequence[Candidate], found: _Found, kit: Kit) -> list[Candi
     return [_with_break_even(one, found, kit.base) for one in measured]
 
 
-def _with_break_even(one: Candidate, found: _Found, base: Cell) -> Candidate:
+def _with_break_even(one: Candidate, found: _Found, base: Configuration) -> Candidate:
     first, final = (found.get(row.comparison) for row in (one.rows[0], one.rows[-1]))
     if first is None or final is None or one.base_profile is None:
         return one
     paid = break_even(final.treatment, first.reference, one.gain, base.batch / one.base_profile.rate)
-    return Candidate(cell=one.cell, gain=one.gain, rows=one.rows, break_even=paid)
+    return Candidate(config=one.config, gain=one.gain, rows=one.rows, break_even=paid)
 
 
-def _singles(items: Iterable[Item]) -> dict[Switch, Candidate]:
-    """The switches that pay one by one; one that is a loss beside the others is none of them."""
+def _singles(items: Iterable[Item]) -> dict[Option, Candidate]:
+    """The options that pay one by one; one that is a loss beside the others is none of them."""
     paying = (
         one for one in items if one.call is Call.SWITCH_ON and one.effect.timing in TRAINS and not one.effect.turned
     )
     return {
-        one.switch: Candidate(
-            cell=one.effect.above, gain=one.effect.gain, rows=(one.effect.row,), break_even=one.break_even
+        one.option: Candidate(
+            config=one.effect.above, gain=one.effect.gain, rows=(one.effect.row,), break_even=one.break_even
         )
         for one in paying
         if one.last_verdict is not Verdict.SLOWER

@@ -1,13 +1,13 @@
-"""Attribution: what each switch of a stack brings, as factors that multiply to the ratio of the whole.
+"""Attribution: what each option of a stack brings, as factors that multiply to the ratio of the whole.
 
-A share is the Shapley value of a log ratio (L. S. Shapley 1953, A value for n-person games): what a switch adds,
-averaged over all orders in which the stack can be built. Let switches interact in pairs only, which is to say that the
+A share is the Shapley value of a log ratio (L. S. Shapley 1953, A value for n-person games): what an option adds,
+averaged over all orders in which the stack can be built. Let options interact in pairs only, which is to say that the
 interaction indices of larger sets are zero (M. Grabisch and M. Roubens 1999, An axiomatic approach to the concept of
 interaction among players in cooperative games). A set S then has the log ratio
 
     v(S) = sum of a_i over S + sum of b_ij over the pairs in S,
 
-so that switch i adds a_i + sum of b_ij over those that were there before it. Each other switch is there before it in
+so that switch i adds a_i + sum of b_ij over those that were there before it. Each other option is there before it in
 half of all orders: the share is a_i + half the sum of all b_ij. Put on first it adds a_i; put on last it adds a_i and
 the whole sum. The share is therefore exactly the mean of what it adds first and what it adds last, and the shares add
 up to v of the whole. What is left over beyond the shares shows interactions of more than two, or parts that nobody
@@ -31,7 +31,7 @@ from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.stage_model import Stack
 from harness.analyze.verdict import MARGIN, Verdict, verdict
-from harness.core.cell import Cell, Switch, parse_switch
+from harness.core.configuration import Configuration, Option, parse_option
 from harness.core.environment import Environment
 from harness.core.optimization import Optimization, Stage, Timing
 from harness.core.records import Ready
@@ -70,15 +70,15 @@ def gain(estimate: Estimate) -> Gain:
     return Gain(log=math.log(estimate.ratio), half_width=estimate.half_width)
 
 
-def combined(*terms: tuple[float, Gain]) -> Gain:
+def combined(*thresholds: tuple[float, Gain]) -> Gain:
     """A sum of weighted gains.
 
     Half-widths are added, not their squares: arms share references, so errors may go together, and the deviation of a
     sum is never more than the sum of deviations.
     """
     return Gain(
-        log=math.fsum(weight * one.log for weight, one in terms),
-        half_width=math.fsum(abs(weight) * one.half_width for weight, one in terms),
+        log=math.fsum(weight * one.log for weight, one in thresholds),
+        half_width=math.fsum(abs(weight) * one.half_width for weight, one in thresholds),
     )
 
 
@@ -92,7 +92,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What one switch brings to a stack."""
+    """What one option brings to a stack."""
 
     name: str
     gain: Gain
@@ -106,7 +106,7 @@ class Attribution:
     total: Gain
     shares: tuple[Share, ...]
     beyond: Gain
-    unmeasured: tuple[str, ...]  # switches without a share: they are in `beyond`
+    unmeasured: tuple[str, ...]  # options without a share: they are in `beyond`
 
     @property
     def is_exact(self) -> bool:
@@ -115,9 +115,9 @@ class Attribution:
 
 
 def attribute(names: Iterable[str], total: Gain, alone: Mapping[str, Gain], last: Mapping[str, Gain]) -> Attribution:
-    """The shares of switches in a stack, from what each adds to nothing and what each adds to all the others.
+    """The shares of options in a stack, from what each adds to nothing and what each adds to all the others.
 
-    A switch with one of the two is credited with that one, and its basis says so; one with neither has no share.
+    An option with one of the two is credited with that one, and its basis says so; one with neither has no share.
     """
     names = tuple(names)
     found = [_share(name, alone.get(name), last.get(name)) for name in names]
@@ -151,21 +151,21 @@ def attributed(whole: Entry, others: Iterable[Entry]) -> Attribution:
 
 
 def first_and_last(whole: Entry, others: Iterable[Entry]) -> tuple[Mapping[str, Gain], Mapping[str, Gain]]:
-    """What each switch of a stack adds to nothing, and what it adds to all the others, where that was measured."""
+    """What each option of a stack adds to nothing, and what it adds to all the others, where that was measured."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
     known = _gains(whole, others)
     first, last = {}, {}
-    for switch in _added(treatment, reference):
-        alone = known.get((_with(reference, switch), reference))
+    for option in _added(treatment, reference):
+        alone = known.get((_with(reference, option), reference))
         if alone is not None:
-            first[str(switch)] = alone
-        added = _last(switch, whole, known)
+            first[str(option)] = alone
+        added = _last(option, whole, known)
         if added is not None:
-            last[str(switch)] = added
+            last[str(option)] = added
     return first, last
 
 
-_Pairs = Mapping[tuple[Cell, Cell], Gain]  # treatment and reference
+_Pairs = Mapping[tuple[Configuration, Configuration], Gain]  # treatment and reference
 
 
 def _gains(like: Entry, entries: Iterable[Entry]) -> _Pairs:
@@ -186,10 +186,10 @@ def _conditions(entry: Entry) -> tuple[Environment, str, Timing]:
     return entry.kept.environment, data_of(entry), entry.row.comparison.timing
 
 
-def _last(switch: Switch, whole: Entry, known: _Pairs) -> Gain | None:
-    """What a switch adds to all others: measured so, the other way round, or both against the reference."""
+def _last(option: Option, whole: Entry, known: _Pairs) -> Gain | None:
+    """What an option adds to all others: measured so, the other way round, or both against the reference."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
-    rest = _without(treatment, switch, reference)
+    rest = _without(treatment, option, reference)
     if (treatment, rest) in known:
         return known[treatment, rest]
     if (rest, treatment) in known:
@@ -199,27 +199,27 @@ def _last(switch: Switch, whole: Entry, known: _Pairs) -> Gain | None:
     return None
 
 
-def _added(treatment: Cell, reference: Cell) -> tuple[Switch, ...]:
-    return tuple(switch for switch in treatment.switches if switch not in reference.switches)
+def _added(treatment: Configuration, reference: Configuration) -> tuple[Option, ...]:
+    return tuple(option for option in treatment.options if option not in reference.options)
 
 
-def _with(cell: Cell, switch: Switch) -> Cell:
-    return _stacked(cell, (*(one for one in cell.switches if one.name != switch.name), switch))
+def _with(config: Configuration, option: Option) -> Configuration:
+    return _stacked(config, (*(one for one in config.options if one.name != option.name), option))
 
 
-def _without(cell: Cell, switch: Switch, reference: Cell) -> Cell:
-    """The stack with a switch as the reference has it: off, or at the reference's level."""
-    before = tuple(one for one in reference.switches if one.name == switch.name)
-    return _stacked(cell, (*(one for one in cell.switches if one.name != switch.name), *before))
+def _without(config: Configuration, option: Option, reference: Configuration) -> Configuration:
+    """The stack with an option as the reference has it: off, or at the reference's level."""
+    before = tuple(one for one in reference.options if one.name == option.name)
+    return _stacked(config, (*(one for one in config.options if one.name != option.name), *before))
 
 
-def _stacked(cell: Cell, switches: Iterable[Switch]) -> Cell:
-    return Cell(workload=cell.workload, size=cell.size, batch=cell.batch, switches=tuple(sorted(switches)))
+def _stacked(config: Configuration, options: Iterable[Option]) -> Configuration:
+    return Configuration(workload=config.workload, size=config.size, batch=config.batch, options=tuple(sorted(options)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interaction:
-    """Two switches together beyond the product of their ratios alone: above 1 they help each other."""
+    """Two options together beyond the product of their ratios alone: above 1 they help each other."""
 
     first: str
     second: str
@@ -238,28 +238,28 @@ def interactions(entries: Iterable[Entry]) -> tuple[Interaction, ...]:
 
 
 def beyond_product(whole: Entry, others: Iterable[Entry]) -> Gain | None:
-    """A stack over the product of its switches alone; None where it is no stack or lacks one of them."""
+    """A stack over the product of its options alone; None where it is no stack or lacks one of them."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
     added = _added(treatment, reference)
     if whole.row.estimate is None or len(added) < 2:
         return None
     known = _gains(whole, others)
-    alone = [known[pair] for switch in added if (pair := (_with(reference, switch), reference)) in known]
+    alone = [known[pair] for option in added if (pair := (_with(reference, option), reference)) in known]
     if len(alone) < len(added):
         return None
     return combined((1.0, gain(whole.row.estimate)), *((-1.0, one) for one in alone))
 
 
-# Effects: what one switch does to a stack, whichever way round the two were compared.
+# Effects: what one option does to a stack, whichever way round the two were compared.
 
 WHOLE = frozenset({Timing.STEP, Timing.EPOCH, Timing.EVALUATION})  # what a user waits for, rather than a part of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """A stack with one switch against the same stack without it."""
+    """A stack with one option against the same stack without it."""
 
-    switch: Switch
+    option: Option
     gain: Gain  # with it over without it
     verdict: Verdict
     estimate: Estimate  # as measured
@@ -267,12 +267,12 @@ class Effect:
     turned: bool  # measured as the stack without it over the stack with it
 
     @property
-    def below(self) -> Cell:
+    def below(self) -> Configuration:
         """The stack without it."""
         return self.row.comparison.treatment if self.turned else self.row.comparison.reference
 
     @property
-    def above(self) -> Cell:
+    def above(self) -> Configuration:
         """The stack with it."""
         return self.row.comparison.reference if self.turned else self.row.comparison.treatment
 
@@ -292,9 +292,9 @@ class Effect:
         return self.row.comparison.timing
 
     @property
-    def instead_of(self) -> tuple[Switch, ...]:
+    def instead_of(self) -> tuple[Option, ...]:
         """What the stack without it has in its place."""
-        return tuple(one for one in self.below.switches if one not in self.above.switches)
+        return tuple(one for one in self.below.options if one not in self.above.options)
 
     @property
     def learns_alike(self) -> bool:
@@ -308,7 +308,7 @@ def learns_alike(row: Row) -> bool:
 
 
 def effects(rows: Iterable[Row]) -> tuple[Effect, ...]:
-    """The effect of every row whose two cells differ by one switch; loader and compute alone are no whole."""
+    """The effect of every row whose two configurations differ by one option; loader and compute alone are no whole."""
     found = (_effect(row) for row in rows if row.comparison.timing in WHOLE)
     return tuple(one for one in found if one is not None)
 
@@ -317,79 +317,79 @@ def _effect(row: Row) -> Effect | None:
     estimate, comparison = row.estimate, row.comparison
     if estimate is None:
         return None
-    added = [one for one in comparison.treatment.switches if one not in comparison.reference.switches]
-    taken = [one for one in comparison.reference.switches if one not in comparison.treatment.switches]
+    added = [one for one in comparison.treatment.options if one not in comparison.reference.options]
+    taken = [one for one in comparison.reference.options if one not in comparison.treatment.options]
     if len(added) == 1:
         return Effect(
-            switch=added[0], gain=gain(estimate), verdict=estimate.verdict, estimate=estimate, row=row, turned=False
+            option=added[0], gain=gain(estimate), verdict=estimate.verdict, estimate=estimate, row=row, turned=False
         )
     if added or len(taken) != 1:
         return None
     back = combined((-1.0, gain(estimate)))
-    word = Verdict.UNDECIDED if estimate.disturbed else verdict(back.low, back.high, estimate.terms.margin)
-    return Effect(switch=taken[0], gain=back, verdict=word, estimate=estimate, row=row, turned=True)
+    word = Verdict.UNDECIDED if estimate.disturbed else verdict(back.low, back.high, estimate.thresholds.margin)
+    return Effect(option=taken[0], gain=back, verdict=word, estimate=estimate, row=row, turned=True)
 
 
-# Shapley shares: what each switch of a stack brings to the log of its speedup, by a model of all its parts.
+# Shapley shares: what each option of a stack brings to the log of its speedup, by a model of all its parts.
 #
-# The share of a switch is what it adds, averaged over all orders in which the stack can be built (L. S. Shapley 1953, A
-# value for n-person games). Shares add up to the whole. A few switches are averaged over all subsets; many over orders
+# The share of an option is what it adds, averaged over all orders in which the stack can be built (L. S. Shapley 1953,
+# A value for n-person games). Shares add up to the whole. A few options are averaged over all subsets; many over orders
 # drawn at random, each along with its reverse, which cancels what is linear in the place within the order (R. Mitchell
 # and others 2022, Sampling permutations for Shapley value estimation).
 
 Array = NDArray[np.float64]
 Value = Callable[[Sequence[Stack]], Array]  # log speedups of stacks, in one column or in several
-EXACT = 12  # switches: 4,096 subsets
+EXACT = 12  # options: 4,096 subsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelledShare:
-    """The log speedup that a switch brings, and the standard error of drawing orders; 0 where all were taken."""
+    """The log speedup that an option brings, and the standard error of drawing orders; 0 where all were taken."""
 
     log: float
     error: float
 
 
 def shares(
-    switches: Sequence[Switch],
+    options: Sequence[Option],
     value: Value,
     needs: Mapping[str, tuple[str, ...]],
     generator: np.random.Generator,
     orders: int = 200,
-) -> dict[Switch, ModelledShare]:
-    """The share of each switch in the value of them all; one whose needs are off does nothing until they are on."""
-    columns, errors = share_columns(switches, lambda stacks: value(stacks)[:, None], needs, generator, orders)
+) -> dict[Option, ModelledShare]:
+    """The share of each option in the value of them all; one whose needs are off does nothing until they are on."""
+    columns, errors = share_columns(options, lambda stacks: value(stacks)[:, None], needs, generator, orders)
     return {
-        switch: ModelledShare(log=float(log), error=float(error))
-        for switch, log, error in zip(switches, columns[:, 0], errors[:, 0], strict=True)
+        option: ModelledShare(log=float(log), error=float(error))
+        for option, log, error in zip(options, columns[:, 0], errors[:, 0], strict=True)
     }
 
 
 def share_columns(
-    switches: Sequence[Switch],
+    options: Sequence[Option],
     value: Value,
     needs: Mapping[str, tuple[str, ...]],
     generator: np.random.Generator,
     orders: int = 200,
 ) -> tuple[Array, Array]:
-    """The same for several values of every stack at once, stacks x columns: shares and errors, switches x columns."""
+    """The same for several values of every stack at once, stacks x columns: shares and errors, options x columns."""
 
     def of(members: NDArray[np.bool_]) -> Array:
-        return value([effective(switches, row, needs) for row in members])
+        return value([effective(options, row, needs) for row in members])
 
-    if len(switches) <= EXACT:
-        found = _over_subsets(of, len(switches))
+    if len(options) <= EXACT:
+        found = _over_subsets(of, len(options))
         return found, np.zeros_like(found)
-    drawn = np.array([_over_pair(of, generator.permutation(len(switches))) for _ in range(max(2, orders // 2))])
+    drawn = np.array([_over_pair(of, generator.permutation(len(options))) for _ in range(max(2, orders // 2))])
     return drawn.mean(axis=0), drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
 
 
 def effective(
-    switches: Sequence[Switch], on: Sequence[bool] | NDArray[np.bool_], needs: Mapping[str, tuple[str, ...]]
+    options: Sequence[Option], on: Sequence[bool] | NDArray[np.bool_], needs: Mapping[str, tuple[str, ...]]
 ) -> Stack:
     """Those that are on and lack nothing."""
-    names = {switch.name for switch, one in zip(switches, on, strict=True) if one}
-    present = (switch for switch in switches if switch.name in names)
+    names = {option.name for option, one in zip(options, on, strict=True) if one}
+    present = (option for option in options if option.name in names)
     return tuple(sorted(one for one in present if names.issuperset(needs.get(one.name, ()))))
 
 
@@ -418,9 +418,9 @@ def _over_pair(of: Callable[[NDArray[np.bool_]], Array], order: NDArray[np.intp]
     return np.asarray(np.mean(found, axis=0))
 
 
-# Interplay: switches that do not simply multiply, each with a name for how they meet.
+# Interplay: options that do not simply multiply, each with a name for how they meet.
 #
-# A switch is compared with itself: what it gives alone, and what it gives last, when the whole stack is on but for it.
+# An option is compared with itself: what it gives alone, and what it gives last, when the whole stack is on but for it.
 # Where only pairs interact, the gap between the two logs is the sum of its interactions with all others. A gap is named
 # only if it is wider than its interval, and than 3 %.
 
@@ -428,7 +428,7 @@ LEAST_GAP = math.log(1.03)
 
 
 class Kind(StrEnum):
-    """How switches meet."""
+    """How options meet."""
 
     MASKED = "masked"  # by another stage, which holds the stack back with or without it
     REDUNDANT = "redundant"  # with others of its stage, which do the same work
@@ -437,16 +437,16 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interplay:
-    """One switch among others, or two by themselves."""
+class JointEffect:
+    """One option among others, or two by themselves."""
 
-    subject: str
-    among: str  # the other switch, or the name of the stack
+    label: str
+    among: str  # the other option, or the name of the stack
     alone: Gain
     beside: Gain  # what it gives when the others are on
     gap: Gain  # beside over alone
     kind: Kind
-    held_by: str | None  # the ceiling that masks it: input or compute; of a pair the stage of the other
+    held_by: str | None  # the upper bound that masks it: input or compute; of a pair the stage of the other
 
 
 def is_clear(gap: Gain) -> bool:
@@ -454,20 +454,20 @@ def is_clear(gap: Gain) -> bool:
     return abs(gap.log) > max(gap.half_width, LEAST_GAP)
 
 
-def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimization]) -> Iterator[Interplay]:
-    """Every switch of a measured stack whose gap is clear, among those measured both alone and last."""
+def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
+    """Every option of a measured stack whose gap is clear, among those measured both alone and last."""
     others = tuple(others)
     first, last = first_and_last(whole, others)
     before, after = (_bottleneck(arm) for arm in (whole.row.reference, whole.row.treatment))
-    for subject in first.keys() & last.keys() if len(_beyond_reference(whole)) > 2 else ():  # two are a pair
-        alone, beside = first[subject], last[subject]
-        gap, name = combined((1.0, beside), (-1.0, alone)), parse_switch(subject).name
+    for label in first.keys() & last.keys() if len(_beyond_reference(whole)) > 2 else ():  # two are a pair
+        alone, beside = first[label], last[label]
+        gap, name = combined((1.0, beside), (-1.0, alone)), parse_option(label).name
         if is_clear(gap) and name in known:
             held_by = _other_stage(known[name].stage, before if gap.log > 0 else after)
             kind = _kind(alone, beside, _margin(whole), masked=held_by is not None)
-            yield Interplay(
-                subject=subject,
-                among=whole.row.subject,
+            yield JointEffect(
+                label=label,
+                among=whole.row.label,
                 alone=alone,
                 beside=beside,
                 gap=gap,
@@ -476,11 +476,11 @@ def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimiza
             )
 
 
-def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Iterator[Interplay]:
+def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
     """Every measured stack of two whose parts were measured alone against the same reference, if the gap is clear."""
     for entry in entries:
         comparison = entry.row.comparison
-        added = [one for one in comparison.treatment.switches if one not in comparison.reference.switches]
+        added = [one for one in comparison.treatment.options if one not in comparison.reference.options]
         gap = beyond_product(entry, entries) if len(added) == 2 else None
         if gap is None or not is_clear(gap) or entry.row.estimate is None:
             continue
@@ -490,8 +490,8 @@ def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Ite
         stages = [known[one.name].stage for one in (weaker, stronger) if one.name in known]
         masked = len({*stages}) > 1
         kind = _kind(alone[str(weaker)], beside, _margin(entry), masked=masked)
-        yield Interplay(
-            subject=str(weaker),
+        yield JointEffect(
+            label=str(weaker),
             among=str(stronger),
             alone=alone[str(weaker)],
             beside=beside,
@@ -501,29 +501,29 @@ def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Ite
         )
 
 
-def interplays(entries: Iterable[Entry], known: Mapping[str, Optimization]) -> tuple[Interplay, ...]:
+def joint_effects(entries: Iterable[Entry], known: Mapping[str, Optimization]) -> tuple[JointEffect, ...]:
     """All of one workload, those of the widest gap first; of stacks the largest that was measured is taken apart."""
     measured = tuple(one for one in entries if one.row.estimate is not None)
     found = list(of_pairs(measured, known))
     whole = largest(measured)
     if whole is not None:
         found += of_stack(whole, measured, known)
-    return tuple(sorted(found, key=lambda one: (-abs(one.gap.log), one.subject, one.among)))
+    return tuple(sorted(found, key=lambda one: (-abs(one.gap.log), one.label, one.among)))
 
 
 def largest(entries: Iterable[Entry]) -> Entry | None:
-    """The stack with most switches beyond its reference, of two at least; None where all are single switches."""
+    """The stack with most options beyond its reference, of two at least; None where all are single options."""
     stacks = (one for one in entries if len(_beyond_reference(one)) > 1)
     return max(stacks, key=lambda one: len(_beyond_reference(one)), default=None)
 
 
-def _beyond_reference(entry: Entry) -> set[Switch]:
-    return {*entry.row.comparison.treatment.switches} - {*entry.row.comparison.reference.switches}
+def _beyond_reference(entry: Entry) -> set[Option]:
+    return {*entry.row.comparison.treatment.options} - {*entry.row.comparison.reference.options}
 
 
 def _margin(entry: Entry) -> float:
     """That of its machine."""
-    return entry.row.estimate.terms.margin if entry.row.estimate else MARGIN
+    return entry.row.estimate.thresholds.margin if entry.row.estimate else MARGIN
 
 
 def _kind(alone: Gain, beside: Gain, margin: float, *, masked: bool) -> Kind:
@@ -539,7 +539,7 @@ def _bottleneck(arm: Profile | None) -> Bottleneck | None:
 
 
 def _other_stage(stage: Stage, held: Bottleneck | None) -> str | None:
-    """The ceiling that holds a stack back, where it is not the one that a switch of this stage lifts."""
+    """The upper bound that holds a stack back, where it is not the one that an option of this stage lifts."""
     own = "input" if stage is Stage.INPUT else "compute"
     return held.stage if held is not None and held.stage != own else None
 
@@ -549,7 +549,7 @@ def _other_stage(stage: Stage, held: Bottleneck | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """After how many steps a gain has paid for a slower start; ranges are those of single restarts.
+    """After how many steps a gain has paid for a slower start; ranges are those of single replicates.
 
     With start-ups F and steps t of both arms that is N* = (F_B - F_A) / (t_A - t_B).
     """
@@ -570,9 +570,9 @@ def start_up_s(ready: Ready) -> float:
 
 
 def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven | None:
-    """Of one arm against another whose step takes `step_s`; None where no restart has both."""
-    first, other = _first_lives(ours), _first_lives(theirs)
-    extra = [start_up_s(first[restart]) - start_up_s(other[restart]) for restart in first.keys() & other.keys()]
+    """Of one arm against another whose step takes `step_s`; None where no replicate has both."""
+    first, other = _first_attempts(ours), _first_attempts(theirs)
+    extra = [start_up_s(first[replicate]) - start_up_s(other[replicate]) for replicate in first.keys() & other.keys()]
     if not extra:
         return None
     low, high = min(extra), max(extra)
@@ -581,6 +581,6 @@ def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven
     return BreakEven(extra_s=(low, high), steps=steps, step_s=step_s / gain.ratio)
 
 
-def _first_lives(side: Side) -> dict[int, Ready]:
-    """The first start of each restart: one that was interrupted is not started from nothing again."""
-    return {ready.arm.restart: ready for ready in reversed(side.readies)}
+def _first_attempts(side: Side) -> dict[int, Ready]:
+    """The first start of each replicate: one that was interrupted is not started from nothing again."""
+    return {ready.arm.replicate: ready for ready in reversed(side.readies)}

@@ -1,4 +1,4 @@
-"""Calibration: what a machine shows where the truth is known, from cells against themselves and from added delays."""
+"""Calibration: what a machine shows where the truth is known, from copies against themselves and from added delays."""
 
 import math
 from collections import defaultdict
@@ -14,12 +14,12 @@ from harness.analyze.evidence import Evidence, gather
 from harness.analyze.moderation import Array, prior_of
 from harness.analyze.pairing import Pairs, log_ratio, log_totals, pair
 from harness.analyze.soundness import Absence
-from harness.analyze.verdict import MARGIN, Terms
-from harness.core.cell import DELAY_S, Comparison, planted
+from harness.analyze.verdict import MARGIN, Thresholds
+from harness.core.configuration import DELAY_S, Comparison, planted
 from harness.core.plan import Plan
-from harness.core.records import Arm, Bracket, Burst, Ready, Record, brackets
+from harness.core.records import Arm, Ready, Record, Window, WindowPair, window_pairs
 
-# Noise: what cells that are the same show of a machine, as functions of arrays.
+# Noise: what configurations that are the same show of a machine, as functions of arrays.
 #
 # Sources: the successive differences of lag_one are J. von Neumann's (1941), Distribution of the ratio of the mean
 # square successive difference to the variance, Annals of Mathematical Statistics 12(4); the rest are textbook least
@@ -107,22 +107,22 @@ def _shown(correlation: float, lengths: Iterable[int]) -> float:
     return differences / variances
 
 
-def cost_of_a_burst(arms: Iterable[Sequence[tuple[int, float]]]) -> Span | None:
-    """Seconds that a burst takes beside its steps, from the steps and seconds of each arm's bursts.
+def cost_of_a_window(arms: Iterable[Sequence[tuple[int, float]]]) -> Span | None:
+    """Seconds that a window takes beside its steps, from the steps and seconds of each arm's windows.
 
-    Every arm gives the intercept of a line through bursts of several lengths; None where too few arms have them.
+    Every arm gives the intercept of a line through windows of several lengths; None where too few arms have them.
     """
     found = []
-    for bursts in arms:
-        steps, seconds = np.array(bursts, dtype=np.float64).T
+    for windows in arms:
+        steps, seconds = np.array(windows, dtype=np.float64).T
         if len(set(steps)) > 2:
             found.append(float(stats.linregress(steps, seconds).intercept))
     return mean_of(found)
 
 
 DESIGN = "calibration"  # of the runs that can calibrate
-ENOUGH = 20  # cells against themselves; fewer let too many unsound machines pass
-CORRELATED = 0.2  # of neighbouring brackets, above which bursts are too short
+ENOUGH = 20  # configurations against themselves; fewer let too many unsound machines pass
+CORRELATED = 0.2  # of neighbouring pairs, above which windows are too short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,17 +189,17 @@ class Level:
 class Calibration:
     """What a machine showed."""
 
-    copies: tuple[Known, ...]  # cells against themselves that have an estimate
+    copies: tuple[Known, ...]  # configurations against themselves that have an estimate
     levels: tuple[Level, ...]  # of delays, the smallest first
     order_of_start: Span | None  # log ratio of the arm started last over the one started first
-    order_in_round: Span | None  # log ratio of bursts right after the reference's over later ones
-    correlation: float | None  # of neighbouring brackets
-    burst_s: Span | None  # seconds that a burst takes beside its steps
-    terms: Terms
+    order_in_round: Span | None  # log ratio of windows right after the reference's over later ones
+    correlation: float | None  # of neighbouring pairs
+    window_s: Span | None  # seconds that a window takes beside its steps
+    thresholds: Thresholds
 
     @property
     def missed(self) -> int:
-        """How many cells against themselves have an interval without 1."""
+        """How many configurations against themselves have an interval without 1."""
         return sum(not one.holds for one in self.copies)
 
     @property
@@ -209,12 +209,12 @@ class Calibration:
 
     @property
     def sound(self) -> bool:
-        """Whether enough cells were compared with themselves, and few enough differ."""
+        """Whether enough configurations were compared with themselves, and few enough differ."""
         return len(self.copies) >= ENOUGH and self.missed <= self.allowed
 
     @property
     def floor(self) -> float | None:
-        """By how much 95 % of cells against themselves are off at most, as a share; None without any."""
+        """By how much 95 % of configurations against themselves are off at most, as a share; None without any."""
         off = [abs(math.log(one.estimate.ratio)) for one in self.copies if one.estimate]
         return float(np.expm1(np.quantile(off, 0.95))) if off else None
 
@@ -235,7 +235,7 @@ class Calibration:
 
     def _of_copies(self) -> str:
         count = len(self.copies)
-        said = f"A/A: {count} cells, {self.missed} missed 1.00" + (
+        said = f"A/A: {count} configurations, {self.missed} missed 1.00" + (
             f", noise floor {100 * self.floor:.1f} %" if self.floor is not None else ""
         )
         if count < ENOUGH:
@@ -271,77 +271,78 @@ def _told(level: Level) -> str:
 
 # Order: whether it matters when an arm was started, or when its turn comes, where all arms are the same.
 
-_Life = tuple[str, int, int]  # block, restart, number
+_Attempt = tuple[str, int, int]  # block, replicate, number
 
 
 def in_the_order_of_start(copies: Iterable[Evidence], records: Iterable[Record]) -> Span | None:
     """Log ratio of an arm that was started last over one that was started first, in lives with the same reference.
 
-    The places of a block are dealt out anew in every life, so that the order of start is the only place there is.
+    The places of a block are dealt out anew in every attempt, so that the order of start is the only place there is.
     """
     places, found = _places(records), []
     for one in copies:
-        for ours, both in _lives(one):
+        for ours, both in _attempts(one):
             means = log_totals(pair(both, one.position))
             if len(means) and ours[0].arm in places:
-                found.append((float(means[0]), places[ours[0].arm], _life(ours[0].arm)))
+                found.append((float(means[0]), places[ours[0].arm], _attempt(ours[0].arm)))
     return trend(*(list(column) for column in zip(*found, strict=True))) if found else None
 
 
 def in_their_round(copies: Iterable[Evidence]) -> Span | None:
-    """Log ratio of a burst right after the reference's over one of the same arm that comes after another's."""
+    """Log ratio of a window right after the reference's over one of the same arm that comes after another's."""
     differences = []
     for one in copies:
-        for _, bursts in _lives(one):
+        for _, windows in _attempts(one):
             early: dict[bool, list[float]] = defaultdict(list)
-            for bracket in brackets(bursts, one.position):
-                early[_is_first(bracket)].append(log_ratio(bracket))
+            for window_pair in window_pairs(windows, one.position):
+                early[_is_first(window_pair)].append(log_ratio(window_pair))
             if early[True] and early[False]:
                 differences.append(float(np.mean(early[True]) - np.mean(early[False])))
     return mean_of(differences)
 
 
-def _is_first(bracket: Bracket) -> bool:
-    return bracket.treatment.order == bracket.before.order + 1
+def _is_first(window_pair: WindowPair) -> bool:
+    return window_pair.treatment.order == window_pair.before.order + 1
 
 
-def _lives(one: Evidence) -> Iterator[tuple[list[Burst], list[Burst]]]:
-    """The treatment's bursts of each life, and both sides' together."""
-    ours, both = (_by_life(bursts) for bursts in (one.treatment.bursts, one.bursts))
-    for life, bursts in ours.items():
-        yield bursts, both[life]
+def _attempts(one: Evidence) -> Iterator[tuple[list[Window], list[Window]]]:
+    """The treatment's windows of each attempt, and both sides' together."""
+    ours, both = (_by_attempt(windows) for windows in (one.treatment.windows, one.windows))
+    for attempt, windows in ours.items():
+        yield windows, both[attempt]
 
 
-def _by_life(bursts: Iterable[Burst]) -> Mapping[_Life, list[Burst]]:
-    found: dict[_Life, list[Burst]] = defaultdict(list)
-    for burst in bursts:
-        found[_life(burst.arm)].append(burst)
+def _by_attempt(windows: Iterable[Window]) -> Mapping[_Attempt, list[Window]]:
+    found: dict[_Attempt, list[Window]] = defaultdict(list)
+    for window in windows:
+        found[_attempt(window.arm)].append(window)
     return found
 
 
 def _places(records: Iterable[Record]) -> dict[Arm, float]:
-    """From 0 for the arm of a life that was started first to 1 for the last, as records follow each other."""
-    started: dict[_Life, list[Arm]] = defaultdict(list)
+    """From 0 for the arm of an attempt that was started first to 1 for the last, as records follow each other."""
+    started: dict[_Attempt, list[Arm]] = defaultdict(list)
     for record in records:
         if isinstance(record, Ready):
-            started[_life(record.arm)].append(record.arm)
+            started[_attempt(record.arm)].append(record.arm)
     return {
         arm: place / (len(arms) - 1) for arms in started.values() if len(arms) > 1 for place, arm in enumerate(arms)
     }
 
 
-def _life(arm: Arm) -> _Life:
-    return arm.block, arm.restart, arm.life
+def _attempt(arm: Arm) -> _Attempt:
+    return arm.block, arm.replicate, arm.attempt
 
 
 # Calibrating: the records of a run of the design `calibration` become what they say of the machine.
 #
-# Every cell is judged on the terms that the cells of other blocks would set, so that none helps to find itself right.
+# Every configuration is judged on the terms that the configurations of other blocks would set, so that none helps to
+# find itself right.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Copy:
-    """A cell against itself that has an estimate."""
+    """A configuration against itself that has an estimate."""
 
     block: str
     evidence: Evidence
@@ -349,7 +350,7 @@ class _Copy:
 
 
 def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
-    """What a run says of its machine, finished or not; raises Mistake where a switch has no promise in the plan."""
+    """What a run says of its machine, finished or not; raises Mistake where an option has no promise in the plan."""
     kept = tuple(records)
     gathered = tuple(gather(plan, kept))
     copies = tuple(_copies(plan, gathered))
@@ -361,9 +362,9 @@ def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
         levels=levels,
         order_of_start=in_the_order_of_start(evidence, kept),
         order_in_round=in_their_round(evidence),
-        correlation=lag_one(restart for one in copies for restart in one.pairs.log_ratios),
-        burst_s=cost_of_a_burst(_arms(kept)),
-        terms=_terms(copies, _margin(levels)),
+        correlation=lag_one(replicate for one in copies for replicate in one.pairs.log_ratios),
+        window_s=cost_of_a_window(_arms(kept)),
+        thresholds=_thresholds(copies, _margin(levels)),
     )
 
 
@@ -379,13 +380,13 @@ def _blocks(plan: Plan) -> Iterator[str]:
 def _copies(plan: Plan, gathered: Sequence[Evidence]) -> Iterator[_Copy]:
     for block, one, result in zip(_blocks(plan), gathered, results(gathered, plan.protocol), strict=True):
         if _is_copy(one.comparison) and isinstance(result, Estimate):
-            yield _Copy(block=block, evidence=one, pairs=pair(one.bursts, one.position))
+            yield _Copy(block=block, evidence=one, pairs=pair(one.windows, one.position))
 
 
 def _known(plan: Plan, gathered: Sequence[Evidence], copies: Sequence[_Copy]) -> Iterator[Known]:
     """Every comparison, judged on the terms of the copies in other blocks."""
     by_block = {
-        name: results(gathered, plan.protocol, _terms([one for one in copies if one.block != name], MARGIN))
+        name: results(gathered, plan.protocol, _thresholds([one for one in copies if one.block != name], MARGIN))
         for name in dict.fromkeys(_blocks(plan))
     }
     for index, (block, one) in enumerate(zip(_blocks(plan), gathered, strict=True)):
@@ -393,22 +394,22 @@ def _known(plan: Plan, gathered: Sequence[Evidence], copies: Sequence[_Copy]) ->
         yield Known(comparison=one.comparison, result=by_block[block][index], truth=truth)
 
 
-def _terms(copies: Sequence[_Copy], margin: float) -> Terms:
-    """What copies set for all cells of a machine.
+def _thresholds(copies: Sequence[_Copy], margin: float) -> Thresholds:
+    """What copies set for all configurations of a machine.
 
-    Their truth is known, so how far restarts lie from it is the spread, whatever the restarts of one cell agree on.
-    Copies that are alive together share the luck of their reference: they count as one.
+    Their truth is known, so how far replicates lie from it is the spread, whatever the replicates of one configuration
+    agree on. Copies that are alive together share the luck of their reference: they count as one.
     """
     if not copies:
-        return Terms(margin=margin)
+        return Thresholds(margin=margin)
     means = [log_totals(one.pairs) for one in copies]
-    lives = {
+    attempts = {
         one.block: max(len(other.pairs.log_ratios) for other in copies if other.block == one.block) for one in copies
     }
     variances = np.array([one.var(ddof=1) for one in means])
-    return Terms(
+    return Thresholds(
         least_spread=float(np.sqrt(np.mean(np.concatenate(means) ** 2))),
-        least_freedom=float(sum(lives.values())),
+        least_freedom=float(sum(attempts.values())),
         margin=margin,
         prior=prior_of(variances, np.array([len(one) - 1.0 for one in means])),
     )
@@ -432,27 +433,27 @@ def _levels(known: Sequence[Known]) -> Iterator[Level]:
 
 def _truth(one: Evidence) -> float | None:
     """The ratio that the delays put in, from their lengths as they were seen and the reference's own steps."""
-    steps = _step_s(one.reference.bursts)
-    by_restart: dict[int, list[float]] = defaultdict(list)
+    steps = _step_s(one.reference.windows)
+    by_replicate: dict[int, list[float]] = defaultdict(list)
     for ready in one.treatment.readies:
-        delay_s, step_s = ready.effective.get(DELAY_S), steps.get((ready.arm.restart, ready.arm.life))
+        delay_s, step_s = ready.effective.get(DELAY_S), steps.get((ready.arm.replicate, ready.arm.attempt))
         if isinstance(delay_s, float) and step_s:
-            by_restart[ready.arm.restart].append(math.log(step_s / (step_s + delay_s)))
-    return math.exp(fmean(map(fmean, by_restart.values()))) if by_restart else None
+            by_replicate[ready.arm.replicate].append(math.log(step_s / (step_s + delay_s)))
+    return math.exp(fmean(map(fmean, by_replicate.values()))) if by_replicate else None
 
 
-def _step_s(bursts: Iterable[Burst]) -> dict[tuple[int, int], float]:
-    """Seconds of a step in each life, over its total time, as ratios are."""
-    found: dict[tuple[int, int], list[Burst]] = defaultdict(list)
-    for burst in bursts:
-        found[burst.arm.restart, burst.arm.life].append(burst)
-    return {life: sum(one.wall_s for one in own) / sum(one.steps for one in own) for life, own in found.items()}
+def _step_s(windows: Iterable[Window]) -> dict[tuple[int, int], float]:
+    """Seconds of a step in each attempt, over its total time, as ratios are."""
+    found: dict[tuple[int, int], list[Window]] = defaultdict(list)
+    for window in windows:
+        found[window.arm.replicate, window.arm.attempt].append(window)
+    return {attempt: sum(one.wall_s for one in own) / sum(one.steps for one in own) for attempt, own in found.items()}
 
 
 def _arms(records: Iterable[Record]) -> Iterable[list[tuple[int, float]]]:
-    """Steps and seconds of every arm's bursts."""
+    """Steps and seconds of every arm's windows."""
     found: dict[Arm, list[tuple[int, float]]] = defaultdict(list)
     for record in records:
-        if isinstance(record, Burst):
+        if isinstance(record, Window):
             found[record.arm].append((record.steps, record.wall_s))
     return found.values()

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
-from harness.core.cell import Cell, is_control
+from harness.core.configuration import Configuration, is_control
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 
@@ -42,8 +42,8 @@ class Question:
     """What a row answers: two rows with the same question may stand in for each other, and never be pooled."""
 
     environment: str  # digest
-    treatment: Cell
-    reference: Cell
+    treatment: Configuration
+    reference: Configuration
     timing: Timing
     data: str  # what the workload's real data are, in words; empty for the suite's own
     copy: int
@@ -75,7 +75,7 @@ def entries(runs: Iterable[Kept]) -> Iterator[Entry]:
     """Every row of all runs, the newest run first, without sizes that prove nothing and delays that nobody wants."""
     for kept in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
         for table in kept.matrix.tables:
-            if table.cell.size != TOO_SMALL:
+            if table.config.size != TOO_SMALL:
                 wanted = (row for row in table.rows if not is_control([row.comparison.treatment]))
                 yield from (Entry(kept=kept, table=table, row=row) for row in wanted)
 

@@ -1,4 +1,4 @@
-"""The comparison: cells that several places share, side by side, and what keeps the others from being compared."""
+"""The comparison: configurations that several environments share, side by side, and why others are not compared."""
 
 import math
 from collections import defaultdict
@@ -12,7 +12,7 @@ from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import Agreement
 from harness.analyze.tables import document, entries
 from harness.analyze.verdict import Verdict
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -142,7 +142,7 @@ def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
 
 
 def exactly(entry: Entry) -> Question:
-    """What an entry answers, wherever it was measured: same cells, same timing, same data."""
+    """What an entry answers, wherever it was measured: same configurations, same timing, same data."""
     question = entry.question
     return Question(
         environment="",
@@ -154,7 +154,7 @@ def exactly(entry: Entry) -> Question:
     )
 
 
-# What keeps cells apart: other sizes, batches or data, other stacks under one name, and what one place lacks.
+# What keeps configurations apart: other sizes, batches or data, other stacks under one name, and what one place lacks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +169,10 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lonely:
-    """A cell that one place alone has, with a ratio, and what the others say of it."""
+    """A configuration that one place alone has, with a ratio, and what the others say of it."""
 
     letter: str
-    subject: str
+    label: str
     words: tuple[str, ...]  # of other places: another stack under that name, or why it was not made there
 
 
@@ -181,9 +181,9 @@ def scales_of(places: Sequence[Place]) -> dict[str, tuple[Scale, ...]]:
     found: dict[str, dict[Scale, None]] = defaultdict(dict)
     for place in places:
         for question in map(exactly, place.entries):
-            cell = question.treatment
-            scale = Scale(letter=place.letter, size=cell.size, batch=cell.batch, data=question.data)
-            found[cell.workload][scale] = None
+            config = question.treatment
+            scale = Scale(letter=place.letter, size=config.size, batch=config.batch, data=question.data)
+            found[config.workload][scale] = None
     return {name: tuple(scales) for name, scales in found.items() if not _alike(tuple(scales))}
 
 
@@ -197,20 +197,20 @@ def _alike(scales: Sequence[Scale]) -> bool:
 
 
 def lonely_of(places: Sequence[Place], questions: Collection[Question]) -> dict[str, tuple[Lonely, ...]]:
-    """The cells that answer those questions, which one place alone has, by workload."""
+    """The configurations that answer those questions, which one place alone has, by workload."""
     found: dict[str, list[Lonely]] = defaultdict(list)
     for place in places:
         for entry in place.entries:
             question = exactly(entry)
             if question in questions and entry.row.estimate:
                 words = tuple(_elsewhere(entry, question, [one for one in places if one is not place]))
-                lonely = Lonely(letter=place.letter, subject=entry.row.comparison.subject, words=words)
+                lonely = Lonely(letter=place.letter, label=entry.row.comparison.label, words=words)
                 found[question.treatment.workload].append(lonely)
     return {name: tuple(several) for name, several in found.items()}
 
 
 def _elsewhere(entry: Entry, question: Question, others: Sequence[Place]) -> Iterator[str]:
-    """What other places have in its stead: another stack under the same name, or the words of a hole."""
+    """What other places have in its stead: another stack under the same name, or the words of a missing result."""
     for other in others:
         for its in other.entries:
             theirs = exactly(its)
@@ -219,29 +219,31 @@ def _elsewhere(entry: Entry, question: Question, others: Sequence[Place]) -> Ite
                 question.timing,
                 question.data,
             )
-            if alike and its.row.subject == entry.row.subject and theirs.copy == question.copy:
+            if alike and its.row.label == entry.row.label and theirs.copy == question.copy:
                 yield f"{other.letter} has {_less(theirs.treatment, question.treatment)} under that name"
-        holes = (hole for run in other.runs for hole in run.matrix.holes)
-        reasons = (hole.reason for hole in holes if _is_about(hole.workload, hole.subject, entry))
+        no_results = (no_result for run in other.runs for no_result in run.matrix.no_results)
+        reasons = (
+            no_result.reason for no_result in no_results if _is_about(no_result.workload, no_result.label, entry)
+        )
         yield from (f"{other.letter}: {reason}" for reason in dict.fromkeys(reasons))
 
 
-def _is_about(workload: str, subject: str, entry: Entry) -> bool:
-    return workload == entry.table.cell.workload and subject in {
-        entry.row.subject,
-        entry.row.comparison.subject.partition("=")[0],
+def _is_about(workload: str, label: str, entry: Entry) -> bool:
+    return workload == entry.table.config.workload and label in {
+        entry.row.label,
+        entry.row.comparison.label.partition("=")[0],
     }
 
 
-def _less(theirs: Cell, ours: Cell) -> str:
-    added = [str(one) for one in theirs.switches if one not in ours.switches]
-    lacking = [f"no {one}" for one in ours.switches if one not in theirs.switches]
+def _less(theirs: Configuration, ours: Configuration) -> str:
+    added = [str(one) for one in theirs.options if one not in ours.options]
+    lacking = [f"no {one}" for one in ours.options if one not in theirs.options]
     return ", ".join((*added, *lacking))
 
 
 def nothing_shared(places: Sequence[Place], scales: Mapping[str, tuple[Scale, ...]]) -> str:
-    """Why places that share no cell cannot be compared, and what would help."""
-    workloads = [{entry.table.cell.workload for entry in place.entries} for place in places]
+    """Why places that share no configuration cannot be compared, and what would help."""
+    workloads = [{entry.table.config.workload for entry in place.entries} for place in places]
     common = sorted(set.intersection(*workloads)) if workloads else []
     if not common:
         said = ", ".join(
@@ -255,7 +257,9 @@ def nothing_shared(places: Sequence[Place], scales: Mapping[str, tuple[Scale, ..
             f"These runs have no comparison in common; run {common[0]} on both with the same --design and --reference."
         )
     said = ", ".join(f"{one.size} with batch {one.batch} {_where(one)}" for one in scales[apart])
-    return f"These runs have no cell in common: {apart} has {said}; give both the same --size, --batch and data."
+    return (
+        f"These runs have no configuration in common: {apart} has {said}; give both the same --size, --batch and data."
+    )
 
 
 def _where(one: Scale) -> str:
@@ -264,8 +268,8 @@ def _where(one: Scale) -> str:
 
 # Limits: what a device can do at most, as its maker says, and the share of it that a training uses.
 #
-# The share is the "model FLOPs utilization" of Chowdhery et al. (2022), PaLM, appendix B: the arithmetic that the plain
-# training asks for, over what the device could have done in the same time. Work that a stack repeats counts nothing,
+# The share is the "model FLOPs utilization" of Chowdhery et al. (2022), PaLM, appendix B: the arithmetic that the
+# baseline asks for, over what the device could have done in the same time. Work that a stack repeats counts nothing,
 # and work that it saves counts as done.
 
 Work = Mapping[tuple[str, str], int]  # workload and size -> operations for one sample, forward and backward
@@ -287,16 +291,16 @@ class Known:
     limits: tuple[Limit, ...] = ()
     work: Work
 
-    def share(self, rate: float, cell: Cell, environment: Environment) -> float | str:
+    def share(self, rate: float, config: Configuration, environment: Environment) -> float | str:
         """The share of the limit at so many samples a second, or why there is none to tell."""
         if environment.accelerator is None:
             return "no limit is published of a CPU"
         limit = next((one for one in self.limits if environment.accelerator in one.devices), None)
         if limit is None:
             return f"no limit of {environment.accelerator} is known; harness/limits.toml holds those that are"
-        work = self.work.get((cell.workload, cell.size))
+        work = self.work.get((config.workload, config.size))
         if work is None:
-            return f"the work of a sample of {cell.workload} at size {cell.size} was not counted"
+            return f"the work of a sample of {config.workload} at size {config.size} was not counted"
         return rate * work / limit.operations_per_s
 
 
@@ -323,7 +327,7 @@ LEARNS_ALIKE = {Agreement.SAME_BITS, Agreement.CLOSE}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotient:
-    """A throughput over another place's, with the least and the most that single restarts give."""
+    """A throughput over another place's, with the least and the most that single replicates give."""
 
     letter: str  # of the other place
     ratio: float
@@ -333,7 +337,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Samples a second of one stack in one place; the range is that of its restarts."""
+    """Samples a second of one stack in one place; the range is that of its replicates."""
 
     name: str
     rate: float
@@ -368,7 +372,7 @@ class _Bench:
     prices: Prices
 
     def throughput(self) -> Throughput | None:
-        """Of the newest run that has the question's reference; None where it gave no burst."""
+        """Of the newest run that has the question's reference; None where it gave no window."""
         entries = [one for one in self.place.entries if _has_reference(one, self.question)]
         newest = max(entries, key=lambda one: one.kept.began, default=None)
         if newest is None or newest.table.profile is None:
@@ -377,15 +381,15 @@ class _Bench:
         return Throughput(
             letter=self.place.letter,
             reference=self._speed(name, newest.table.profile, name),
-            best=self._speed(best.subject, best.treatment, name) if best and best.treatment else None,
+            best=self._speed(best.label, best.treatment, name) if best and best.treatment else None,
         )
 
     def _speed(self, stack: str, profile: Profile, reference: str) -> Speed:
         return Speed(
             name=stack,
             rate=profile.rate,
-            low=min(profile.restart_rates),
-            high=max(profile.restart_rates),
+            low=min(profile.replicate_rates),
+            high=max(profile.replicate_rates),
             share=self._share(profile.rate, reference),
             cost=self.prices.cost(profile.rate, self.place.environment.machine),
         )
@@ -393,8 +397,8 @@ class _Bench:
     def _share(self, rate: float, reference: str) -> float | str:
         if self.question.timing not in TRAINS:
             return "a share of the limit is told of training alone"
-        if self.question.reference.switches and reference != "as_found":  # another model may be among them
-            return f"the work of a sample was counted for the plain training, not for {reference}"
+        if self.question.reference.options and reference != "original":  # another model may be among them
+            return f"the work of a sample was counted for the baseline training, not for {reference}"
         if self.question.data:  # of other classes, or of another shape
             return "the work of a sample was counted on the suite's own data"
         return self.known.share(rate, self.question.reference, self.place.environment)
@@ -442,7 +446,7 @@ Setting = tuple[Value, Value]  # there and here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """What one place says of a cell beside another place: the contrast, and what else differs between the two."""
+    """What one place says of a configuration beside another: the contrast, and what else differs between the two."""
 
     letter: str  # of the other place
     contrast: Contrast
@@ -458,7 +462,7 @@ class Against:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A cell in one place."""
+    """A configuration in one place."""
 
     letter: str
     entry: Entry
@@ -472,10 +476,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """A cell that two places have, at least."""
+    """A configuration that two places have, at least."""
 
     question: Question
-    subject: str
+    label: str
     found: tuple[Found, ...]  # in the order of the places
 
     @property
@@ -503,19 +507,19 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Cells with one reference and one timing on the same data, those that differ most first."""
+    """Configurations with one reference and one timing on the same data, those that differ most first."""
 
-    cell: Cell  # the reference
+    config: Configuration  # the reference
     name: str
     timing: Timing
     data: str
-    cells: tuple[Shared, ...]
+    configs: tuple[Shared, ...]
     throughputs: tuple[Throughput, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineComparison:
-    """Places, what differs between them, the cells that they share and those that they do not."""
+    """Places, what differs between them, the configurations that they share and those that they do not."""
 
     places: tuple[Place, ...]
     environments: tuple[Unlike, ...]
@@ -528,16 +532,18 @@ class MachineComparison:
     @property
     def measured(self) -> Mapping[str, frozenset[str]]:
         """The workloads of each place, by its letter."""
-        return {place.letter: frozenset(entry.table.cell.workload for entry in place.entries) for place in self.places}
+        return {
+            place.letter: frozenset(entry.table.config.workload for entry in place.entries) for place in self.places
+        }
 
     @property
-    def cells(self) -> tuple[Shared, ...]:
-        """All cells that are shared."""
-        return tuple(cell for group in self.groups for cell in group.cells)
+    def configs(self) -> tuple[Shared, ...]:
+        """All configurations that are shared."""
+        return tuple(config for group in self.groups for config in group.configs)
 
 
 def compare(places: Sequence[Place], known: Known, prices: Prices) -> MachineComparison:
-    """Everything that can be said of places beside each other; raises Mistake where they share no cell."""
+    """Everything that can be said of places beside each other; raises Mistake where they share no configuration."""
     by_question: dict[Question, list[tuple[Place, Entry]]] = defaultdict(list)
     for place in places:
         for entry in place.entries:
@@ -561,7 +567,7 @@ def _shared(question: Question, found: Sequence[tuple[Place, Entry]]) -> Shared:
     first = next(((place, entry) for place, entry in found if entry.row.estimate), None)
     return Shared(
         question=question,
-        subject=found[0][1].row.subject,
+        label=found[0][1].row.label,
         found=tuple(
             Found(letter=place.letter, entry=entry, against=_against(entry, *first) if first else None)
             for place, entry in found
@@ -593,23 +599,23 @@ def _unlike_settings(there: Profile | None, here: Profile | None) -> dict[str, S
 
 
 def _groups(places: Sequence[Place], shared: Sequence[Shared], known: Known, prices: Prices) -> Iterator[Group]:
-    by_reference: dict[tuple[Cell, Timing, str], list[Shared]] = defaultdict(list)
-    for cell in shared:
-        by_reference[cell.question.reference, cell.question.timing, cell.question.data].append(cell)
-    for (reference, timing, data), cells in by_reference.items():
+    by_reference: dict[tuple[Configuration, Timing, str], list[Shared]] = defaultdict(list)
+    for config in shared:
+        by_reference[config.question.reference, config.question.timing, config.question.data].append(config)
+    for (reference, timing, data), configs in by_reference.items():
         yield Group(
-            cell=reference,
-            name=cells[0].found[0].entry.table.name,
+            config=reference,
+            name=configs[0].found[0].entry.table.name,
             timing=timing,
             data=data,
-            cells=tuple(sorted(cells, key=_weight)),
-            throughputs=throughputs(places, cells[0].question, known, prices),
+            configs=tuple(sorted(configs, key=_weight)),
+            throughputs=throughputs(places, configs[0].question, known, prices),
         )
 
 
-def _weight(cell: Shared) -> tuple[bool, bool, float]:
+def _weight(config: Shared) -> tuple[bool, bool, float]:
     """What surely differs comes first, before all where verdicts disagree, and then the largest difference."""
-    return not cell.differs, not cell.disagrees, -max((_certain(one) for one in cell.contrasts), default=-1.0)
+    return not config.differs, not config.disagrees, -max((_certain(one) for one in config.contrasts), default=-1.0)
 
 
 def _certain(one: Contrast) -> float:

@@ -1,4 +1,4 @@
-"""Estimates: ratios with intervals, from restarts that are the unit and a pool that lends its variances."""
+"""Estimates: ratios with intervals, from replicates that are the unit and a pool that lends its variances."""
 
 import math
 from collections import defaultdict
@@ -13,18 +13,18 @@ from harness.analyze.evidence import Evidence, gather
 from harness.analyze.moderation import Array, Moderated, lent, moderate
 from harness.analyze.pairing import Device, Pairs, Tail, errors, log_totals, pair
 from harness.analyze.soundness import Absence, absence
-from harness.analyze.verdict import MARGIN, UNCALIBRATED, Terms, Verdict, limits, verdict
+from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
 from harness.core.optimization import Timing
 from harness.core.plan import Plan
-from harness.core.protocol import FEWEST_RESTARTS, Protocol
-from harness.core.records import Burst, Place, Precision, Record
+from harness.core.protocol import FEWEST_REPLICATES, Protocol
+from harness.core.records import Place, Precision, Record, Window
 
 DISTURBED = 0.25  # interference above which no verdict is given
-CROWDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/crowding.md)
-# Points of Student's t for an interval that holds in 95 % of cases: where the number of restarts was fixed beforehand,
+CONTENDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/contention.md)
+# Points of Student's t for an interval that holds in 95 % of cases: where the number of replicates was fixed before,
 # and where it depended on the interval's width (docs/decisions/width-stopping.md).
 FIXED, BY_WIDTH = 0.975, 0.985
-TRIMMED = 0.3  # of the brackets of a replicate, at either end, for the check of what single windows weigh
+TRIMMED = 0.3  # of the pairs of a replicate, at either end, for the check of what single windows weigh
 BY_WINDOWS = "scatter of windows"  # the method, where replicates agree better than their windows allow
 
 
@@ -34,18 +34,18 @@ class Estimate:
 
     ratio: float  # above 1 is faster
     low: float
-    high: float  # infinite where two restarts disagree beyond all bounds
+    high: float  # infinite where two replicates disagree beyond all bounds
     pairs: int
-    processes: int  # restarts, each with fresh processes of both arms
+    processes: int  # replicates, each with fresh processes of both arms
     df: float
     method: str  # "moderated t" in a pool, "calibrated t" on a machine that was calibrated, "t", or BY_WINDOWS
-    outlying: bool  # its restarts disagree more than the pool's, so it keeps its own variance
+    outlying: bool  # its replicates disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
-    interference: float
-    trimmed_ratio: float  # mean of log ratios of brackets without the extreme ones: what stalls do not reach
-    terms: Terms = UNCALIBRATED  # its machine's
-    crowding: float = 0.0  # mean share of the cores that others took while none was idle
-    in_turn: int = 0  # restarts whose arms were alive one after the other
+    drift: float
+    trimmed_ratio: float  # mean of log ratios of pairs without the extreme ones: what stalls do not reach
+    thresholds: Thresholds = UNCALIBRATED  # its machine's
+    contention: float = 0.0  # mean share of the cores that others took while none was idle
+    in_turn: int = 0  # replicates whose arms were alive one after the other
     device: Device | None = None  # how it was meanwhile, where a driver told
     point: float = FIXED  # of Student's t behind the interval, unless that is the narrowest that is believed
     windows: int = 0  # of both arms, with those that were left out
@@ -54,7 +54,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Of the log ratio's interval; infinite where two restarts disagree beyond all bounds."""
+        """Of the log ratio's interval; infinite where two replicates disagree beyond all bounds."""
         return math.log(self.high / self.ratio)
 
     @property
@@ -64,20 +64,20 @@ class Estimate:
         Where the interval is the narrowest that is believed (docs/decisions/least-spread.md), its own degrees of
         freedom would turn it into a standard error that is far too small.
         """
-        least = self.terms.least_spread / math.sqrt(self.processes)
-        if self.half_width <= float(stats.t.ppf(FIXED, self.terms.least_freedom)) * least * (1 + 1e-9):  # rounding
-            return least, self.terms.least_freedom
+        least = self.thresholds.least_spread / math.sqrt(self.processes)
+        if self.half_width <= float(stats.t.ppf(FIXED, self.thresholds.least_freedom)) * least * (1 + 1e-9):  # rounding
+            return least, self.thresholds.least_freedom
         return self.half_width / float(stats.t.ppf(self.point, self.df)), self.df
 
     @property
     def disturbed(self) -> bool:
         """Whether the machine was too restless for a verdict."""
-        return self.unrest is not None
+        return self.disturbance is not None
 
     @property
-    def unrest(self) -> str | None:
+    def disturbance(self) -> str | None:
         """Why the machine was too restless for a verdict, in words; None where it was not."""
-        return _unrest(self)
+        return _disturbance(self)
 
     @property
     def withheld(self) -> bool:
@@ -92,40 +92,42 @@ class Estimate:
 
 
 def point_of(protocol: Protocol) -> float:
-    """The point of Student's t that a protocol's way to choose the number of restarts asks for."""
+    """The point of Student's t that a protocol's way to choose the number of replicates asks for."""
     return FIXED if protocol.target is None else BY_WIDTH
 
 
-def estimates(pool: Sequence[Pairs], point: float = FIXED, terms: Terms = UNCALIBRATED) -> tuple[Estimate, ...]:
-    """One estimate for each, in order; raises ValueError where one has fewer than two restarts.
+def estimates(
+    pool: Sequence[Pairs], point: float = FIXED, thresholds: Thresholds = UNCALIBRATED
+) -> tuple[Estimate, ...]:
+    """One estimate for each, in order; raises ValueError where one has fewer than two replicates.
 
-    A restart gives one log ratio of totals. The interval is Student's t over restarts, because processes differ and
-    windows of one process are not independent, but never narrower than the scatter of windows within restarts allows:
-    two restarts may agree by luck. `point` is that of the distribution (docs/decisions/total-time.md).
+    A replicate gives one log ratio of totals. The interval is Student's t over replicates, because processes differ and
+    windows of one process are not independent, but never narrower than the scatter of windows within replicates allows:
+    two replicates may agree by luck. `point` is that of the distribution (docs/decisions/total-time.md).
     """
-    if any(len(pairs.replicates) < FEWEST_RESTARTS for pairs in pool):
-        raise ValueError("an estimate needs two restarts at least")
-    widths = _widths(pool, point, terms)
-    return tuple(_estimate(pairs, width, terms) for pairs, width in zip(pool, widths, strict=True))
+    if any(len(pairs.replicates) < FEWEST_REPLICATES for pairs in pool):
+        raise ValueError("an estimate needs two replicates at least")
+    widths = _widths(pool, point, thresholds)
+    return tuple(_estimate(pairs, width, thresholds) for pairs, width in zip(pool, widths, strict=True))
 
 
 def so_far(pairs: Pairs) -> tuple[float, float] | None:
     """The ratio of what was timed so far, and by which factor the scatter of its windows alone lets it be off.
 
-    It lacks how restarts differ, which an estimate has. None without a pair; the factor is infinite for a single one.
+    It lacks how replicates differ, which an estimate has. None without a pair; the factor is infinite for a single one.
     """
-    restarts = pairs.replicates
-    if not restarts:
+    replicates = pairs.replicates
+    if not replicates:
         return None
     variance, freedom = errors(pairs)
-    error = math.sqrt(variance * sum(1 / len(one.brackets) for one in restarts)) / len(restarts)
+    error = math.sqrt(variance * sum(1 / len(one.window_pairs) for one in replicates)) / len(replicates)
     off = math.exp(float(stats.t.ppf(FIXED, freedom)) * error) if freedom else math.inf
     return math.exp(float(log_totals(pairs).mean())), off
 
 
 def trimmed_means(pairs: Pairs) -> Array:
-    """The trimmed mean of every restart's log ratios of brackets: the summary that looks past whatever is rare."""
-    return np.array([_trimmed_mean(restart) for restart in pairs.log_ratios])
+    """The trimmed mean of every replicate's log ratios of pairs: the summary that looks past whatever is rare."""
+    return np.array([_trimmed_mean(replicate) for replicate in pairs.log_ratios])
 
 
 def _trimmed_mean(logs: Sequence[float]) -> float:
@@ -135,7 +137,7 @@ def _trimmed_mean(logs: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Width:
-    """How widely one cell is known."""
+    """How widely one configuration is known."""
 
     half_width: float  # of the log ratio's interval
     df: float
@@ -144,12 +146,12 @@ class _Width:
     point: float
 
 
-def _widths(pool: Sequence[Pairs], point: float, terms: Terms) -> Iterator[_Width]:
+def _widths(pool: Sequence[Pairs], point: float, thresholds: Thresholds) -> Iterator[_Width]:
     means = [log_totals(pairs) for pairs in pool]
-    spread, method = _spread(means, terms)
+    spread, method = _spread(means, thresholds)
     own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
     # A constant, or the calibration's: no look of this run depends on it.
-    least = stats.t.ppf(FIXED, terms.least_freedom) * terms.least_spread
+    least = stats.t.ppf(FIXED, thresholds.least_freedom) * thresholds.least_spread
     for index, (one, (within, freedom)) in enumerate(zip(means, _within(pool), strict=True)):
         outlying = bool(spread.outlying[index])
         between = float(max(own[index], least) / np.sqrt(len(one)))
@@ -165,34 +167,35 @@ def _widths(pool: Sequence[Pairs], point: float, terms: Terms) -> Iterator[_Widt
 
 
 def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
-    """Every cell's half width by the scatter of its windows, with its degrees of freedom; 0 where none is known.
+    """Every configuration's half width by its windows' scatter, with its degrees of freedom; 0 where none is known.
 
-    Variances are pooled over a cell's restarts, then moderated over the pool as those between restarts are. Like the
-    least spread it is a lower bound, at the point of a fixed number: what looks cost is paid between restarts.
+    Variances are pooled over a configuration's replicates, then moderated over the pool as those of replicates are.
+    Like the least spread it is a lower bound, at the point of a fixed number: what looks cost is paid between
+    replicates.
     """
     known = [errors(pairs) for pairs in pool]
     variances, freedom = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
     if freedom.all() and (moderated := moderate(variances, freedom)):
         variances, freedom = moderated.variances, moderated.freedom
     for pairs, variance, degrees in zip(pool, variances, freedom, strict=True):
-        restarts = pairs.replicates
-        error = math.sqrt(variance * sum(1 / len(one.brackets) for one in restarts)) / len(restarts)
+        replicates = pairs.replicates
+        error = math.sqrt(variance * sum(1 / len(one.window_pairs) for one in replicates)) / len(replicates)
         yield (float(stats.t.ppf(FIXED, degrees)) * error if degrees else 0.0), float(degrees)
 
 
-def _spread(means: Sequence[Array], terms: Terms) -> tuple[Moderated, str]:
-    """Every cell's variance between restarts: helped by the pool, else by the calibration, else its own."""
+def _spread(means: Sequence[Array], thresholds: Thresholds) -> tuple[Moderated, str]:
+    """Every configuration's variance between replicates: helped by the pool, else by the calibration, else its own."""
     variances = np.array([one.var(ddof=1) for one in means])
     freedom = np.array([len(one) - 1.0 for one in means])
     if moderated := moderate(variances, freedom):
         return moderated, "moderated t"
-    if terms.prior:
-        return lent(variances, freedom, terms.prior), "calibrated t"
+    if thresholds.prior:
+        return lent(variances, freedom, thresholds.prior), "calibrated t"
     alone = np.zeros(len(means), dtype=np.bool_)
     return Moderated(variances=variances, freedom=freedom, outlying=alone), "t"
 
 
-def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
+def _estimate(pairs: Pairs, width: _Width, thresholds: Thresholds) -> Estimate:
     centre, half_width = float(log_totals(pairs).mean()), width.half_width
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(value)) for value in (centre, centre - half_width, centre + half_width))
@@ -205,11 +208,11 @@ def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
         df=width.df,
         method=width.method,
         outlying=width.outlying,
-        verdict=verdict(low, high, terms.margin) if _unrest(pairs) is None else Verdict.UNDECIDED,
-        interference=pairs.interference,
+        verdict=verdict(low, high, thresholds.margin) if _disturbance(pairs) is None else Verdict.UNDECIDED,
+        drift=pairs.drift,
         trimmed_ratio=float(np.exp(trimmed_means(pairs).mean())),
-        terms=terms,
-        crowding=pairs.crowding,
+        thresholds=thresholds,
+        contention=pairs.contention,
         in_turn=pairs.in_turn,
         device=pairs.device,
         point=width.point,
@@ -219,63 +222,68 @@ def _estimate(pairs: Pairs, width: _Width, terms: Terms) -> Estimate:
     )
 
 
-def _unrest(found: Pairs | Estimate) -> str | None:
-    if found.interference > DISTURBED:
-        return f"the reference's own rate changed by {100 * found.interference:.0f} % from window to window"
-    if found.crowding > CROWDED:
-        return f"other processes took {100 * found.crowding:.0f} % of its cores"
-    return found.device.unrest if found.device else None
+def _disturbance(found: Pairs | Estimate) -> str | None:
+    if found.drift > DISTURBED:
+        return f"the reference's own rate changed by {100 * found.drift:.0f} % from window to window"
+    if found.contention > CONTENDED:
+        return f"other processes took {100 * found.contention:.0f} % of its cores"
+    return found.device.disturbance if found.device else None
 
 
 # Pools: results for all comparisons of a run, each estimated beside those that are alike.
 
-# Workload, size, batch, timing, and whether arms were alive in turn: restarts of such cells vary alike.
+# Workload, size, batch, timing, and whether arms were alive in turn: replicates of such configurations vary alike.
 _Pool = tuple[str, str, int, Timing, bool]
 
 
-def results(gathered: Sequence[Evidence], protocol: Protocol, terms: Terms = UNCALIBRATED) -> list[Estimate | Absence]:
+def results(
+    gathered: Sequence[Evidence], protocol: Protocol, thresholds: Thresholds = UNCALIBRATED
+) -> list[Estimate | Absence]:
     """An estimate or an absence for each, in order; variances are shared within one pool only."""
     found: dict[int, Estimate | Absence] = {}
     paired: dict[int, Pairs] = {}
     for index, evidence in enumerate(gathered):
-        pairs = pair(evidence.bursts, evidence.position)
+        pairs = pair(evidence.windows, evidence.position)
         why = absence(evidence, pairs)
         if why is None:
             paired[index] = pairs
         else:
             found[index] = why
-    found.update(_estimated(gathered, paired, protocol, terms))
+    found.update(_estimated(gathered, paired, protocol, thresholds))
     return [found[index] for index in range(len(gathered))]
 
 
-def energies(gathered: Sequence[Evidence], protocol: Protocol, terms: Terms = UNCALIBRATED) -> list[Estimate | None]:
+def energies(
+    gathered: Sequence[Evidence], protocol: Protocol, thresholds: Thresholds = UNCALIBRATED
+) -> list[Estimate | None]:
     """For each, in order: samples a joule over the reference's, estimated as rates are; above 1 is thriftier.
 
     None where there is no ratio of rates either, where the device counts no energy, and where its counter stood still
-    in a burst: bursts that it has moved in alone would be too dear.
+    in a window: windows that it has moved in alone would be too dear.
     """
     paired: dict[int, Pairs] = {}
     for index, evidence in enumerate(gathered):
-        counted = [one for one in evidence.bursts if one.energy_j is not None]
+        counted = [one for one in evidence.windows if one.energy_j is not None]
         if counted and all(map(_joules, counted)):
             pairs = pair(counted, evidence.position, _joules)
             if absence(evidence, pairs) is None:
                 paired[index] = pairs
-    # How restarts differ in samples a joule, no calibration has seen.
-    found = _estimated(gathered, paired, protocol, replace(terms, prior=None))
+    # How replicates differ in samples a joule, no calibration has seen.
+    found = _estimated(gathered, paired, protocol, replace(thresholds, prior=None))
     return [found.get(index) for index in range(len(gathered))]
 
 
 def _estimated(
-    gathered: Sequence[Evidence], paired: Mapping[int, Pairs], protocol: Protocol, terms: Terms
+    gathered: Sequence[Evidence], paired: Mapping[int, Pairs], protocol: Protocol, thresholds: Thresholds
 ) -> dict[int, Estimate]:
     pools: dict[_Pool, list[int]] = defaultdict(list)
     for index, pairs in paired.items():
         pools[_pool(gathered[index], pairs)].append(index)
     found: dict[int, Estimate] = {}
     for (*_, timing, in_turn), indices in pools.items():
-        # A calibration times steps of arms that are alive together, and lends to no cell that varies otherwise.
-        own = terms if timing is Timing.STEP and not in_turn else replace(terms, prior=None)
+        # A calibration times steps of arms that are alive together, and lends to no configuration that varies
+        # otherwise.
+        own = thresholds if timing is Timing.STEP and not in_turn else replace(thresholds, prior=None)
         estimated = estimates([paired[index] for index in indices], point_of(protocol), own)
         found.update(zip(indices, estimated, strict=True))
     return found
@@ -286,20 +294,20 @@ def _pool(evidence: Evidence, pairs: Pairs) -> _Pool:
     return reference.workload, reference.size, reference.batch, evidence.comparison.timing, pairs.in_turn > 0
 
 
-def _joules(burst: Burst) -> float:
-    return burst.energy_j or 0.0
+def _joules(window: Window) -> float:
+    return window.energy_j or 0.0
 
 
 # Precisions: how widely each comparison of a run is known so far, for whoever decides how to go on.
 
 
-def precisions(plan: Plan, records: Iterable[Record], terms: Terms = UNCALIBRATED) -> dict[Place, Precision]:
-    """The precision of every comparison that has an estimate; raises Mistake where a switch has no promise.
+def precisions(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> dict[Place, Precision]:
+    """The precision of every comparison that has an estimate; raises Mistake where an option has no promise.
 
     `terms` are those under which the machine's matrix will be reported: decisions and report then know the same width.
     """
     places = [(block.identity, position) for block in plan.blocks for position, _ in enumerate(block.comparisons, 1)]
-    found = results(list(gather(plan, records)), plan.protocol, terms)
+    found = results(list(gather(plan, records)), plan.protocol, thresholds)
     return {place: precision(one) for place, one in zip(places, found, strict=True) if isinstance(one, Estimate)}
 
 
@@ -355,7 +363,7 @@ def contrast(here: Estimate, there: Estimate) -> Contrast:
         half_width = max(least, float(stats.t.ppf(max(here.point, there.point), df)) * math.sqrt(variance))
         low, high = _exponential(centre - half_width), _exponential(centre + half_width)
     disturbed = here.disturbed or there.disturbed
-    margin = max(here.terms.margin, there.terms.margin)
+    margin = max(here.thresholds.margin, there.thresholds.margin)
     word = Difference.UNDECIDED if disturbed else difference(low, high, margin)
     return Contrast(ratio=math.exp(centre), low=low, high=high, df=df, difference=word)
 
@@ -374,25 +382,25 @@ def _exponential(log: float) -> float:
     return math.exp(log) if log < 700.0 else math.inf  # where a float ends
 
 
-# Deciding: about how many restarts would end an `undecided`.
+# Deciding: about how many replicates would end an `undecided`.
 
-MOST_RESTARTS = 100  # beyond which nobody will wait for a verdict
+MOST_REPLICATES = 100  # beyond which nobody will wait for a verdict
 
 
-def restarts_to_decide(estimate: Estimate) -> int | None:
-    """About how many restarts give a verdict, if the estimate stays where it is; None where none in reach do.
+def replicates_to_decide(estimate: Estimate) -> int | None:
+    """About how many replicates give a verdict, if the estimate stays where it is; None where none in reach do.
 
-    An interval narrows with the root of its restarts, so one that must come down from hw to the gap that separates the
+    An interval narrows with the root of its replicates, so one that must come down from hw to the gap between the
     estimate from the nearest verdict takes R·(hw/gap)².
     """
-    if math.isinf(estimate.terms.margin) or math.isinf(estimate.high):
+    if math.isinf(estimate.thresholds.margin) or math.isinf(estimate.high):
         return None
     centre, half_width = math.log(estimate.ratio), estimate.half_width
-    bounds = limits(estimate.terms.margin)
+    bounds = limits(estimate.thresholds.margin)
     gaps = [centre - math.log(bounds.faster), math.log(max(bounds.slower, 0.01)) - centre]
     if bounds.same:
         gaps.append(min(centre - math.log(bounds.same[0]), math.log(bounds.same[1]) - centre))
     if max(gaps) <= 0:
         return None
     needed = math.ceil(estimate.processes * (half_width / max(gaps)) ** 2)
-    return max(needed, estimate.processes + 1) if needed <= MOST_RESTARTS else None
+    return max(needed, estimate.processes + 1) if needed <= MOST_REPLICATES else None

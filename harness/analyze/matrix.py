@@ -12,12 +12,12 @@ from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import Agreement, Quality
 from harness.analyze.soundness import Absence, remarks
 from harness.analyze.tables import document, entries
-from harness.analyze.verdict import UNCALIBRATED as ON_NO_TERMS
-from harness.core.cell import Cell, Comparison
+from harness.analyze.verdict import UNCALIBRATED as ON_NO_THRESHOLDS
+from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Hole, Plan
+from harness.core.plan import NoResult, Plan
 from harness.core.protocol import Protocol
 from harness.core.records import Record
 
@@ -36,18 +36,18 @@ def _notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pr
     if estimate.withheld:
         yield unproven(estimate)
     if estimate.outlying:
-        yield "its restarts disagree more than those of its neighbours: add restarts"
+        yield "its replicates disagree more than those of its neighbours: add replicates"
     yield from _of_the_windows(estimate)
     yield from _of_the_tails(estimate, arms)
     if estimate.in_turn:
         yield (
-            f"restarts in turn: memory did not hold both arms at once, so in {estimate.in_turn} of its restarts one "
+            f"replicates in turn: memory did not hold both arms at once, so in {estimate.in_turn} of them one "
             "was timed after the other, and what the machine did between them is in its ratio"
         )
     if sentence := _still_wide(estimate, protocol):
         yield sentence
-    if estimate.processes < protocol.restarts:
-        yield f"{estimate.processes} of {protocol.restarts} restarts so far"
+    if estimate.processes < protocol.replicates:
+        yield f"{estimate.processes} of {protocol.replicates} replicates so far"
     if any(arm is not None and not arm.steady for arm in arms):
         yield "not settled when its warm-up ended"
     if quality is not None and quality.status not in {Agreement.SAME_BITS, Agreement.CLOSE}:
@@ -55,10 +55,10 @@ def _notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pr
 
 
 def _of_the_machine(estimate: Estimate) -> Iterator[str]:
-    if estimate.unrest:
-        yield f"the machine was too disturbed: {estimate.unrest}"
+    if estimate.disturbance:
+        yield f"the machine was too disturbed: {estimate.disturbance}"
     if estimate.device is not None:
-        yield from (one for one in estimate.device.remarks() if one != estimate.unrest)
+        yield from (one for one in estimate.device.remarks() if one != estimate.disturbance)
 
 
 def _of_the_windows(estimate: Estimate) -> Iterator[str]:
@@ -82,16 +82,16 @@ def _of_the_tails(estimate: Estimate, arms: Arms) -> Iterator[str]:
 
 
 def _workers(arm: Profile | None) -> int:
-    """Loader workers that its switches ask for."""
-    levels = [one.level for one in arm.cell.switches if one.name == "workers"] if arm else []
+    """Loader workers that its options ask for."""
+    levels = [one.level for one in arm.config.options if one.name == "workers"] if arm else []
     return max((one for one in levels if isinstance(one, int)), default=0)
 
 
 def unproven(estimate: Estimate) -> str:
     """What is said of an interval that would be a verdict on a machine which finds smaller effects."""
-    if math.isinf(estimate.terms.margin):
+    if math.isinf(estimate.thresholds.margin):
         return "no verdict: calibrated, this machine found none of the delays that were put in"
-    return f"no verdict: calibrated, this machine found no delay below {100 * estimate.terms.margin:.0f} %"
+    return f"no verdict: calibrated, this machine found no delay below {100 * estimate.thresholds.margin:.0f} %"
 
 
 def _still_wide(estimate: Estimate, protocol: Protocol) -> str | None:
@@ -100,8 +100,8 @@ def _still_wide(estimate: Estimate, protocol: Protocol) -> str | None:
     if protocol.target is None or half_width <= protocol.target:
         return None
     width = f"±{100 * math.expm1(half_width):.1f} %" if half_width < 1 else "no useful bounds"
-    seen = f"{width} after {estimate.processes} restarts, the target is ±{100 * protocol.target:.3g} %"
-    if estimate.processes >= protocol.most_restarts:
+    seen = f"{width} after {estimate.processes} replicates, the target is ±{100 * protocol.target:.3g} %"
+    if estimate.processes >= protocol.most_replicates:
         return f"{seen}: no more are planned"
     return f"{seen}: more time narrows it"
 
@@ -181,13 +181,13 @@ class Row:
         return self.result if isinstance(self.result, Absence) else None
 
     @property
-    def subject(self) -> str:
+    def label(self) -> str:
         """What the matrix calls it; repetitions are numbered."""
-        return self.comparison.subject + (f" ({self.comparison.copy + 1})" if self.comparison.copy else "")
+        return self.comparison.label + (f" ({self.comparison.copy + 1})" if self.comparison.copy else "")
 
     @property
     def loader_ratio(self) -> float | None:
-        """The treatment's loader ceiling over the reference's."""
+        """The treatment's loader upper bound over the reference's."""
         ours, theirs = (arm.loader_rate if arm else None for arm in (self.treatment, self.reference))
         return ours / theirs if ours and theirs else None
 
@@ -196,7 +196,7 @@ class Row:
 class Table:
     """Rows with one reference and one timing, the fastest first and those without an estimate last."""
 
-    cell: Cell  # the reference
+    config: Configuration  # the reference
     name: str  # the reference's
     timing: Timing
     rows: tuple[Row, ...]
@@ -205,7 +205,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """All tables of a run, the holes beside them and the facts that every number depends on."""
+    """All tables of a run, the missing results beside them and the facts that every number depends on."""
 
     environment: Environment
     protocol: Protocol
@@ -214,7 +214,7 @@ class Matrix:
     noise: str
     data: Mapping[str, str]  # workload -> what its real data are
     tables: tuple[Table, ...]
-    holes: tuple[Hole, ...]
+    no_results: tuple[NoResult, ...]
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -223,7 +223,7 @@ class Matrix:
 
     @property
     def looked_at(self) -> int:
-        """How many cells have an estimate: whoever looks at many finds some by luck."""
+        """How many configurations have an estimate: whoever looks at many finds some by luck."""
         return sum(row.estimate is not None for row in self.rows)
 
 
@@ -233,19 +233,19 @@ def build_matrix(
     environment: Environment,
     calibration: Calibration | None = None,
 ) -> Matrix:
-    """The matrix of a run, finished or not; raises Mistake where a switch has no promise in the plan.
+    """The matrix of a run, finished or not; raises Mistake where an option has no promise in the plan.
 
     `calibration` is that of its machine. A run that calibrates is told by itself and judged on nobody's terms: what it
     shows decides the terms of others.
     """
     records = tuple(records)
     gathered = list(gather(plan, records))
-    terms = calibration.terms if calibration and plan.design != DESIGN else ON_NO_TERMS
+    thresholds = calibration.thresholds if calibration and plan.design != DESIGN else ON_NO_THRESHOLDS
     told = calibrate(plan, records) if plan.design == DESIGN else calibration
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
-    by_table: dict[tuple[Cell, Timing], list[_Found]] = defaultdict(list)
-    rates = results(gathered, plan.protocol, terms)
-    savings = energies(gathered, plan.protocol, terms)
+    by_table: dict[tuple[Configuration, Timing], list[_Found]] = defaultdict(list)
+    rates = results(gathered, plan.protocol, thresholds)
+    savings = energies(gathered, plan.protocol, thresholds)
     for evidence, result, energy in zip(gathered, rates, savings, strict=True):
         by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result, energy))
     return Matrix(
@@ -256,23 +256,23 @@ def build_matrix(
         noise=told.sentence if told else UNCALIBRATED,
         data=plan.data,
         tables=tuple(_table(names, entries, plan.protocol) for entries in by_table.values()),
-        holes=plan.holes,
+        no_results=plan.no_results,
     )
 
 
 _Found = tuple[Evidence, Estimate | Absence, Estimate | None]  # the last of energy
 
 
-def _stack(cell: Cell) -> str:
-    return "+".join(str(switch) for switch in cell.switches) or "plain"
+def _stack(config: Configuration) -> str:
+    return "+".join(str(option) for option in config.options) or "baseline"
 
 
-def _table(names: Mapping[Cell, str], entries: Sequence[_Found], protocol: Protocol) -> Table:
+def _table(names: Mapping[Configuration, str], entries: Sequence[_Found], protocol: Protocol) -> Table:
     comparison = entries[0][0].comparison
     name = names[comparison.reference]
     rows = (replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy in entries)
     return Table(
-        cell=comparison.reference,
+        config=comparison.reference,
         name=name,
         timing=comparison.timing,
         rows=tuple(sorted(rows, key=lambda row: row.estimate.ratio if row.estimate else 0.0, reverse=True)),

@@ -1,4 +1,4 @@
-"""Moderated variances: a few restarts borrow from the other cells of a pool what they cannot know alone.
+"""Moderated variances: a few replicates borrow from the other configurations of a pool what they cannot know alone.
 
 Source: G. K. Smyth (2004), Linear models and empirical Bayes methods for assessing differential expression in
 microarray experiments, Statistical Applications in Genetics and Molecular Biology 3(1), article 3, section 6.2.
@@ -13,13 +13,13 @@ from scipy import special, stats
 
 Array = NDArray[np.float64]
 
-SMALLEST_POOL = 4  # cells; a prior from fewer would be a guess
-OUTLYING = 0.99  # the point of the F distribution beyond which a cell keeps its own variance
+SMALLEST_POOL = 4  # configurations; a prior from fewer would be a guess
+OUTLYING = 0.99  # the point of the F distribution beyond which a configuration keeps its own variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
-    """A scaled inverse chi-square law of the cells' variances; endless `freedom` means that all are alike."""
+    """A scaled inverse chi-square law of the configurations' variances; endless `freedom` means that all are alike."""
 
     variance: float
     freedom: float
@@ -27,7 +27,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moderated:
-    """One variance for each cell with its degrees of freedom; an outlying cell keeps its own."""
+    """One variance for each configuration with its degrees of freedom; an outlying configuration keeps its own."""
 
     variances: Array
     freedom: Array
@@ -37,10 +37,11 @@ class Moderated:
 def moderate(variances: Array, freedom: Array) -> Moderated | None:
     """Variances shrunk towards the pool's, or None where the pool is too small or shows no variance at all.
 
-    How much they are shrunk, and which cells stand apart, is Smyth's. They are shrunk to the plain mean of the
-    cells that do not stand apart: with one or two degrees of freedom a cell, Smyth's mean of logs is too uncertain, and
-    intervals from pools of four hold in 94 % of cases, not in 95 % (docs/decisions/moderated-variances.md).
-    No cell gets more degrees of freedom than those cells have together, as in limma.
+    How much they are shrunk, and which configurations stand apart, is Smyth's. They are shrunk to the plain mean of the
+    configurations that do not stand apart: with one or two degrees of freedom a configuration, Smyth's mean of logs is
+    too uncertain, and intervals from pools of four hold in 94 % of cases, not in 95 %
+    (docs/decisions/moderated-variances.md). No configuration gets more degrees of freedom than those configurations
+    have together, as in limma.
     """
     if len(variances) < SMALLEST_POOL or np.median(variances) == 0:
         return None
@@ -56,7 +57,7 @@ def moderate(variances: Array, freedom: Array) -> Moderated | None:
 
 
 def lent(variances: Array, freedom: Array, prior: Prior) -> Moderated:
-    """Variances of cells without a pool, shrunk towards a prior from elsewhere; one that stands apart keeps its own."""
+    """Variances without a pool, shrunk towards a prior from elsewhere; one that stands apart keeps its own."""
     outlying = variances > prior.variance * stats.f.ppf(OUTLYING, freedom, prior.freedom)
     weight = freedom / (prior.freedom + freedom)
     return Moderated(
@@ -67,9 +68,10 @@ def lent(variances: Array, freedom: Array, prior: Prior) -> Moderated:
 
 
 def prior_of(variances: Array, freedom: Array) -> Prior | None:
-    """The prior that a pool can lend to cells elsewhere; None where the pool is too small or shows no variance.
+    """The prior that a pool can lend to others; None where the pool is too small or shows no variance.
 
-    Its variance is the plain mean, as in a pool of its own, and its freedom no more than all cells have together.
+    Its variance is the plain mean, as in a pool of its own, and its freedom no more than all configurations have
+    together.
     """
     if len(variances) < SMALLEST_POOL or np.median(variances) == 0:
         return None

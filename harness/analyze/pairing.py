@@ -17,7 +17,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.moderation import Array
-from harness.core.records import POWER_CAP, SLOWDOWNS, Bracket, Burst, alone, brackets
+from harness.core.records import POWER_CAP, SLOWDOWNS, Window, WindowPair, alone, window_pairs
 
 # Tails: how much of an arm's time its slowest steps take.
 #
@@ -55,18 +55,18 @@ class Tail:
         )
 
 
-def tail(bursts: Iterable[Burst], position: int) -> Tail | None:
+def tail(windows: Iterable[Window], position: int) -> Tail | None:
     """The slowest 1 % of the steps of the arm at `position`; None where nobody took note of single steps.
 
     A window names its slowest 2 % or more. Where more of the arm's slowest steps lie in one window than it names, the
     share is larger than is told.
     """
-    own = [one for one in bursts if one.arm.position == position and one.slowest_s]
+    own = [one for one in windows if one.arm.position == position and one.slowest_s]
     steps = sum(one.steps for one in own)
     if steps < 2:
         return None
     count = max(1, math.ceil(SLOWEST * steps))
-    slowest_s = sorted((one for burst in own for one in burst.slowest_s or ()), reverse=True)[:count]
+    slowest_s = sorted((one for window in own for one in window.slowest_s or ()), reverse=True)[:count]
     all_s, their_s = sum(one.wall_s for one in own), sum(slowest_s)
     others_s = (all_s - their_s) / (steps - len(slowest_s)) if steps > len(slowest_s) else 0.0
     if others_s <= 0:
@@ -74,11 +74,11 @@ def tail(bursts: Iterable[Burst], position: int) -> Tail | None:
     return Tail(steps=len(slowest_s), of=steps, share=their_s / all_s, times=their_s / len(slowest_s) / others_s)
 
 
-# The device beside a ratio: who else was on it, and what held its clock down, in the bursts of either arm.
+# The device beside a ratio: who else was on it, and what held its clock down, in the windows of either arm.
 
 # Choices, with no series of measurements behind them yet (docs/decisions/gpu-facts.md).
-COMPANY = 0.1  # share of the bursts beside another process, beyond which no verdict is given
-UNLIKE = 0.1  # by which the shares of slowed bursts may differ between the arms
+COMPANY = 0.1  # share of the windows beside another process, beyond which no verdict is given
+UNLIKE = 0.1  # by which the shares of slowed windows may differ between the arms
 APART = 0.05  # by which the arms' mean clocks may differ without a word
 
 
@@ -97,19 +97,19 @@ class Both:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What its driver told in the bursts of two arms; shares are of the bursts in which it told anything."""
+    """What its driver told in the windows of two arms; shares are of the windows in which it told anything."""
 
-    looked: int  # bursts of both arms in which it is known who was there
+    looked: int  # windows of both arms in which it is known who was there
     shared: int  # those in which a process was there that is none of ours
-    slowed: Both | None  # share of bursts in which heat or a fault held the clock down
-    capped: Both | None  # share of bursts in which the limit of its power did
-    clock_mhz: Both | None  # mean, of the multiprocessors when a burst had ended
+    slowed: Both | None  # share of windows in which heat or a fault held the clock down
+    capped: Both | None  # share of windows in which the limit of its power did
+    clock_mhz: Both | None  # mean, of the multiprocessors when a window had ended
 
     @property
-    def unrest(self) -> str | None:
+    def disturbance(self) -> str | None:
         """Why no verdict can be given, in words; None where one can.
 
-        The limit of its power is no reason: what a switch draws is its own doing, and so is a clock that falls for it.
+        The limit of its power is no reason: what an option draws is its own doing, and so is a clock that falls for it.
         """
         if self.shared > COMPANY * self.looked:
             return self._company
@@ -126,7 +126,7 @@ class Device:
 
     @property
     def _company(self) -> str:
-        return f"another process was on the device in {self.shared} of {self.looked} bursts"
+        return f"another process was on the device in {self.shared} of {self.looked} windows"
 
     @property
     def _heat(self) -> str:
@@ -154,10 +154,10 @@ class Device:
         return self.slowed is not None and max(self.slowed.treatment, self.slowed.reference) > 0
 
 
-def device_of(bursts: Iterable[Burst], position: int) -> Device | None:
-    """The device in the bursts of the arm at `position` and of its reference; None where no driver told of it."""
-    bursts = tuple(bursts)
-    ours, theirs = ([burst for burst in bursts if burst.arm.position == one] for one in (position, 0))
+def device_of(windows: Iterable[Window], position: int) -> Device | None:
+    """The device in the windows of the arm at `position` and of its reference; None where no driver told of it."""
+    windows = tuple(windows)
+    ours, theirs = ([window for window in windows if window.arm.position == one] for one in (position, 0))
     known = [one.strangers for one in (*ours, *theirs) if one.strangers is not None]
     found = Device(
         looked=len(known),
@@ -170,34 +170,34 @@ def device_of(bursts: Iterable[Burst], position: int) -> Device | None:
     return found if told else None
 
 
-def _both(ours: Sequence[Burst], theirs: Sequence[Burst], seen: Callable[[Burst], float | None]) -> Both | None:
+def _both(ours: Sequence[Window], theirs: Sequence[Window], seen: Callable[[Window], float | None]) -> Both | None:
     """The means of what is known; None where nothing is known of one of the arms."""
     first, second = ([value for one in side if (value := seen(one)) is not None] for side in (ours, theirs))
     return Both(treatment=fmean(first), reference=fmean(second)) if first and second else None
 
 
-def _is_slowed(burst: Burst) -> float | None:
-    return None if burst.throttled is None else float(not SLOWDOWNS.isdisjoint(burst.throttled))
+def _is_slowed(window: Window) -> float | None:
+    return None if window.throttled is None else float(not SLOWDOWNS.isdisjoint(window.throttled))
 
 
-def _is_capped(burst: Burst) -> float | None:
-    return None if burst.throttled is None else float(POWER_CAP in burst.throttled)
+def _is_capped(window: Window) -> float | None:
+    return None if window.throttled is None else float(POWER_CAP in window.throttled)
 
 
-def _clock_mhz(burst: Burst) -> float | None:
-    return burst.clock_mhz
+def _clock_mhz(window: Window) -> float | None:
+    return window.clock_mhz
 
 
 def _in_shares(found: Both | None) -> str:
     if found is None:
         return ""
     ours, theirs = 100 * found.treatment, 100 * found.reference
-    return f" in {ours:.0f} % of the bursts and in {theirs:.0f} % of the reference's"
+    return f" in {ours:.0f} % of the windows and in {theirs:.0f} % of the reference's"
 
 
 # Share of all cores that others took in a window, none being idle, beyond which it is left out: twice the mean that
 # forbids a verdict. The kernel counts in hundredths of a second, so that a window of 0.1 s on two cores is read to
-# within 0.1 (docs/decisions/crowding.md): no misreading of a calm window gets there.
+# within 0.1 (docs/decisions/contention.md): no misreading of a calm window gets there.
 OTHERS = 0.2
 LIKE = 4  # changes between windows with the same samples, from which on they alone tell how restless a machine is
 TOGETHER = 3  # neighbouring windows whose sum shows whether what is slow comes by turns
@@ -210,7 +210,7 @@ class Replicate:
     """What fresh processes of both arms say once."""
 
     log_ratio: float  # of the totals: the reference's seconds for the treatment's samples over the treatment's seconds
-    brackets: tuple[float, ...]  # log ratios of single windows
+    window_pairs: tuple[float, ...]  # log ratios of single windows
     # Standard errors of `log_ratio` by the scatter of windows: of those that stand together in time, and of those that
     # hold the same samples.
     error: float = 0.0
@@ -226,8 +226,8 @@ class Pairs:
     """What one comparison's windows say, before any statistics between replicates."""
 
     replicates: tuple[Replicate, ...]
-    interference: float  # root mean square of the reference's own log change between windows with like samples
-    crowding: float = 0.0  # mean share of the cores that others took while none was idle
+    drift: float  # root mean square of the reference's own log change between windows with like samples
+    contention: float = 0.0  # mean share of the cores that others took while none was idle
     in_turn: int = 0  # replicates whose arms were alive one after the other, because memory did not hold both
     device: Device | None = None  # how it was meanwhile, where a driver told
     windows: int = 0  # of both arms, with those that were left out
@@ -237,56 +237,56 @@ class Pairs:
     @property
     def log_ratios(self) -> tuple[tuple[float, ...], ...]:
         """Of single windows, one tuple for each replicate."""
-        return tuple(one.brackets for one in self.replicates)
+        return tuple(one.window_pairs for one in self.replicates)
 
     @property
     def count(self) -> int:
-        """How many brackets there are in all replicates together."""
-        return sum(len(one.brackets) for one in self.replicates)
+        """How many pairs there are in all replicates together."""
+        return sum(len(one.window_pairs) for one in self.replicates)
 
 
 _Window = tuple[int, int]  # life and order, within one replicate
-Spent = Callable[[Burst], float]  # what a window took, of whatever there is less of the better
+Spent = Callable[[Window], float]  # what a window took, of whatever there is less of the better
 
 
-def seconds(burst: Burst) -> float:
+def seconds(window: Window) -> float:
     """What a rate is told in."""
-    return burst.wall_s
+    return window.wall_s
 
 
-def pair(bursts: Iterable[Burst], position: int, spent: Spent = seconds) -> Pairs:
-    """What the arm at `position` of one block gives beside its reference; all lives of a replicate count together.
+def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pairs:
+    """What the arm at `position` of one block gives beside its reference; all attempts of a replicate count together.
 
     A replicate whose arms were alive one after the other gives the ratio of their totals over all windows.
     A total is in seconds or in whatever else is `spent`, which must not be 0 in any window.
     """
-    bursts = tuple(bursts)
+    windows = tuple(windows)
     found: list[Replicate] = []
-    windows: list[Burst] = []
+    counted: list[Window] = []
     in_turn = 0
-    for own in _by_restart(bursts):
+    for own in _by_replicate(windows):
         kept = undisturbed(own, position)
-        together, apart = _totals(_brackets(kept, position), _closing(own), spent), _in_turn(kept, position, spent)
-        windows += kept
+        together, apart = _totals(_window_pairs(kept, position), _closing(own), spent), _in_turn(kept, position, spent)
+        counted += kept
         in_turn += apart is not None
         if parts := [one for one in (together, apart) if one]:
             found.append(parts[0] if len(parts) == 1 else _joined(parts))
     both = {0, position}
-    others = [one.others for one in windows if one.arm.position in both and one.others is not None]
+    others = [one.others for one in counted if one.arm.position in both and one.others is not None]
     return Pairs(
         replicates=tuple(found),
-        interference=_interference(windows, position, spent),
-        crowding=sum(others) / len(others) if others else 0.0,
+        drift=_drift(counted, position, spent),
+        contention=sum(others) / len(others) if others else 0.0,
         in_turn=in_turn,
-        device=device_of(bursts, position),
-        windows=sum(one.arm.position in both for one in bursts),
-        left_out=_left_out(bursts, windows, both),
-        tails=(tail(bursts, 0), tail(bursts, position)),
+        device=device_of(windows, position),
+        windows=sum(one.arm.position in both for one in windows),
+        left_out=_left_out(windows, counted, both),
+        tails=(tail(windows, 0), tail(windows, position)),
     )
 
 
 def errors(pairs: Pairs) -> tuple[float, int]:
-    """What windows say of a comparison: the variance of a single bracket, with its degrees of freedom.
+    """What windows say of a comparison: the variance of a single pair, with its degrees of freedom.
 
     Windows that stand together differ in samples, those with the same samples in time, and what comes at regular places
     of the samples falls into neighbouring windows by turns. Each way to look at them leaves more scatter than the ratio
@@ -303,7 +303,7 @@ def errors(pairs: Pairs) -> tuple[float, int]:
 
 
 def _pooled(known: Iterable[tuple[Replicate, float, int]]) -> tuple[float, int]:
-    each = [(error**2 * len(one.brackets), freedom) for one, error, freedom in known]
+    each = [(error**2 * len(one.window_pairs), freedom) for one, error, freedom in known]
     together = sum(freedom for _, freedom in each)
     return sum(variance * freedom for variance, freedom in each) / together, together
 
@@ -313,71 +313,73 @@ def log_totals(pairs: Pairs) -> Array:
     return np.array([one.log_ratio for one in pairs.replicates])
 
 
-def evidence_against(burst: Burst) -> str | None:
+def evidence_against(window: Window) -> str | None:
     """Why a window tells of something else than its arm, by what was seen outside of it; never by its time."""
-    if burst.throttled is not None and not SLOWDOWNS.isdisjoint(burst.throttled):
+    if window.throttled is not None and not SLOWDOWNS.isdisjoint(window.throttled):
         return SLOWED
-    if burst.others is not None and burst.others > OTHERS:
+    if window.others is not None and window.others > OTHERS:
         return CONTENTION
     return None
 
 
-def undisturbed(bursts: Sequence[Burst], position: int) -> list[Burst]:
+def undisturbed(windows: Sequence[Window], position: int) -> list[Window]:
     """The windows of one replicate without those against which there is evidence.
 
     All of them where more than half of what they give would be lost: who is disturbed that much gets no verdict, and
     what remained would be a choice of moments.
     """
-    kept = [one for one in bursts if evidence_against(one) is None]
-    return kept if 2 * _given(kept, position) >= _given(bursts, position) else list(bursts)
+    kept = [one for one in windows if evidence_against(one) is None]
+    return kept if 2 * _given(kept, position) >= _given(windows, position) else list(windows)
 
 
-def log_ratio(bracket: Bracket, spent: Spent = seconds) -> float:
+def log_ratio(window_pair: WindowPair, spent: Spent = seconds) -> float:
     """Log of the reference's seconds for a sample, at the treatment's moment, over the treatment's."""
-    return math.log(_expected(bracket, spent) / spent(bracket.treatment))
+    return math.log(_expected(window_pair, spent) / spent(window_pair.treatment))
 
 
-def _given(bursts: Sequence[Burst], position: int) -> int:
-    """How many ratios windows give: brackets, or as many as the arm that has fewer where each was alive alone."""
-    return len(_brackets(bursts, position)) + min(len(alone(bursts, one)) for one in (0, position))
+def _given(windows: Sequence[Window], position: int) -> int:
+    """How many ratios windows give: pairs, or as many as the arm that has fewer where each was alive alone."""
+    return len(_window_pairs(windows, position)) + min(len(alone(windows, one)) for one in (0, position))
 
 
-def _left_out(bursts: Iterable[Burst], kept: Iterable[Burst], both: set[int]) -> tuple[tuple[str, int], ...]:
+def _left_out(windows: Iterable[Window], kept: Iterable[Window], both: set[int]) -> tuple[tuple[str, int], ...]:
     still = {(one.arm, one.order) for one in kept}
-    lost = (one for one in bursts if one.arm.position in both and (one.arm, one.order) not in still)
+    lost = (one for one in windows if one.arm.position in both and (one.arm, one.order) not in still)
     return tuple(sorted(Counter(reason for one in lost if (reason := evidence_against(one))).items()))
 
 
-def _brackets(bursts: Iterable[Burst], position: int) -> list[Bracket]:
-    return [bracket for life in _lives(bursts).values() for bracket in brackets(life, position)]
+def _window_pairs(windows: Iterable[Window], position: int) -> list[WindowPair]:
+    return [window_pair for attempt in _attempts(windows).values() for window_pair in window_pairs(attempt, position)]
 
 
-def _window(burst: Burst) -> _Window:
-    return burst.arm.life, burst.order
+def _window(window: Window) -> _Window:
+    return window.arm.attempt, window.order
 
 
-def _closing(bursts: Iterable[Burst]) -> AbstractSet[_Window]:
-    """The last window of every life."""
-    return {max(map(_window, life)) for life in _lives(bursts).values()}
+def _closing(windows: Iterable[Window]) -> AbstractSet[_Window]:
+    """The last window of every attempt."""
+    return {max(map(_window, attempt)) for attempt in _attempts(windows).values()}
 
 
-def _share(bracket: Bracket) -> float:
+def _share(window_pair: WindowPair) -> float:
     """Where the treatment's turn stands between the reference's, from 0 to 1.
 
     Turns are counted, not seconds: a window's middle moves away when the window is slow, so that weights by time would
     count slow windows for less.
     """
-    return (bracket.treatment.order - bracket.before.order) / (bracket.after.order - bracket.before.order)
+    return (window_pair.treatment.order - window_pair.before.order) / (
+        window_pair.after.order - window_pair.before.order
+    )
 
 
-def _expected(bracket: Bracket, spent: Spent) -> float:
+def _expected(window_pair: WindowPair, spent: Spent) -> float:
     """What the reference would have spent on the treatment's samples at its moment."""
-    before, after = (spent(one) / one.samples for one in (bracket.before, bracket.after))
-    return bracket.treatment.samples * (before + _share(bracket) * (after - before))
+    before, after = (spent(one) / one.samples for one in (window_pair.before, window_pair.after))
+    return window_pair.treatment.samples * (before + _share(window_pair) * (after - before))
 
 
-def _totals(found: Sequence[Bracket], closing: AbstractSet[_Window], spent: Spent) -> Replicate | None:
-    """The ratio of totals of arms that took turns; None without a bracket."""
+def _totals(found: Sequence[WindowPair], closing: AbstractSet[_Window], spent: Spent) -> Replicate | None:
+    """The ratio of totals of arms that took turns; None without a pair."""
     if not found:
         return None
     theirs = np.array([_expected(one, spent) for one in found])
@@ -396,7 +398,7 @@ def _totals(found: Sequence[Bracket], closing: AbstractSet[_Window], spent: Spen
             grouped = math.sqrt(sum(one**2 for one in sums) * groups / (groups - 1)) / count
     return Replicate(
         log_ratio=math.log(float(theirs.sum() / ours.sum())),
-        brackets=tuple(map(float, np.log(theirs / ours))),
+        window_pairs=tuple(map(float, np.log(theirs / ours))),
         error=error,
         matched_error=matched,
         freedom=count - 1,
@@ -405,8 +407,8 @@ def _totals(found: Sequence[Bracket], closing: AbstractSet[_Window], spent: Spen
     )
 
 
-def _weights(found: Sequence[Bracket]) -> Mapping[_Window, float]:
-    """How much each of the reference's windows counts, in brackets."""
+def _weights(found: Sequence[WindowPair]) -> Mapping[_Window, float]:
+    """How much each of the reference's windows counts, in pairs."""
     weights: dict[_Window, float] = defaultdict(float)
     for one in found:
         share = _share(one)
@@ -415,8 +417,8 @@ def _weights(found: Sequence[Bracket]) -> Mapping[_Window, float]:
     return weights
 
 
-def _overlap(found: Sequence[Bracket]) -> float:
-    """How much larger the variance of the mean is than brackets seem to say that share their reference's windows.
+def _overlap(found: Sequence[WindowPair]) -> float:
+    """How much larger the variance of the mean is than pairs seem to say that share their reference's windows.
 
     Known from the weights of the windows alone, each as uncertain as any other: 1.3 to 1.4 for a treatment alone beside
     its reference, about 1.2 for four.
@@ -427,7 +429,7 @@ def _overlap(found: Sequence[Bracket]) -> float:
     return of_the_mean * count / ((single - count * of_the_mean) / (count - 1))
 
 
-def _matched(found: Sequence[Bracket], closing: AbstractSet[_Window], spent: Spent) -> Array:
+def _matched(found: Sequence[WindowPair], closing: AbstractSet[_Window], spent: Spent) -> Array:
     """What each treatment window and the reference windows with its samples add to the ratio, less their means.
 
     The reference's window before a treatment's holds the same samples, and its closing window those of the first.
@@ -438,7 +440,7 @@ def _matched(found: Sequence[Bracket], closing: AbstractSet[_Window], spent: Spe
         owners[_window(one.before)] = index
         owners.setdefault(_window(one.after), index)
         costs |= {_window(side): spent(side) / side.samples for side in (one.before, one.after)}
-    first = {one.treatment.arm.life: index for index, one in reversed(list(enumerate(found)))}
+    first = {one.treatment.arm.attempt: index for index, one in reversed(list(enumerate(found)))}
     weights = _weights(found)
     mean = sum(weights[one] * costs[one] for one in weights) / len(found)
     ours = np.array([spent(one.treatment) / one.treatment.samples for one in found])
@@ -449,9 +451,9 @@ def _matched(found: Sequence[Bracket], closing: AbstractSet[_Window], spent: Spe
     return added
 
 
-def _in_turn(bursts: Sequence[Burst], position: int, spent: Spent) -> Replicate | None:
+def _in_turn(windows: Sequence[Window], position: int, spent: Spent) -> Replicate | None:
     """The ratio of arms that were alive one after the other, both for some windows; nothing pairs those."""
-    ours, theirs = alone(bursts, position), alone(bursts, 0)
+    ours, theirs = alone(windows, position), alone(windows, 0)
     if not ours or not theirs:
         return None
     each_s = [np.array([spent(one) / one.samples for one in side]) for side in (ours, theirs)]
@@ -459,56 +461,56 @@ def _in_turn(bursts: Sequence[Burst], position: int, spent: Spent) -> Replicate 
     ratio = math.log(_rate(ours, spent) / _rate(theirs, spent))
     error = math.sqrt(sum(float(one.var(ddof=1)) / len(one) / float(one.mean()) ** 2 for one in known))
     freedom = sum(len(one) - 1 for one in known) if len(known) == len(each_s) else 0
-    return Replicate(log_ratio=ratio, brackets=(ratio,), error=error, matched_error=error, freedom=freedom)
+    return Replicate(log_ratio=ratio, window_pairs=(ratio,), error=error, matched_error=error, freedom=freedom)
 
 
 def _joined(parts: Sequence[Replicate]) -> Replicate:
     """One replicate of what its lives gave; where some held both arms and others one, each counts by its ratios."""
-    counts = [len(one.brackets) for one in parts]
+    counts = [len(one.window_pairs) for one in parts]
     shares = [count / sum(counts) for count in counts]
     return Replicate(
         log_ratio=sum(share * one.log_ratio for share, one in zip(shares, parts, strict=True)),
-        brackets=tuple(log for one in parts for log in one.brackets),
+        window_pairs=tuple(log for one in parts for log in one.window_pairs),
         error=math.hypot(*(share * one.error for share, one in zip(shares, parts, strict=True))),
         matched_error=math.hypot(*(share * one.matched_error for share, one in zip(shares, parts, strict=True))),
         freedom=sum(one.freedom for one in parts),
     )
 
 
-def _rate(bursts: Sequence[Burst], spent: Spent) -> float:
-    return sum(burst.samples for burst in bursts) / sum(map(spent, bursts))
+def _rate(windows: Sequence[Window], spent: Spent) -> float:
+    return sum(window.samples for window in windows) / sum(map(spent, windows))
 
 
-def _by_restart(bursts: Sequence[Burst]) -> Iterator[list[Burst]]:
-    for restart in sorted({burst.arm.restart for burst in bursts}):
-        yield [burst for burst in bursts if burst.arm.restart == restart]
+def _by_replicate(windows: Sequence[Window]) -> Iterator[list[Window]]:
+    for replicate in sorted({window.arm.replicate for window in windows}):
+        yield [window for window in windows if window.arm.replicate == replicate]
 
 
-def _lives(bursts: Iterable[Burst]) -> Mapping[tuple[int, int], list[Burst]]:
-    lives: dict[tuple[int, int], list[Burst]] = defaultdict(list)
-    for burst in bursts:
-        lives[burst.arm.restart, burst.arm.life].append(burst)
-    return lives
+def _attempts(windows: Iterable[Window]) -> Mapping[tuple[int, int], list[Window]]:
+    attempts: dict[tuple[int, int], list[Window]] = defaultdict(list)
+    for window in windows:
+        attempts[window.arm.replicate, window.arm.attempt].append(window)
+    return attempts
 
 
-def _interference(bursts: Iterable[Burst], position: int, spent: Spent) -> float:
+def _drift(windows: Iterable[Window], position: int, spent: Spent) -> float:
     """How restless the machine was, as the reference shows it by windows that hold the same samples.
 
     Where samples differ from window to window and hardly any come again, the treatment's window with the same samples
     stands beside the reference's. What the two ratios have in common is no cost of samples; the calmer one counts.
     """
-    lives = [sorted(life, key=lambda burst: burst.order) for life in _lives(bursts).values()]
-    references = [[burst for burst in life if burst.arm.position == 0] for life in lives]
-    own = [change for life in references for change in _changes(_usual_logs(life, spent))]
-    if len({burst.first_step for life in references for burst in life}) <= 1:
+    attempts = [sorted(attempt, key=lambda window: window.order) for attempt in _attempts(windows).values()]
+    references = [[window for window in attempt if window.arm.position == 0] for attempt in attempts]
+    own = [change for attempt in references for change in _changes(_usual_logs(attempt, spent))]
+    if len({window.first_step for attempt in references for window in attempt}) <= 1:
         return _root_mean_square(own)
-    alike: dict[tuple[int | None, int], list[Burst]] = defaultdict(list)
-    for burst in (burst for life in references for burst in life):
-        alike[burst.first_step, burst.steps].append(burst)
-    like = [change for windows in alike.values() for change in _changes(_usual_logs(windows, spent))]
+    alike: dict[tuple[int | None, int], list[Window]] = defaultdict(list)
+    for window in (window for attempt in references for window in attempt):
+        alike[window.first_step, window.steps].append(window)
+    like = [change for group in alike.values() for change in _changes(_usual_logs(group, spent))]
     if len(like) >= LIKE:
         return _root_mean_square(like)
-    beside = [change for life in lives for change in _changes(_beside(life, position, spent))]
+    beside = [change for attempt in attempts for change in _changes(_beside(attempt, position, spent))]
     return min(map(_root_mean_square, (own, beside))) if beside else _root_mean_square(own)
 
 
@@ -520,27 +522,27 @@ def _changes(logs: Sequence[float]) -> list[float]:
     return [later - earlier for earlier, later in pairwise(logs)]
 
 
-def _usual_logs(windows: Iterable[Burst], spent: Spent) -> list[float]:
+def _usual_logs(windows: Iterable[Window], spent: Spent) -> list[float]:
     """Log rates of usual steps."""
     return [math.log(_rate([one], spent) / _unlike(one)) for one in windows]
 
 
-def _beside(life: Sequence[Burst], position: int, spent: Spent) -> list[float]:
+def _beside(attempt: Sequence[Window], position: int, spent: Spent) -> list[float]:
     """Log ratios of the reference's windows and the treatment's windows with the same samples that follow them."""
     found: list[float] = []
-    before: Burst | None = None
-    for burst in life:
-        if burst.arm.position == 0:
-            before = burst
-        elif burst.arm.position == position and before and before.first_step == burst.first_step:
-            theirs, ours = _usual_logs((before, burst), spent)
+    before: Window | None = None
+    for window in attempt:
+        if window.arm.position == 0:
+            before = window
+        elif window.arm.position == position and before and before.first_step == window.first_step:
+            theirs, ours = _usual_logs((before, window), spent)
             found.append(theirs - ours)
     return found
 
 
-def _unlike(burst: Burst) -> float:
+def _unlike(window: Window) -> float:
     """A window's usual step over its mean step: stalls are the workload's own, and no restless machine."""
-    if not burst.slowest_s or len(burst.slowest_s) >= burst.steps:
+    if not window.slowest_s or len(window.slowest_s) >= window.steps:
         return 1.0
-    usual_s = (burst.wall_s - sum(burst.slowest_s)) / (burst.steps - len(burst.slowest_s))
-    return usual_s * burst.steps / burst.wall_s if usual_s > 0 else 1.0
+    usual_s = (window.wall_s - sum(window.slowest_s)) / (window.steps - len(window.slowest_s))
+    return usual_s * window.steps / window.wall_s if usual_s > 0 else 1.0

@@ -15,8 +15,8 @@ from scipy import stats
 from harness.analyze.attribution import Gain, share_columns
 from harness.analyze.matrix import Matrix
 from harness.analyze.profile import Profile, host_memory
-from harness.analyze.stage_model import Arrangement, Compared, Declared, Fitted, Stack, Study, cells, fit, log_times
-from harness.core.cell import Cell, Switch
+from harness.analyze.stage_model import Arrangement, Compared, Declared, Fitted, Stack, Study, configs, fit, log_times
+from harness.core.configuration import Configuration, Option
 from harness.core.environment import Environment
 from harness.core.optimization import Stage
 
@@ -49,13 +49,13 @@ class Foretold:
         if self.stacks < FEWEST:
             return (
                 f"{self.stacks} stacks that test the stage model were measured, and it takes {FEWEST}: --design matrix "
-                "of six switches or more has them"
+                "of six options or more has them"
             )
         if self.median_error > MOST_ERROR or self.inside < LEAST_INSIDE:
             return (
                 f"the stage model missed {self.stacks} stacks that it did not know by {100 * self.median_error:.1f} % "
                 f"in the median (at most {100 * MOST_ERROR:.0f} %), {100 * self.inside:.0f} % of them inside their "
-                f"intervals (at least {100 * LEAST_INSIDE:.0f} %): only measured cells are shown"
+                f"intervals (at least {100 * LEAST_INSIDE:.0f} %): only measured configurations are shown"
             )
         return None
 
@@ -67,7 +67,7 @@ class Predictions:
     model: Fitted
     foretold: Foretold
     reference: Arrangement
-    cells: tuple[Predicted, ...]  # the fastest first
+    configs: tuple[Predicted, ...]  # the fastest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Trusted:
     reference: Arrangement
 
     def predicted(self, wanted: Sequence[Arrangement]) -> tuple[Predicted, ...]:
-        """Speedups of stacks over the reference, in order; raises KeyError for a switch that was never measured."""
+        """Speedups of stacks over the reference, in order; raises KeyError for an option that was never measured."""
         return predicted(self.model, wanted, self.reference)
 
 
@@ -90,7 +90,7 @@ def trusted(study: Study) -> Trusted | str:
 
 
 def predicted(model: Fitted, wanted: Sequence[Arrangement], reference: Arrangement) -> tuple[Predicted, ...]:
-    """What a model says of stacks, trusted or not; raises KeyError for a switch that was never measured."""
+    """What a model says of stacks, trusted or not; raises KeyError for an option that was never measured."""
     logs, deviations = model.log_ratios(wanted, reference)
     half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
     bounds = zip(wanted, np.exp(logs), np.exp(logs - half_widths), np.exp(logs + half_widths), strict=True)
@@ -103,13 +103,13 @@ def predicted(model: Fitted, wanted: Sequence[Arrangement], reference: Arrangeme
 def predictions(study: Study, wanted: Sequence[Arrangement]) -> Predictions | str:
     """Speedups of stacks over the study's first reference, or why there are none.
 
-    Raises KeyError where a wanted stack has a switch that was on in no measured cell.
+    Raises KeyError where a wanted stack has an option that was on in no measured configuration.
     """
     found = trusted(study)
     if isinstance(found, str):
         return found
     ordered = tuple(sorted(found.predicted(wanted), key=lambda one: -one.ratio))
-    return Predictions(model=found.model, foretold=found.foretold, reference=found.reference, cells=ordered)
+    return Predictions(model=found.model, foretold=found.foretold, reference=found.reference, configs=ordered)
 
 
 def foretold(study: Study) -> Foretold:
@@ -136,13 +136,13 @@ def fit_without(study: Study, hidden: Collection[Compared]) -> Fitted:
 
 
 def is_foretold(study: Study, one: Compared) -> bool:
-    """Whether a ratio tests the model: of two switches or more, and of neither all of them nor all but some.
+    """Whether a ratio tests the model: of two options or more, and of neither all of them nor all but some.
 
-    All but one counts as known wherever it was measured: a factorial holds it against plain, a matrix against all.
+    All but one counts as known where it was measured: a factorial holds it against the baseline, a matrix against all.
     """
-    whole = max(study.ratios, key=lambda ratio: len(ratio.treatment.switches)).treatment
-    differing = set(one.treatment.switches) ^ set(one.reference.switches)
-    lacking = set(one.treatment.switches) ^ set(whole.switches)
+    whole = max(study.ratios, key=lambda ratio: len(ratio.treatment.options)).treatment
+    differing = set(one.treatment.options) ^ set(one.reference.options)
+    lacking = set(one.treatment.options) ^ set(whole.options)
     return one.reference != whole and len(differing) > 1 and len(lacking) > 1
 
 
@@ -152,10 +152,10 @@ def _error(model: Fitted, one: Compared) -> tuple[float, float]:
     return float(logs[0] - one.log_ratio), float(np.hypot(deviations[0], one.deviation))
 
 
-# Cross-checks: a model that knows some of the measured cells, held against all the others.
+# Cross-checks: a model that knows some of the measured configurations, held against all the others.
 #
-# A factorial measures every stack of a few switches. So the cells that the design `matrix` would have measured can be
-# given to the model, and what it says of the rest can be compared with what was seen, which no matrix can do for
+# A factorial measures every stack of a few options. So the configurations that the design `matrix` would have measured
+# can be given to the model, and what it says of the rest can be compared with what was seen, which no matrix can do for
 # itself.
 
 NORMAL_90 = 1.645  # standard deviations that hold 90 %
@@ -168,7 +168,7 @@ class Checked:
     predicted: Predicted
     ratio: float  # as measured
     deviation: float  # of the log of that
-    multiplied: float | None  # the product of what its switches give alone; None where one was not measured alone
+    multiplied: float | None  # the product of what its options give alone; None where one was not measured alone
 
     @property
     def error(self) -> float:
@@ -185,31 +185,31 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossCheck:
-    """How a model that knows the cells of a matrix foretells all other measured stacks."""
+    """How a model that knows the configurations of a matrix foretells all other measured stacks."""
 
-    fitted: int  # cells that the model knew, the reference among them
-    cells: tuple[Checked, ...]  # the others, the fastest measured first
+    fitted: int  # configurations that the model knew, the reference among them
+    configs: tuple[Checked, ...]  # the others, the fastest measured first
 
     @property
     def median_error(self) -> float:
         """Of the predicted ratios."""
-        return median(one.error for one in self.cells)
+        return median(one.error for one in self.configs)
 
     @property
     def worst_error(self) -> float:
         """Of the predicted ratios."""
-        return max(one.error for one in self.cells)
+        return max(one.error for one in self.configs)
 
     @property
     def inside(self) -> float:
         """The share of them inside their 90 % intervals."""
-        return sum(one.is_inside for one in self.cells) / len(self.cells)
+        return sum(one.is_inside for one in self.configs) / len(self.configs)
 
     @property
     def multiplied_error(self) -> float | None:
-        """The median error of multiplying what each switch gives alone: what most would do without a model."""
-        found = [abs(one.multiplied / one.ratio - 1) for one in self.cells if one.multiplied is not None]
-        return median(found) if len(found) == len(self.cells) else None
+        """The median error of multiplying what each option gives alone: what most would do without a model."""
+        found = [abs(one.multiplied / one.ratio - 1) for one in self.configs if one.multiplied is not None]
+        return median(found) if len(found) == len(self.configs) else None
 
 
 def cross_checked(study: Study, known: Collection[Stack]) -> CrossCheck | None:
@@ -218,7 +218,7 @@ def cross_checked(study: Study, known: Collection[Stack]) -> CrossCheck | None:
     Only ratios over the study's first reference are foretold; what was measured against anything else is left out.
     """
     reference = study.ratios[0].reference
-    hidden = tuple(one for one in study.ratios if one.treatment.switches not in known)
+    hidden = tuple(one for one in study.ratios if one.treatment.options not in known)
     tests = tuple(one for one in hidden if one.reference == reference)
     if not tests or len(hidden) == len(study.ratios):
         return None
@@ -227,22 +227,22 @@ def cross_checked(study: Study, known: Collection[Stack]) -> CrossCheck | None:
     said = predicted(model, [one.treatment for one in tests], reference)
     found = [_checked(one, told, alone) for one, told in zip(tests, said, strict=True)]
     kept = {one.treatment for one in study.ratios if one not in hidden}
-    return CrossCheck(fitted=len(kept | {reference}), cells=tuple(sorted(found, key=lambda one: -one.ratio)))
+    return CrossCheck(fitted=len(kept | {reference}), configs=tuple(sorted(found, key=lambda one: -one.ratio)))
 
 
-def _alone(study: Study, reference: Arrangement) -> Mapping[Switch, float]:
-    """The log ratio of each switch that was measured by itself."""
-    below, found = set(reference.switches), {}
+def _alone(study: Study, reference: Arrangement) -> Mapping[Option, float]:
+    """The log ratio of each option that was measured by itself."""
+    below, found = set(reference.options), {}
     for one in study.ratios:
-        added = set(one.treatment.switches) - below
+        added = set(one.treatment.options) - below
         if one.reference == reference and len(added) == 1:
             found[added.pop()] = one.log_ratio
     return found
 
 
-def _checked(one: Compared, told: Predicted, alone: Mapping[Switch, float]) -> Checked:
-    added = set(one.treatment.switches) - set(one.reference.switches)
-    product = sum(alone[switch] for switch in added) if added <= alone.keys() else None
+def _checked(one: Compared, told: Predicted, alone: Mapping[Option, float]) -> Checked:
+    added = set(one.treatment.options) - set(one.reference.options)
+    product = sum(alone[option] for option in added) if added <= alone.keys() else None
     return Checked(
         predicted=told,
         ratio=float(np.exp(one.log_ratio)),
@@ -261,28 +261,28 @@ NORMAL_95 = 1.96  # standard deviations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one switch brings to a stack, three times: put on first, by the model over all orders, put on last."""
+    """What one option brings to a stack, three times: put on first, by the model over all orders, put on last."""
 
-    switch: Switch
+    option: Option
     alone: Gain | None
     share: Gain | None
     last: Gain | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anatomy:
+class Decomposition:
     """A measured stack in parts."""
 
-    subject: str
+    label: str
     total: Gain
     parts: tuple[Part, ...]  # the largest share first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class UpperBound:
     """By how much a stack would be faster if a stage cost nothing, as the model has it."""
 
-    name: str  # of the stack: plain, everything
+    name: str  # of the stack: baseline, all
     stages: Mapping[Stage, float]
 
 
@@ -293,49 +293,49 @@ class Forecast:
     foretold: Foretold
     fastest: tuple[Predicted, ...]  # of the stacks that were not measured, the fastest first; not all of them
     unmeasured: int | None  # how many there are; None where there are too many to be counted
-    ceilings: tuple[Ceiling, ...]
+    upper_bounds: tuple[UpperBound, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What is said of one workload beyond its measured cells."""
+    """What is said of one workload beyond its measured configurations."""
 
-    cell: Cell  # the reference
+    config: Configuration  # the reference
     name: str  # the reference's
     whole: Stack  # all that was switched on together; predicted stacks are told by how they differ from it
     forecast: Forecast | str  # or why there is none
     best: tuple[str, Gain] | None  # the fastest that was measured against the reference
-    anatomy: Anatomy | None
+    decomposition: Decomposition | None
     check: CrossCheck | None  # where more was measured than a matrix would have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Players:
-    """The switches of a stack whose shares are asked for, and what they stand on."""
+    """The options of a stack whose shares are asked for, and what they stand on."""
 
-    switches: tuple[Switch, ...]
+    options: tuple[Option, ...]
     below: Stack
     needs: Mapping[str, tuple[str, ...]]  # optimization -> others that it makes no sense without
 
 
-def shares(found: Trusted, players: Players, declared: Declared, generator: np.random.Generator) -> dict[Switch, Gain]:
-    """The Shapley shares of a stack's switches by the model, with 95 % intervals.
+def shares(found: Trusted, players: Players, declared: Declared, generator: np.random.Generator) -> dict[Option, Gain]:
+    """The Shapley shares of a stack's options by the model, with 95 % intervals.
 
     The spread is that of models drawn from what the data allow, each sharing out the whole by itself; beyond twelve
-    switches that of drawing orders is added.
+    options that of drawing orders is added.
     """
     frame = found.model.frame
     points = [found.model.point, *(found.model.drawn(generator).point for _ in range(DRAWS))]
 
     def value(stacks: Sequence[Stack]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        seen = cells(frame, [declared.arrangement(_on_top(players.below, stack)) for stack in stacks])
+        seen = configs(frame, [declared.arrangement(_on_top(players.below, stack)) for stack in stacks])
         return -np.stack([log_times(frame, point, seen).value for point in points], axis=1)
 
-    columns, errors = share_columns(players.switches, value, players.needs, generator)
+    columns, errors = share_columns(players.options, value, players.needs, generator)
     spread = np.hypot(columns[:, 1:].std(axis=1, ddof=1), errors[:, 0])
     return {
-        switch: Gain(log=float(log), half_width=float(NORMAL_95 * deviation))
-        for switch, log, deviation in zip(players.switches, columns[:, 0], spread, strict=True)
+        option: Gain(log=float(log), half_width=float(NORMAL_95 * deviation))
+        for option, log, deviation in zip(players.options, columns[:, 0], spread, strict=True)
     }
 
 
@@ -345,17 +345,16 @@ def _on_top(below: Stack, stack: Stack) -> Stack:
 
 
 def parts(
-    switches: Sequence[Switch],
+    options: Sequence[Option],
     first: Mapping[str, Gain],
     last: Mapping[str, Gain],
-    modelled: Mapping[Switch, Gain],
+    modelled: Mapping[Option, Gain],
 ) -> tuple[Part, ...]:
-    """Each switch with the three numbers that are known of it, the largest of them first."""
+    """Each option with the three numbers that are known of it, the largest of them first."""
     found = [
-        Part(switch=one, alone=first.get(str(one)), share=modelled.get(one), last=last.get(str(one)))
-        for one in switches
+        Part(option=one, alone=first.get(str(one)), share=modelled.get(one), last=last.get(str(one))) for one in options
     ]
-    return tuple(sorted(found, key=lambda part: (-_weight(part), str(part.switch))))
+    return tuple(sorted(found, key=lambda part: (-_weight(part), str(part.option))))
 
 
 def _weight(part: Part) -> float:
@@ -365,12 +364,12 @@ def _weight(part: Part) -> float:
     return sum(known) / len(known) if known else -np.inf
 
 
-# Footprints: the peak memory of stacks that nobody measured, as a product of what each switch does to it.
+# Footprints: the peak memory of stacks that nobody measured, as a product of what each option does to it.
 #
-# The log of a peak is taken as a sum over switches, fitted by least squares with a ridge: a switch is expected to do
-# little until cells show otherwise. It serves to leave out what would not fit, and is never shown as a result.
+# The log of a peak is taken as a sum over options, fitted by least squares with a ridge: an option is expected to do
+# little until configurations show otherwise. It serves to leave out what would not fit, and is never shown as a result.
 
-EXPECTED, NOISE = 0.3, 0.03  # standard deviations of log bytes: of what a switch does, and of a measured peak
+EXPECTED, NOISE = 0.3, 0.03  # standard deviations of log bytes: of what an option does, and of a measured peak
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,11 +377,11 @@ class Footprint:
     """What a stack needs of one memory, in bytes."""
 
     base: float  # log bytes with nothing on
-    effects: Mapping[Switch, float]  # on log bytes
+    effects: Mapping[Option, float]  # on log bytes
     limit: int  # bytes that there are
 
     def peak(self, stack: Stack) -> float:
-        """The predicted peak; a switch that was never measured changes nothing."""
+        """The predicted peak; an option that was never measured changes nothing."""
         return float(np.exp(self.base + sum(self.effects.get(one, 0.0) for one in stack)))
 
     def fits(self, stack: Stack) -> bool:
@@ -394,8 +393,8 @@ def footprints(matrices: Iterable[Matrix], workload: str, environment: Environme
     """The host's footprint and, where there is one, the device's; nothing before anything was measured."""
     profiles = [one for matrix in matrices for one in _profiles(matrix, workload)]
     limit = environment.accelerator_memory_bytes
-    host = list(zip((one.cell.switches for one in profiles), host_memory(*profiles)[1], strict=True))
-    device = [(one.cell.switches, one.device_bytes) for one in profiles if one.device_bytes]
+    host = list(zip((one.config.options for one in profiles), host_memory(*profiles)[1], strict=True))
+    device = [(one.config.options, one.device_bytes) for one in profiles if one.device_bytes]
     found = [fitted(host, environment.memory_bytes)] if host else []
     return (*found, fitted(device, limit)) if device and limit else tuple(found)
 
@@ -403,17 +402,17 @@ def footprints(matrices: Iterable[Matrix], workload: str, environment: Environme
 def fitted(peaks: Iterable[tuple[Stack, int]], limit: int) -> Footprint:
     """The footprint from measured peaks of stacks, in bytes."""
     stacks, measured = zip(*peaks, strict=True)
-    switches = sorted({one for stack in stacks for one in stack}, key=str)
+    options = sorted({one for stack in stacks for one in stack}, key=str)
     logs = np.log(np.array(measured, dtype=np.float64))
-    rows = np.array([[1.0, *(float(one in stack) for one in switches)] for stack in stacks])
-    ridge = np.diag([1e-6, *(NOISE / EXPECTED for _ in switches)])
-    goal = np.concatenate([logs - logs.mean(), np.zeros(1 + len(switches))])
+    rows = np.array([[1.0, *(float(one in stack) for one in options)] for stack in stacks])
+    ridge = np.diag([1e-6, *(NOISE / EXPECTED for _ in options)])
+    goal = np.concatenate([logs - logs.mean(), np.zeros(1 + len(options))])
     found = np.linalg.lstsq(np.vstack([rows, ridge]), goal, rcond=None)[0]
-    effects = {one: float(effect) for one, effect in zip(switches, found[1:], strict=True)}
+    effects = {one: float(effect) for one, effect in zip(options, found[1:], strict=True)}
     return Footprint(base=float(found[0] + logs.mean()), effects=effects, limit=limit)
 
 
 def _profiles(matrix: Matrix, workload: str) -> Iterable[Profile]:
     for table in matrix.tables:
-        if table.cell.workload == workload:
+        if table.config.workload == workload:
             yield from (one for one in (table.profile, *(row.treatment for row in table.rows)) if one)

@@ -9,10 +9,10 @@ from typing import Literal
 
 from harness.analyze.evidence import Side
 from harness.analyze.soundness import workers_of
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
 from harness.core.recipe import Value
-from harness.core.records import Burst
+from harness.core.records import Window
 
 # Bottlenecks: where an arm's time goes, and which of its two upper bounds holds it back.
 
@@ -29,7 +29,7 @@ class Phases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bottleneck:
-    """The stage with the lower ceiling. Rates in samples a second."""
+    """The stage with the lower upper bound. Rates in samples a second."""
 
     stage: Literal["input", "compute"]
     loader_rate: float
@@ -39,11 +39,11 @@ class Bottleneck:
     short_probe: bool = False  # the share of waiting says otherwise than the bounds, which were then probed too shortly
 
 
-def phases(bursts: Collection[Burst]) -> Phases:
-    """Shares as sums over sums, so that long bursts weigh more."""
-    wall_s = sum(burst.wall_s for burst in bursts)
-    input_wait = sum(burst.wait_s for burst in bursts) / wall_s
-    copy = sum(burst.copy_s for burst in bursts) / wall_s
+def phases(windows: Collection[Window]) -> Phases:
+    """Shares as sums over sums, so that long windows weigh more."""
+    wall_s = sum(window.wall_s for window in windows)
+    input_wait = sum(window.wait_s for window in windows) / wall_s
+    copy = sum(window.copy_s for window in windows) / wall_s
     return Phases(input_wait=input_wait, copy=copy, compute=1 - input_wait - copy)
 
 
@@ -87,23 +87,23 @@ def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One cell over all its restarts. Rates in samples a second, over sums of time."""
+    """One configuration over all its replicates. Rates in samples a second, over sums of time."""
 
-    cell: Cell
+    config: Configuration
     rate: float
-    restart_rates: tuple[float, ...]  # of each process by itself
+    replicate_rates: tuple[float, ...]  # of each process by itself
     phases: Phases
     device_span: float | None  # share of wall time from the first kernel of each step to its last, gaps included
     loader_rate: float | None
     compute_rate: float | None
-    bottleneck: Bottleneck | None  # of training; None where a ceiling is missing or evaluation is timed
+    bottleneck: Bottleneck | None  # of training; None where an upper bound is missing or evaluation is timed
     host_bytes: int  # resident after a window, the most of all windows
     device_bytes: int | None
-    first_step_s: float  # of the slowest restart, since a warm compilation cache hides the cost
+    first_step_s: float  # of the slowest replicate, since a warm compilation cache hides the cost
     steady: bool
     facts: Mapping[str, Value]
     joules: float | None = None  # of a sample, where the device counts what it takes
-    clock_mhz: float | None = None  # of the device's multiprocessors, mean over bursts
+    clock_mhz: float | None = None  # of the device's multiprocessors, mean over windows
     process_bytes: int | None = None  # peak of what its process held of the device in all
     host_queueing: float | None = None  # share of wall time in which the host queued what spans so long on the device
     host_peak_bytes: int | None = None  # None where it is not known of every window
@@ -128,39 +128,41 @@ def host_memory(*profiles: Profile) -> tuple[HostMemory, tuple[int, ...]]:
 
 
 def profile(side: Side) -> Profile | None:
-    """The profile of one side of a comparison, or None before it gave a burst."""
-    bursts, readies = side.bursts, side.readies
-    if not bursts or not readies:
+    """The profile of one side of a comparison, or None before it gave a window."""
+    windows, readies = side.windows, side.readies
+    if not windows or not readies:
         return None
-    rate = sum(burst.samples for burst in bursts) / sum(burst.wall_s for burst in bursts)
-    trains = bursts[0].timing in {Timing.STEP, Timing.EPOCH}
-    shares = phases(bursts)
+    rate = sum(window.samples for window in windows) / sum(window.wall_s for window in windows)
+    trains = windows[0].timing in {Timing.STEP, Timing.EPOCH}
+    shares = phases(windows)
     loader_rate, compute_rate = _bounds(side, rate, shares) if trains else (None, None)
     ahead = any(one.effective.get("device_prefetch") is True for one in readies)
     shown = beside(rate / compute_rate, shares) if ahead and compute_rate else shares
-    clocks = [burst.clock_mhz for burst in bursts if burst.clock_mhz is not None]
+    clocks = [window.clock_mhz for window in windows if window.clock_mhz is not None]
     return Profile(
-        cell=side.cell,
+        config=side.config,
         rate=rate,
-        restart_rates=_restart_rates(bursts),
+        replicate_rates=_replicate_rates(windows),
         phases=shown,
-        device_span=_share("device_s", bursts),
-        host_queueing=_share("queue_s", bursts),
+        device_span=_share("device_s", windows),
+        host_queueing=_share("queue_s", windows),
         loader_rate=loader_rate,
         compute_rate=compute_rate,
         bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
         if loader_rate and compute_rate
         else None,
-        host_bytes=max(burst.host_bytes for burst in bursts),
-        device_bytes=max((burst.device_bytes for burst in bursts if burst.device_bytes is not None), default=None),
+        host_bytes=max(window.host_bytes for window in windows),
+        device_bytes=max((window.device_bytes for window in windows if window.device_bytes is not None), default=None),
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
-        joules=_joules(bursts),
+        joules=_joules(windows),
         clock_mhz=fmean(clocks) if clocks else None,
-        process_bytes=max((burst.process_bytes for burst in bursts if burst.process_bytes is not None), default=None),
-        host_peak_bytes=_host_peak(bursts),
-        host_peak_since_start=any(burst.host_peak_since_start for burst in bursts),
+        process_bytes=max(
+            (window.process_bytes for window in windows if window.process_bytes is not None), default=None
+        ),
+        host_peak_bytes=_host_peak(windows),
+        host_peak_since_start=any(window.host_peak_since_start for window in windows),
     )
 
 
@@ -174,22 +176,22 @@ def _bounds(side: Side, rate: float, shares: Phases) -> tuple[float | None, floa
     if workers_of(side):
         return probed[0], probed[1]
     loader = rate / shares.input_wait if shares.input_wait > 0 else probed[0]
-    on_host = side.bursts[0].device_s is None
+    on_host = side.windows[0].device_s is None
     return loader, rate / (1 - shares.input_wait) if on_host and shares.input_wait < 1 else probed[1]
 
 
-def _host_peak(bursts: Sequence[Burst]) -> int | None:
-    known = [burst.host_peak_bytes for burst in bursts if burst.host_peak_bytes is not None]
-    return max(known) if len(known) == len(bursts) else None
+def _host_peak(windows: Sequence[Window]) -> int | None:
+    known = [window.host_peak_bytes for window in windows if window.host_peak_bytes is not None]
+    return max(known) if len(known) == len(windows) else None
 
 
-def _restart_rates(bursts: Iterable[Burst]) -> tuple[float, ...]:
+def _replicate_rates(windows: Iterable[Window]) -> tuple[float, ...]:
     samples: dict[tuple[str, int, int], int] = defaultdict(int)
     wall_s: dict[tuple[str, int, int], float] = defaultdict(float)
-    for burst in bursts:
-        process = burst.arm.block, burst.arm.restart, burst.arm.life
-        samples[process] += burst.samples
-        wall_s[process] += burst.wall_s
+    for window in windows:
+        process = window.arm.block, window.arm.replicate, window.arm.attempt
+        samples[process] += window.samples
+        wall_s[process] += window.wall_s
     return tuple(samples[process] / wall_s[process] for process in samples)
 
 
@@ -198,19 +200,19 @@ def _mean_rate(rates: Iterable[float | None]) -> float | None:
     return harmonic_mean(known) if known else None  # as if all samples went through one after the other
 
 
-def _share(seconds: str, bursts: Iterable[Burst]) -> float | None:
+def _share(seconds: str, windows: Iterable[Window]) -> float | None:
     """Of wall time, in the windows that tell so many seconds."""
-    known = [(getattr(burst, seconds), burst.wall_s) for burst in bursts if getattr(burst, seconds) is not None]
+    known = [(getattr(window, seconds), window.wall_s) for window in windows if getattr(window, seconds) is not None]
     return sum(told_s for told_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
 
 
-def _joules(bursts: Iterable[Burst]) -> float | None:
-    known = [(burst.energy_j, burst.samples) for burst in bursts if burst.energy_j is not None]
+def _joules(windows: Iterable[Window]) -> float | None:
+    known = [(window.energy_j, window.samples) for window in windows if window.energy_j is not None]
     return sum(spent_j for spent_j, _ in known) / sum(samples for _, samples in known) if known else None
 
 
 def _facts(side: Side) -> dict[str, Value]:
-    """Proved settings and whatever is told in words; a later restart has the last word."""
+    """Proved settings and whatever is told in words; a later replicate has the last word."""
     return {
         name: value
         for ready in side.readies

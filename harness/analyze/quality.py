@@ -20,14 +20,14 @@ FALLEN = 0.9  # a loss that ends below this share of where it began has fallen
 class Finding:
     """One thing that is wrong, in a sentence, under a word for it."""
 
-    word: str  # chance, collapse, random, mixed up, not engaged, diverged
+    word: str  # chance, collapse, random, mixed up, not active, diverged
     sentence: str
 
 
 def findings(learned: Learned, lesson: Lesson) -> tuple[Finding, ...]:
     """All that is wrong with what was learned; empty when the lesson was learned and the evaluation holds."""
-    unengaged = (Finding(word="not engaged", sentence=sentence) for sentence in learned.unengaged)
-    return (*unengaged, *_trained(learned, lesson), *_evaluated(learned))
+    inactive = (Finding(word="not active", sentence=sentence) for sentence in learned.inactive)
+    return (*inactive, *_trained(learned, lesson), *_evaluated(learned))
 
 
 def fell(losses: Sequence[float]) -> tuple[float, float]:
@@ -72,12 +72,12 @@ def _evaluated(learned: Learned) -> Iterator[Finding]:
             sentence=f"two evaluations of one model score {learned.evaluation.score:.6g} and "
             f"{learned.again.score:.6g}: something in the evaluation is drawn at random",
         )
-    share = _share_of_different(learned.evaluation.answers, learned.as_found.answers)
+    share = _share_of_different(learned.evaluation.answers, learned.original.answers)
     if share > MIXED_UP:
         yield Finding(
             word="mixed up",
             sentence=f"{share:.0%} of all items get another answer than from the slow evaluation of the same model "
-            f"(scores {learned.evaluation.score:.4g} and {learned.as_found.score:.4g}): answers go to the wrong items",
+            f"(scores {learned.evaluation.score:.4g} and {learned.original.score:.4g}): answers go to the wrong items",
         )
 
 
@@ -124,7 +124,7 @@ def worst(found: Iterable[Quality]) -> Quality | None:
 
 
 def judge_losses(treatment: Ready, reference: Ready, numerics: Numerics) -> Quality:
-    """The first losses against the reference's of the same block and restart."""
+    """The first losses against the reference's of the same block and replicate."""
     for name, losses in (("treatment", treatment.losses), ("reference", reference.losses)):
         broken = next((step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
         if broken:
@@ -192,7 +192,7 @@ def _quality(status: Agreement, sentence: str) -> Quality:
 
 # Verification: does an optimization take effect, and do its losses keep the promise of its numerics class?
 
-SKIPPED, FAILED, NOT_ENGAGED = "skipped", "failed", "not engaged"
+SKIPPED, FAILED, NOT_ACTIVE = "skipped", "failed", "not active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,15 +200,15 @@ class Verified:
     """What became of one optimization on one workload."""
 
     workload: str
-    subject: str
+    label: str
     promised: Numerics | None  # None where it could not be tried
-    status: str  # an Agreement, or skipped, failed, not engaged
+    status: str  # an Agreement, or skipped, failed, not active
     sentence: str
 
     @property
     def broken(self) -> bool:
         """Whether a promise was not kept; what could not be tried here has broken none."""
-        return self.status in {FAILED, NOT_ENGAGED, Agreement.DIFFERS, Agreement.NAN}
+        return self.status in {FAILED, NOT_ACTIVE, Agreement.DIFFERS, Agreement.NAN}
 
 
 def verified(treatment: Ready | Lost, reference: Ready | Lost, promised: Numerics, timing: Timing) -> tuple[str, str]:
@@ -217,8 +217,8 @@ def verified(treatment: Ready | Lost, reference: Ready | Lost, promised: Numeric
         if isinstance(arm, Lost):
             return FAILED, f"the {name}: {arm.reason}"
     assert isinstance(treatment, Ready) and isinstance(reference, Ready)  # noqa: S101, PT018  the loop has seen to it
-    if treatment.unengaged:
-        return NOT_ENGAGED, "; ".join(treatment.unengaged)
+    if treatment.inactive:
+        return NOT_ACTIVE, "; ".join(treatment.inactive)
     quality = _checked_losses(treatment, reference, promised, timing)
     return str(quality.status), quality.sentence
 

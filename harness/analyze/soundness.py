@@ -15,8 +15,8 @@ from harness.analyze.evidence import Evidence, Side
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.core.optimization import Timing
-from harness.core.protocol import FEWEST_RESTARTS
-from harness.core.records import Arm, Burst, Ready
+from harness.core.protocol import FEWEST_REPLICATES
+from harness.core.records import Arm, Ready, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 TRAINS = {Timing.STEP, Timing.EPOCH}
@@ -30,22 +30,22 @@ BEYOND = 1.05  # times an upper bound that was probed once in a replicate
 def unsound(side: Side) -> Iterator[str]:
     """What forbids a rate of this arm, in words."""
     workers = workers_of(side)
-    if not workers or not side.bursts or side.bursts[0].timing not in QUEUED:
+    if not workers or not side.windows or side.windows[0].timing not in QUEUED:
         return
-    if any(one.lead_steps is None for one in side.bursts):
+    if any(one.lead_steps is None for one in side.windows):
         yield (
             "its loader workers went on while the clock stood still, so that its windows lived on a full queue: "
             "measure it again with this version"
         )
         return
-    if words := _unbalanced(side.bursts, workers):
+    if words := _unbalanced(side.windows, workers):
         yield words
     yield from _beyond_a_bound(side)
 
 
 def remarks(evidence: Evidence) -> Iterator[str]:
     """What a reader should know of how the windows of a comparison were taken."""
-    if any(one.lead_steps is None for one in evidence.bursts):
+    if any(one.lead_steps is None for one in evidence.windows):
         yield "measured before version 0.3.0, when hardly anything led into windows: what a pause costs may be in them"
     elif words := unsettled(evidence, RESUMED):
         yield words
@@ -57,7 +57,7 @@ def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
     Whatever is ready when an arm goes on, such as batches of a service that nobody can stop, makes the first half of
     its windows too fast; what a resumption costs makes it too slow. The reference's own change is taken off.
     """
-    ours, theirs = (_gains(side.bursts) for side in (evidence.treatment, evidence.reference))
+    ours, theirs = (_gains(side.windows) for side in (evidence.treatment, evidence.reference))
     if min(len(ours), len(theirs)) < FEWEST_GAINS:
         return None
     apart = fmean(ours) - fmean(theirs)
@@ -71,10 +71,10 @@ def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
     )
 
 
-def _gains(bursts: Sequence[Burst]) -> list[float]:
+def _gains(windows: Sequence[Window]) -> list[float]:
     """Of every window: log of the pace of its second half over that of the first."""
     found = []
-    for one in bursts:
+    for one in windows:
         first, half_s = one.steps // 2, one.first_half_s
         if first and half_s and one.wall_s > half_s:
             found.append(math.log(half_s) - math.log(first) - math.log((one.wall_s - half_s) / (one.steps - first)))
@@ -87,10 +87,10 @@ def workers_of(side: Side) -> int:
     return max((count for count in counts if isinstance(count, int)), default=0)
 
 
-def _unbalanced(bursts: Sequence[Burst], workers: int) -> str | None:
-    taken = sum(one.batches or 0 for one in bursts)
-    made = sum(one.produced or 0 for one in bursts)
-    by_chance = EDGE * workers * math.sqrt(len(bursts))
+def _unbalanced(windows: Sequence[Window], workers: int) -> str | None:
+    taken = sum(one.batches or 0 for one in windows)
+    made = sum(one.produced or 0 for one in windows)
+    by_chance = EDGE * workers * math.sqrt(len(windows))
     if taken - made <= UNBALANCED * taken + by_chance:
         return None
     return (
@@ -101,9 +101,9 @@ def _unbalanced(bursts: Sequence[Burst], workers: int) -> str | None:
 
 def _beyond_a_bound(side: Side) -> Iterator[str]:
     """Nothing where one replicate alone is too fast: a bound is probed for a moment, and machines change."""
-    if side.bursts[0].timing not in TRAINS:
+    if side.windows[0].timing not in TRAINS:
         return
-    rates = _rates(side.bursts)
+    rates = _rates(side.windows)
     for name in ("loader", "compute"):
         pairs = [
             (rates[ready.arm], bound) for ready in side.readies if ready.arm in rates and (bound := _bound(ready, name))
@@ -121,12 +121,12 @@ def _bound(ready: Ready, name: str) -> float | None:
     return ready.loader_rate if name == "loader" else ready.compute_rate
 
 
-def _rates(bursts: Sequence[Burst]) -> dict[Arm, float]:
+def _rates(windows: Sequence[Window]) -> dict[Arm, float]:
     samples: dict[Arm, int] = defaultdict(int)
     wall_s: dict[Arm, float] = defaultdict(float)
-    for burst in bursts:
-        samples[burst.arm] += burst.samples
-        wall_s[burst.arm] += burst.wall_s
+    for window in windows:
+        samples[window.arm] += window.samples
+        wall_s[window.arm] += window.wall_s
     return {arm: samples[arm] / wall_s[arm] for arm in samples}
 
 
@@ -137,12 +137,12 @@ class Outcome(StrEnum):
     """What happened instead of an estimate."""
 
     NOT_COMPARABLE = "not comparable"
-    NOT_ENGAGED = "not engaged"
+    NOT_ACTIVE = "not active"
     UNSOUND = "unsound"
     FAILED = "failed"
     SKIPPED = "skipped"
     INTERRUPTED = "interrupted"
-    ONE_RESTART = "one restart only"
+    ONE_REPLICATE = "one replicate only"
     NOT_MEASURED = "not measured yet"
 
 
@@ -160,12 +160,12 @@ def absence(evidence: Evidence, pairs: Pairs) -> Absence | None:
 
 
 def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
-    comparison, quality, restarts = evidence.comparison, evidence.quality, len(pairs.log_ratios)
+    comparison, quality, replicates = evidence.comparison, evidence.quality, len(pairs.log_ratios)
     if comparison.treatment.batch != comparison.reference.batch:
         counts = f"{comparison.treatment.batch} samples a step against {comparison.reference.batch}"
         yield _absence(Outcome.NOT_COMPARABLE, counts)
-    if unengaged := _unengaged(evidence):
-        yield _absence(Outcome.NOT_ENGAGED, "; ".join(unengaged))
+    if inactive := _inactive(evidence):
+        yield _absence(Outcome.NOT_ACTIVE, "; ".join(inactive))
     for side, who in ((evidence.treatment, ""), (evidence.reference, "the reference: ")):
         yield from (_absence(Outcome.UNSOUND, who + words) for words in unsound(side))
     if words := unsettled(evidence):
@@ -175,22 +175,22 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
     lost = evidence.treatment.lost + evidence.reference.lost
     for one in (one for one in lost if one.outcome != Outcome.INTERRUPTED):  # final: such an arm is not tried again
         who = "the reference: " if one.arm.position == 0 else ""
-        yield _absence(Outcome(one.outcome), f"{who}{one.reason} (restart {one.arm.restart + 1})")
-    if restarts < FEWEST_RESTARTS and lost:
+        yield _absence(Outcome(one.outcome), f"{who}{one.reason} (replicate {one.arm.replicate + 1})")
+    if replicates < FEWEST_REPLICATES and lost:
         times = f", {len(lost)} times" if len(lost) > 1 else ""
         yield _absence(Outcome.INTERRUPTED, f"{lost[-1].reason}{times}; run the same command again to continue")
-    if restarts == 0:
+    if replicates == 0:
         yield _absence(Outcome.NOT_MEASURED, "run the same command again to continue")
-    if restarts < FEWEST_RESTARTS:
-        yield _absence(Outcome.ONE_RESTART, "run again to add the second")
+    if replicates < FEWEST_REPLICATES:
+        yield _absence(Outcome.ONE_REPLICATE, "run again to add the second")
 
 
 def _absence(outcome: Outcome, words: str) -> Absence:
     return Absence(outcome=outcome, words=f"{outcome}: {words}")
 
 
-def _unengaged(evidence: Evidence) -> tuple[str, ...]:
+def _inactive(evidence: Evidence) -> tuple[str, ...]:
     """Every sentence once, in order; those of the reference say so."""
-    own = [sentence for ready in evidence.treatment.readies for sentence in ready.unengaged]
-    reference = [f"in the reference {words}" for ready in evidence.reference.readies for words in ready.unengaged]
+    own = [sentence for ready in evidence.treatment.readies for sentence in ready.inactive]
+    reference = [f"in the reference {words}" for ready in evidence.reference.readies for words in ready.inactive]
     return tuple(dict.fromkeys(own + reference))

@@ -1,6 +1,6 @@
 """The stage model: four stage times of every stack, from measured ratios and what was seen beside them.
 
-Each switch multiplies the time of each of four stages: input, device, host and sync. It is expected to act on the stage
+Each option multiplies the time of each of four stages: input, device, host and sync. It is expected to act on the stage
 that it declares and hardly elsewhere, until the data insist: docs/decisions/stage-model.md.
 """
 
@@ -20,7 +20,7 @@ from scipy.optimize import OptimizeResult, least_squares
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.core.optimization import Stage, Timing
 
 # How the stages of a pipeline add up to a step: soft maxima of log times, each carried along with its slopes.
@@ -35,10 +35,10 @@ VARIABLES = 7  # log times of input, device, host and sync; then how loading and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traced:
-    """Values of several cells, and how each changes with the seven variables."""
+    """Values of several configurations, and how each changes with the seven variables."""
 
-    value: Array  # cells
-    slope: Array  # cells x variables
+    value: Array  # configurations
+    slope: Array  # configurations x variables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Overlap:
 
 
 def variables(logs: Array) -> tuple[Traced, Traced, Traced, Traced]:
-    """The log times of the four stages, cells x 4, as variables."""
+    """The log times of the four stages, configurations x 4, as variables."""
     found = []
     for index in range(4):
         slope = np.zeros((len(logs), VARIABLES))
@@ -62,7 +62,7 @@ def variables(logs: Array) -> tuple[Traced, Traced, Traced, Traced]:
 
 
 def step(stages: Sequence[Traced], overlapped: NDArray[np.bool_], overlap: Overlap) -> Traced:
-    """Log time of a step; `overlapped` says which cells have loader workers."""
+    """Log time of a step; `overlapped` says which configurations have loader workers."""
     loading, device, host, sync = stages
     beside = _sum(soft_maximum(loading, computing(stages, overlap), _power(overlap.loading, 4)), sync)
     if overlap.asynchronous:
@@ -122,11 +122,11 @@ def _scaled(one: Traced, log_share: float, slope_of_share: float) -> Traced:
 
 # Studies: what was measured of one workload on one machine, as the stage model takes it.
 
-Stack = tuple[Switch, ...]  # sorted by name
+Stack = tuple[Option, ...]  # sorted by name
 
 
 class Signal(StrEnum):
-    """What was seen of a cell beside its rate, as seconds for each sample."""
+    """What was seen of a configuration beside its rate, as seconds for each sample."""
 
     LOADER = "loader"  # its batches taken and thrown away
     WAIT = "wait"  # for batches that the host loads itself, while it trains
@@ -140,13 +140,13 @@ class Signal(StrEnum):
 class Arrangement:
     """One stack as the model sees it."""
 
-    switches: Stack
+    options: Stack
     overlapped: bool  # loader workers prepare batches while the step runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What was seen of one measured cell beside its rate."""
+    """What was seen of one measured configuration beside its rate."""
 
     arrangement: Arrangement
     seconds: Mapping[Signal, float]  # a sample
@@ -174,7 +174,7 @@ class Study:
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
-        """Every cell of the study once, the first ratio's reference first."""
+        """Every configuration of the study once, the first ratio's reference first."""
         both = (one for ratio in self.ratios for one in (ratio.reference, ratio.treatment))
         return tuple(dict.fromkeys((*both, *(sight.arrangement for sight in self.sights))))
 
@@ -184,13 +184,13 @@ def measured_log_times(study: Study) -> dict[Stack, float]:
 
     A stack that was measured several times against the same has their mean, the surer ones weighing more.
     """
-    found = {study.ratios[0].reference.switches: math.log(study.seconds)}
+    found = {study.ratios[0].reference.options: math.log(study.seconds)}
     while True:
         reached: dict[Stack, list[tuple[float, float]]] = defaultdict(list)
         for one in study.ratios:
-            start = found.get(one.reference.switches)
-            if start is not None and one.treatment.switches not in found:
-                reached[one.treatment.switches].append((start - one.log_ratio, one.deviation**-2))
+            start = found.get(one.reference.options)
+            if start is not None and one.treatment.options not in found:
+                reached[one.treatment.options].append((start - one.log_ratio, one.deviation**-2))
         if not reached:
             return found
         for stack, values in reached.items():
@@ -216,10 +216,10 @@ MISFIT = 0.01  # standard deviation of log time by which the formula itself is w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What the numbers of a point mean: base log times, effects by switch and stage, overlap, biases of signals."""
+    """What the numbers of a point mean: base log times, effects by option and stage, overlap, biases of signals."""
 
-    always: frozenset[str]  # switches that are on in every measured cell, as text
-    switches: Stack  # the others
+    always: frozenset[str]  # options that are on in every measured configuration, as text
+    options: Stack  # the others
     signals: tuple[Signal, ...]
     asynchronous: bool
 
@@ -231,42 +231,42 @@ class Frame:
     @property
     def overlap(self) -> int:
         """Where the numbers of the overlap begin."""
-        return 4 + 4 * len(self.switches)
+        return 4 + 4 * len(self.options)
 
     def incidence(self, arrangements: Sequence[Arrangement]) -> Array:
-        """Which switches are on, cells x switches; raises KeyError where one was never measured."""
-        place = {str(switch): index for index, switch in enumerate(self.switches)}
+        """Which options are on, configurations x options; raises KeyError where one was never measured."""
+        place = {str(option): index for index, option in enumerate(self.options)}
         found = np.zeros((len(arrangements), len(place)))
         for row, one in enumerate(arrangements):
-            found[row, [place[name] for name in map(str, one.switches) if name not in self.always]] = 1.0
+            found[row, [place[name] for name in map(str, one.options) if name not in self.always]] = 1.0
         return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cells:
+class Configurations:
     """Arrangements as arrays, for one frame."""
 
-    incidence: Array  # cells x switches
+    incidence: Array  # configurations x options
     overlapped: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def frame_of(study: Study) -> Frame:
-    """The frame of a study: one effect for each level of each optimization that is on in some cells and not in all."""
-    stacks = [frozenset(one.switches) for one in study.arrangements]
+    """The frame of a study: an effect for each level of an optimization that is on in some configurations only."""
+    stacks = [frozenset(one.options) for one in study.arrangements]
     common = stacks[0].intersection(*stacks)
     seen = {signal for sight in study.sights for signal in sight.seconds}
     return Frame(
         always=frozenset(map(str, common)),
-        switches=tuple(sorted(stacks[0].union(*stacks) - common, key=str)),
+        options=tuple(sorted(stacks[0].union(*stacks) - common, key=str)),
         signals=tuple(signal for signal in Signal if signal in seen),
         asynchronous=study.asynchronous,
     )
 
 
-def cells(frame: Frame, arrangements: Sequence[Arrangement]) -> Cells:
-    """Arrangements as arrays; raises KeyError where a switch was never measured."""
+def configs(frame: Frame, arrangements: Sequence[Arrangement]) -> Configurations:
+    """Arrangements as arrays; raises KeyError where an option was never measured."""
     overlapped = np.array([one.overlapped for one in arrangements], dtype=np.bool_)
-    return Cells(incidence=frame.incidence(arrangements), overlapped=overlapped)
+    return Configurations(incidence=frame.incidence(arrangements), overlapped=overlapped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,12 +278,12 @@ class Fitted:
     root: Array  # upper triangle R with R'R the precision of the point
 
     def log_times(self, arrangements: Sequence[Arrangement]) -> Array:
-        """Log seconds of a sample for each arrangement; raises KeyError where a switch was never measured."""
-        return log_times(self.frame, self.point, cells(self.frame, arrangements)).value
+        """Log seconds of a sample for each arrangement; raises KeyError where an option was never measured."""
+        return log_times(self.frame, self.point, configs(self.frame, arrangements)).value
 
     def log_ratios(self, arrangements: Sequence[Arrangement], reference: Arrangement) -> tuple[Array, Array]:
         """Log ratios of rates to a reference's, above 0 where faster, and their standard deviations with the misfit."""
-        found = cells(self.frame, (reference, *arrangements))
+        found = configs(self.frame, (reference, *arrangements))
         traced = log_times(self.frame, self.point, found)
         rows = slopes(self.frame, found, traced)
         against = rows[:1] - rows[1:]
@@ -297,13 +297,13 @@ class Fitted:
 
     def stage_seconds(self, arrangement: Arrangement) -> Mapping[Stage, float]:
         """Seconds that each stage of a stack takes for a sample."""
-        found = stage_logs(self.frame, self.point, cells(self.frame, (arrangement,)))
+        found = stage_logs(self.frame, self.point, configs(self.frame, (arrangement,)))
         return dict(zip(STAGES, np.exp(found[0]).tolist(), strict=True))
 
 
-def ceilings(model: Fitted, arrangement: Arrangement) -> Mapping[Stage, float]:
+def upper_bounds(model: Fitted, arrangement: Arrangement) -> Mapping[Stage, float]:
     """By how much a stack would be faster if a stage took no time, stage by stage, as the model has it."""
-    found = cells(model.frame, (arrangement,))
+    found = configs(model.frame, (arrangement,))
     now = log_times(model.frame, model.point, found).value[0]
     ratios = {}
     for index, stage in enumerate(STAGES):
@@ -313,8 +313,8 @@ def ceilings(model: Fitted, arrangement: Arrangement) -> Mapping[Stage, float]:
     return ratios
 
 
-def stage_logs(frame: Frame, point: Array, found: Cells) -> Array:
-    """Log seconds of every stage, cells x 4."""
+def stage_logs(frame: Frame, point: Array, found: Configurations) -> Array:
+    """Log seconds of every stage, configurations x 4."""
     return np.asarray(point[:4] + found.incidence @ point[4 : frame.overlap].reshape(-1, 4))
 
 
@@ -324,13 +324,13 @@ def overlap_of(frame: Frame, point: Array) -> Overlap:
     return Overlap(loading=loading, launching=launching, hidden=hidden, asynchronous=frame.asynchronous)
 
 
-def log_times(frame: Frame, point: Array, found: Cells) -> Traced:
+def log_times(frame: Frame, point: Array, found: Configurations) -> Traced:
     """Log seconds of a sample."""
     return step(variables(stage_logs(frame, point, found)), found.overlapped, overlap_of(frame, point))
 
 
-def slopes(frame: Frame, found: Cells, traced: Traced) -> Array:
-    """How traced values change with a whole point, cells x numbers."""
+def slopes(frame: Frame, found: Configurations, traced: Traced) -> Array:
+    """How traced values change with a whole point, configurations x numbers."""
     rows = np.zeros((len(traced.value), frame.size))
     rows[:, :4] = traced.slope[:, :4]
     each = found.incidence[:, :, None] * traced.slope[:, None, :4]
@@ -341,7 +341,7 @@ def slopes(frame: Frame, found: Cells, traced: Traced) -> Array:
 
 # Fitting the stage model: nonlinear least squares about what is expected, and Laplace's approximation around the best.
 #
-# A switch is expected to act on the stage that it declares and hardly elsewhere, until the data insist.
+# An option is expected to act on the stage that it declares and hardly elsewhere, until the data insist.
 
 ANCHOR = 0.02  # of the absolute log time, on which no ratio depends
 # Standard deviations of log effects: on the declared stage, on the others, and on all where none of them is declared.
@@ -378,7 +378,7 @@ def expectation(study: Study, frame: Frame) -> Expectation:
     for index, signal in ((0, Signal.LOADER), (1, Signal.DEVICE), (2, Signal.HOST)):
         logs = [np.log(sight.seconds[signal]) for sight in study.sights if signal in sight.seconds]
         base[index] = np.mean(logs) if logs else base[index]
-    effects = np.array([_width(study.declared.get(switch.name)) for switch in frame.switches]).reshape(-1)
+    effects = np.array([_width(study.declared.get(option.name)) for option in frame.options]).reshape(-1)
     signals = len(frame.signals)
     return Expectation(
         mean=np.concatenate([base, np.zeros(len(effects)), OVERLAP, np.zeros(signals)]),
@@ -443,7 +443,7 @@ def _least(rows: Rows, ridge: Expectation, start: Array) -> OptimizeResult:
 def measured_rows(study: Study, frame: Frame) -> Rows:
     """Residuals of all ratios, of the absolute time and of all signals, as a function of the point."""
     place = {one: index for index, one in enumerate(study.arrangements)}
-    found = cells(frame, study.arrangements)
+    found = configs(frame, study.arrangements)
     treated = [place[one.treatment] for one in study.ratios]
     referred = [place[one.reference] for one in study.ratios]
     seen = np.array([one.log_ratio for one in study.ratios])
@@ -466,7 +466,7 @@ def measured_rows(study: Study, frame: Frame) -> Rows:
 
 def _signal_rows(study: Study, frame: Frame, signal: Signal) -> Rows:
     sights = [sight for sight in study.sights if signal in sight.seconds]
-    found = cells(frame, [sight.arrangement for sight in sights])
+    found = configs(frame, [sight.arrangement for sight in sights])
     logs = np.log([sight.seconds[signal] for sight in sights])
     bias = frame.overlap + 3 + frame.signals.index(signal)
 
@@ -488,10 +488,11 @@ def _seen(signal: Signal, stages: Sequence[Traced], overlap: Overlap) -> Traced:
     return stages[{Signal.LOADER: 0, Signal.WAIT: 0, Signal.DEVICE: 1, Signal.HOST: 2}[signal]]
 
 
-# Telemetry: what the records of a matrix say about the stages of its cells, as the stage model takes it.
+# Telemetry: what the records of a matrix say about the stages of its configurations, as the stage model takes it.
 #
 # The records hold no time of the device's kernels alone and none of the host's launching alone: a profiler would have
-# to run beside the clock. They hold four times that see one stage or two, for every cell that was timed on steps.
+# to run beside the clock. They hold four times that see one stage or two, for every configuration that was timed on
+# steps.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,11 +504,11 @@ class Declared:
 
     def arrangement(self, stack: Stack) -> Arrangement:
         """The stack as the model sees it."""
-        return Arrangement(switches=stack, overlapped=self.overlapped(stack))
+        return Arrangement(options=stack, overlapped=self.overlapped(stack))
 
 
 def signals(profile: Profile, *, overlapped: bool) -> dict[Signal, float]:
-    """Seconds for each sample that were seen of one cell beside its rate.
+    """Seconds for each sample that were seen of one configuration beside its rate.
 
     Behind loader workers, waiting tells no stage: it is what remains of loading when the rest of the step is over.
     """
@@ -523,15 +524,15 @@ def signals(profile: Profile, *, overlapped: bool) -> dict[Signal, float]:
 def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
     """All that a matrix says of one workload's training steps; words where it says nothing.
 
-    Only cells of one batch are taken: the first table's, whose reference ties the times to seconds. A ratio without any
-    bound tells nothing.
+    Only configurations of one batch are taken: the first table's, whose reference ties the times to seconds. A ratio
+    without any bound tells nothing.
     """
-    tables = [table for table in matrix.tables if table.cell.workload == workload and table.timing is Timing.STEP]
+    tables = [table for table in matrix.tables if table.config.workload == workload and table.timing is Timing.STEP]
     tables = [table for table in tables if any(map(_bounded, table.rows))]
     if not tables:
         return f"no ratio of {workload} was measured on training steps"
-    like, rate = tables[0].cell, next(row.reference.rate for row in tables[0].rows if row.reference)
-    tables = [table for table in tables if (table.cell.size, table.cell.batch) == (like.size, like.batch)]
+    like, rate = tables[0].config, next(row.reference.rate for row in tables[0].rows if row.reference)
+    tables = [table for table in tables if (table.config.size, table.config.batch) == (like.size, like.batch)]
     rows = [row for table in tables for row in filter(_bounded, table.rows)]
     rows = [row for row in rows if row.comparison.treatment.batch == like.batch]
     return Study(
@@ -550,22 +551,22 @@ def _bounded(row: Row) -> bool:
 def _compared(row: Row, estimate: Estimate, declared: Declared) -> Compared:
     deviation, _ = estimate.standard_error
     return Compared(
-        treatment=declared.arrangement(row.comparison.treatment.switches),
-        reference=declared.arrangement(row.comparison.reference.switches),
+        treatment=declared.arrangement(row.comparison.treatment.options),
+        reference=declared.arrangement(row.comparison.reference.options),
         log_ratio=float(np.log(estimate.ratio)),
         deviation=deviation,
     )
 
 
 def _sights(tables: Iterable[Table], declared: Declared) -> Iterable[Sight]:
-    """What was seen of each cell; of one that several tables hold, the geometric means."""
+    """What was seen of each configuration; of one that several tables hold, the geometric means."""
     seen: dict[Stack, dict[Signal, list[float]]] = defaultdict(lambda: defaultdict(list))
     for table in tables:
         for profile in (table.profile, *(row.treatment for row in table.rows if row.estimate)):
-            if profile and profile.cell.batch == table.cell.batch:
-                overlapped = declared.overlapped(profile.cell.switches)
+            if profile and profile.config.batch == table.config.batch:
+                overlapped = declared.overlapped(profile.config.options)
                 for signal, seconds in signals(profile, overlapped=overlapped).items():
-                    seen[profile.cell.switches][signal].append(seconds)
+                    seen[profile.config.options][signal].append(seconds)
     for stack, found in seen.items():
         means = {signal: geometric_mean(values) for signal, values in found.items()}
         yield Sight(arrangement=declared.arrangement(stack), seconds=means)

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row
-from harness.analyze.prediction import Anatomy, Foretold
+from harness.analyze.prediction import Decomposition, Foretold
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.stage_model import Stack
-from harness.core.cell import Cell, Switch
+from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 
 SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
 _BROKEN = {Agreement.DIFFERS, Agreement.NAN}
-_FINAL = {Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_ENGAGED, Outcome.NOT_COMPARABLE, Outcome.UNSOUND}
+_FINAL = {Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_ACTIVE, Outcome.NOT_COMPARABLE, Outcome.UNSOUND}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +28,19 @@ class Certainty:
     stacks: int  # that there are at most, some of them impossible
     ranked: bool  # all of them were ranked
     gain: float | None  # predicted rate of the best unmeasured stack over the best measured one, less 1
-    left_out: tuple[str, ...]  # in words: switches and stacks that were not sought, and why
+    left_out: tuple[str, ...]  # in words: options and stacks that were not sought, and why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """The fastest stack that a search measured, and its own number from fresh restarts."""
+    """The fastest stack that a search measured, and its own number from fresh replicates."""
 
-    reference: Cell
+    reference: Configuration
     name: str  # the reference's
     stack: Stack  # empty where nothing is faster than the reference
     sought: float | None  # its ratio in the search, which is too good on average: it was picked for it
-    result: Estimate | Absence | None  # from fresh restarts; None before there are any
-    anatomy: Anatomy | None
+    result: Estimate | Absence | None  # from fresh replicates; None before there are any
+    decomposition: Decomposition | None
     certainty: Certainty
     runs: tuple[str, ...]  # folders, in the order in which they were measured
     command: str  # measures the winner alone again
@@ -56,11 +56,11 @@ def spoilt(rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
             yield row, row.absence.words
 
 
-def barred(row: Row) -> Switch | None:
-    """The one switch that a spoilt row is about, which then is no part of any stack; None for several."""
+def barred(row: Row) -> Option | None:
+    """The one option that a spoilt row is about, which then is no part of any stack; None for several."""
     comparison = row.comparison
-    added = set(comparison.treatment.switches) - set(comparison.reference.switches)
-    lacking = set(comparison.reference.switches) - set(comparison.treatment.switches)
+    added = set(comparison.treatment.options) - set(comparison.reference.options)
+    lacking = set(comparison.reference.options) - set(comparison.treatment.options)
     return added.pop() if len(added) == 1 and not lacking else None
 
 

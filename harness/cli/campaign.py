@@ -57,7 +57,7 @@ from harness.report.words import one_line
 from harness.run.lock import measuring_alone
 from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, create, finish, read_records, read_run
 
-# Closing: a campaign's runs end with what they have, so that they are published; holes say what is missing.
+# Closing: a campaign's runs end with what they have, so that they are published; missing results say what is missing.
 
 
 def closable(machine: Path, runs: Container[str]) -> Iterator[Path]:

@@ -23,7 +23,7 @@ from harness.analyze.calibration import DESIGN
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.measuring import TARGET, Place, prepare_data, replace_file
 from harness.cli.planning import (
-    RESTARTS_ALONE,
+    REPLICATES_ALONE,
     SMALLEST_POOL,
     Prepared,
     Wish,
@@ -36,8 +36,8 @@ from harness.cli.planning import (
 from harness.cli.reading import ORIGIN, console
 from harness.cli.search import Asked as Sought
 from harness.cli.search import QualityClass, wish_of
-from harness.core.cell import Comparison
 from harness.core.codec import Malformed, decode, encode
+from harness.core.configuration import Comparison
 from harness.core.environment import Environment, differing, is_one_kind
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan
@@ -228,8 +228,8 @@ class Meter:
 # Legs: what each leg of a campaign measures, as plans that the commands for each alone would make too.
 
 # As many times what one comparison takes. A calibration is no condition; a search measures some stacks, then its winner
-# in four restarts, and that against the system as it was found.
-LIVES = {Kind.CALIBRATION: 0, Kind.BEST: 6}
+# in four replicates, and that against the system as it was found.
+ATTEMPTS = {Kind.CALIBRATION: 0, Kind.BEST: 6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,10 +296,10 @@ def search_of(workload: str, ground: Ground) -> Wish:
 
 def against_as_found(workload: str, stack: Iterable[object], ground: Ground) -> Prepared | None:
     """The plan that holds a stack against the system as it was found; None where that had nothing switched on."""
-    if not ground.catalogue.as_found(ground.catalogue.workload(workload), ground.environment):
+    if not ground.catalogue.original(ground.catalogue.workload(workload), ground.environment):
         return None
     wish = _wish(ground, (workload,), "alone")
-    return prepared(replace(wish, stack="+".join(map(str, stack)), reference="as_found"))
+    return prepared(replace(wish, stack="+".join(map(str, stack)), reference="original"))
 
 
 def _pace(name: str, size: str, ground: Ground) -> Pace:
@@ -314,8 +314,8 @@ def _prepared(wish: Wish) -> Prepared:
 def _wish(ground: Ground, workloads: tuple[str, ...], design: str) -> Wish:
     asked = ground.asked
     return Wish(
-        workloads=workloads, size=asked.size, batch=None, design=design, only=(), stack=None, reference="plain",
-        probe=None, protocol=asked.protocol, restarts=None, rounds=None, seed=asked.seed,
+        workloads=workloads, size=asked.size, batch=None, design=design, only=(), stack=None, reference="baseline",
+        probe=None, protocol=asked.protocol, replicates=None, rounds=None, seed=asked.seed,
         device=ground.environment.device, own=None, environment=ground.environment,
     )  # fmt: skip
 
@@ -345,8 +345,8 @@ def _question(one: Comparison) -> tuple[object, ...]:
 
 def _without_others(plan: Plan, still: list[Comparison], catalogue: Catalogue) -> Plan:
     few = len(still) < SMALLEST_POOL
-    protocol = replace(plan.protocol, restarts=RESTARTS_ALONE) if few else plan.protocol
-    return replace(plan_of(plan.design, still, replace(plan, protocol=protocol), catalogue), holes=plan.holes)
+    protocol = replace(plan.protocol, replicates=REPLICATES_ALONE) if few else plan.protocol
+    return replace(plan_of(plan.design, still, replace(plan, protocol=protocol), catalogue), no_results=plan.no_results)
 
 
 def _want(kind: Kind, workloads: tuple[str, ...], ground: Ground) -> Want:
@@ -365,7 +365,7 @@ def _want(kind: Kind, workloads: tuple[str, ...], ground: Ground) -> Want:
         workloads=workloads,
         comparisons=0 if kind is Kind.BEST else count,
         seconds=math.inf if kind is Kind.BEST else cost.seconds_for(ready.plan, ready.paces),
-        least_s=LIVES.get(kind, 1) * sum(firsts_s.values()),
+        least_s=ATTEMPTS.get(kind, 1) * sum(firsts_s.values()),
     )
 
 
@@ -390,7 +390,7 @@ def _short_steps(ground: Ground) -> tuple[str, ...]:
 
 
 def _calibration_size(ground: Ground) -> str:
-    """A plain step of the real size loads a whole real batch; what a machine can tell is the same at a smaller one."""
+    """A step of the real size loads a whole real batch; what a machine can tell is the same at a smaller one."""
     return "quick" if ground.asked.size == "standard" else ground.asked.size
 
 

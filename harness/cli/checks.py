@@ -30,8 +30,8 @@ from harness.cli.measuring import Place, job_of, prepare_data, served_in, stoppi
 from harness.cli.planning import Context, Prepared, Wish, adopted, prepared, roots
 from harness.cli.progress import Progress, preparing, preparing_all
 from harness.cli.reading import matrix_of, print_matrix
-from harness.core.cell import Cell, Comparison, Conflict, compose, expected, parse_cell, unmet
 from harness.core.codec import decode, encode
+from harness.core.configuration import Comparison, Configuration, Conflict, compose, expected, parse_config, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -51,14 +51,14 @@ from harness.run.services import serving
 from harness.run.worker import Assignment, give
 from harness.store import Journal, Run, create, finish
 
-# `learn`: trains a cell from its first weights and tells whether it learns and whether its evaluation holds.
+# `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
     """What the user asked for."""
 
-    cell: str
+    config: str
     steps: int | None
     seed: int
     device: str
@@ -70,7 +70,7 @@ class Course:
 def learn(course: Course) -> int:
     """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
     catalogue, environment = read_catalogue(course.own), read_environment(course.device)
-    request = parse_cell(course.cell)
+    request = parse_config(course.config)
     real = roots(course.data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)
     workload = catalogue.workload(request.workload)
@@ -79,30 +79,30 @@ def learn(course: Course) -> int:
         raise Mistake(f"{workload.name} states no lesson; give its Workload a `lesson` with steps, chance and clear.")
     if lesson.batch and request.batch is None:
         request = replace(request, batch=lesson.batch)
-    cell = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).cell(request)
+    config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
     console = Console(highlight=False)
     with measuring_alone():
-        with preparing(f"{cell.workload}: writing its files", console) as show:
-            folder = real.get(cell.workload) or ensure_data(data_root(course.data), workload, cell.size, show)
-        job = _job(cell, catalogue, environment, folder, course.seed)
+        with preparing(f"{config.workload}: writing its files", console) as show:
+            folder = real.get(config.workload) or ensure_data(data_root(course.data), workload, config.size, show)
+        job = _job(config, catalogue, environment, folder, course.seed)
         job = replace(job, size=_for_learning(job.size, lesson))
         learned = _given(job, workload, catalogue, course.steps or lesson.steps, console)
-    return _print(cell, learned, lesson, console)
+    return _print(config, learned, lesson, console)
 
 
-def _job(cell: Cell, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
-    workload, known = catalogue.workload(cell.workload), catalogue.known
-    for switch in cell.switches:
-        if reason := unmet(known[switch.name], environment, workload, switch.level):
-            raise Mistake(f"{switch} cannot be tried here: {reason}.")
+def _job(config: Configuration, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
+    workload, known = catalogue.workload(config.workload), catalogue.known
+    for option in config.options:
+        if reason := unmet(known[option.name], environment, workload, option.level):
+            raise Mistake(f"{option} cannot be tried here: {reason}.")
     try:
-        recipe = compose(workload, cell.switches, known)
+        recipe = compose(workload, config.options, known)
     except Conflict as conflict:
-        raise Mistake(f"The cell {cell} is impossible: {conflict}.") from conflict
-    trained = [one for one in cell.switches if known[one.name].timed_on is not Timing.EVALUATION]
+        raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
+    trained = [one for one in config.options if known[one.name].timed_on is not Timing.EVALUATION]
     return Job(
-        cell=cell,
-        size=workload.at(cell.size, cell.batch),
+        config=config,
+        size=workload.at(config.size, config.batch),
         recipe=recipe,
         proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
         timing=Timing.STEP,
@@ -121,7 +121,7 @@ def _for_learning(size: Size, lesson: Lesson) -> Size:
 
 
 def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:
-    trained = [one for one in job.cell.switches if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
+    trained = [one for one in job.config.options if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
     slow = compose(workload, trained, catalogue.known)
     sentinel = Sentinel()
     service = workload.service if workload.service and workload.service.wanted(job.recipe) else None
@@ -143,9 +143,9 @@ def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, conso
         sentinel.close()
 
 
-def _print(cell: Cell, learned: Learned, lesson: Lesson, console: Console) -> int:
+def _print(config: Configuration, learned: Learned, lesson: Lesson, console: Console) -> int:
     first, last = fell(learned.losses)
-    table = Table(title=f"What {cell} learned", title_justify="left", show_header=False)
+    table = Table(title=f"What {config} learned", title_justify="left", show_header=False)
     table.add_row("steps", f"{len(learned.losses):,} in {learned.train_s:.0f} s")
     table.add_row("loss, first and last tenth", f"{first:.4g}, {last:.4g}")
     table.add_row("score", f"{learned.evaluation.score:.4g}, over {learned.evaluation.items:,} items")
@@ -335,10 +335,10 @@ def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
     folder = create(results, run)
     clock, random, journal = VirtualClock(), Random(ready.plan.seed), Journal(folder)
 
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         return RehearsedArm(
-            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
         )
 
     Campaign(
@@ -373,7 +373,7 @@ def _print_truth(matrix: Matrix, effects: Effects) -> None:
         covered += inside
         interval = f"[{row.estimate.low:.3f}, {row.estimate.high:.3f}]"
         table.add_row(
-            f"{row.comparison.treatment.workload}: {row.subject}", f"{truth:.3f}", interval, "yes" if inside else "no"
+            f"{row.comparison.treatment.workload}: {row.label}", f"{truth:.3f}", interval, "yes" if inside else "no"
         )
     console = Console(highlight=False)
     console.print(table)
@@ -400,10 +400,10 @@ def verify(asked: Examination) -> int:
         arms = _arms(ready, asked, console)
     found = [
         *(_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons),
-        *(_skipped(hole.workload, hole.subject, hole.reason) for hole in ready.plan.holes),
+        *(_skipped(no_result.workload, no_result.label, no_result.reason) for no_result in ready.plan.no_results),
     ]
     for workload in dict.fromkeys(one.workload for one in found):
-        mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.subject)
+        mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.label)
         console.print(_table(workload, mine))
         _keep(mine, workload, ready, asked)
     counts = Counter(one.status for one in found)
@@ -411,7 +411,7 @@ def verify(asked: Examination) -> int:
     return int(any(one.broken for one in found))
 
 
-Key = tuple[Cell, Timing, bool]  # the bool: it is a reference, and so tells how far seeds lie apart
+Key = tuple[Configuration, Timing, bool]  # the bool: it is a reference, and so tells how far seeds lie apart
 
 
 def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key, Ready | Lost]:
@@ -419,7 +419,7 @@ def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key,
     data, sentinel = prepare_data(ready, asked.place, console), Sentinel()
     jobs: dict[Key, Job] = {}
     for key, block, position in _wanted(ready):
-        job = job_of(ready, data, block, restart=0, position=position)
+        job = job_of(ready, data, block, replicate=0, position=position)
         jobs.setdefault(key, replace(job, protocol=untimed(asked.steps)))
     columns = (bars.TextColumn("verifying"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
     with ExitStack() as closing:
@@ -427,9 +427,9 @@ def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key,
         served = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel)}
         bar = closing.enter_context(bars.Progress(*columns, bars.TextColumn("{task.description}"), console=console))
         task = bar.add_task("", total=len(jobs))
-        chosen = [replace(job, service=served.get(job.cell.workload)) for job in jobs.values()]
+        chosen = [replace(job, service=served.get(job.config.workload)) for job in jobs.values()]
         told = examined(
-            chosen, asked.at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.cell))
+            chosen, asked.at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.config))
         )
     return dict(zip(jobs, told, strict=True))
 
@@ -446,29 +446,29 @@ def _judged(one: Comparison, block: Block, arms: Mapping[Key, Ready | Lost], rea
     treatment, reference = arms[one.treatment, block.timing, False], arms[block.reference, block.timing, True]
     status, sentence = verified(treatment, reference, promised, block.timing)
     return Verified(
-        workload=one.reference.workload, subject=one.subject, promised=promised, status=status, sentence=sentence
+        workload=one.reference.workload, label=one.label, promised=promised, status=status, sentence=sentence
     )
 
 
-def _skipped(workload: str, subject: str, reason: str) -> Verified:
-    return Verified(workload=workload, subject=subject, promised=None, status=SKIPPED, sentence=reason)
+def _skipped(workload: str, label: str, reason: str) -> Verified:
+    return Verified(workload=workload, label=label, promised=None, status=SKIPPED, sentence=reason)
 
 
 def _table(workload: str, found: list[Verified]) -> Table:
     table = Table("optimization", "promised", "found", "", box=box.SIMPLE_HEAD, title=workload, title_justify="left")
     for one in found:
         status = f"[bold red]{one.status}[/]" if one.broken else str(one.status)
-        table.add_row(one.subject, str(one.promised or ""), status, one.sentence)
+        table.add_row(one.label, str(one.promised or ""), status, one.sentence)
     return table
 
 
 def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examination) -> None:
     """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
-    cell = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
+    config = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
     path = asked.place.results / ready.environment.machine / FOLDER / f"{workload}.json"
     facts: dict[str, object] = {
         "version": __version__,
-        "size": cell.size if cell else None,
+        "size": config.size if config else None,
         "steps": asked.steps,
     }
     facts |= {"environment": encode(ready.environment)}

@@ -91,7 +91,7 @@ def _gpu() -> Iterator[Finding]:
     if not gpu:
         unused = unused_gpu()
         yield Finding("note", "GPU", "one that is not used" if unused else "none answers",
-                      unused or "the CPU is measured; cells that need CUDA say so")  # fmt: skip
+                      unused or "the CPU is measured; configurations that need CUDA say so")  # fmt: skip
         yield from _convolutions()
         return
     others = processes_on_gpu()

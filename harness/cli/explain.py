@@ -1,4 +1,4 @@
-"""`explain`: what a cell changes, what its step is bound to and reads like; or an optimization's page."""
+"""`explain`: what a configuration changes, what its step is bound to and reads like; or an optimization's page."""
 
 import inspect
 import sys
@@ -18,19 +18,19 @@ from rich.table import Table
 
 from harness.catalogue import read_catalogue
 from harness.cli.planning import Context, protocol_named, reference_request
-from harness.core.cell import (
-    Cell,
-    CellRequest,
+from harness.core.claims import Claim
+from harness.core.configuration import (
+    Configuration,
+    ConfigurationRequest,
     Conflict,
-    Switch,
+    Option,
     batch_scale,
     compose,
     expected,
-    parse_cell,
+    parse_config,
     settings,
     unmet,
 )
-from harness.core.claims import Claim
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage, Timing
 from harness.core.recipe import Recipe, Value, difference
@@ -129,14 +129,14 @@ def _doc_of_maker(call: Callable[..., Any], module: str) -> str:
 
 
 def optimizer_in_words(optimizer: Any) -> Link:
-    """An optimizer with those of its numbers and switches that are on."""
+    """An optimizer with those of its numbers and options that are on."""
     on = {name: value for name, value in optimizer.defaults.items() if value is not None and value is not False}
     words = ", ".join(f"{name} {value}" for name, value in on.items())
     return Link(call=type(optimizer).__name__, words=words)
 
 
 def feed_in_words(recipe: Recipe) -> str:
-    """The way of a batch to the step; only what is unlike the plain recipe is said of it."""
+    """The way of a batch to the step; only what is unlike the baseline recipe is said of it."""
     workers = f"{recipe.workers} worker{'s' if recipe.workers != 1 else ''}" if recipe.workers else "no workers"
     unlike = [
         words.format(getattr(recipe, name))
@@ -147,7 +147,7 @@ def feed_in_words(recipe: Recipe) -> str:
     return ", ".join([f"Of a DataLoader with {workers}", *ahead, *unlike])
 
 
-# Binding: what the names in a cell's step stand for, seen on a model that was built for it.
+# Binding: what the names in a configuration's step stand for, seen on a model that was built for it.
 
 if TYPE_CHECKING:
     from harness.measure.session import Trainee
@@ -156,47 +156,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """A cell with what it runs."""
+    """A configuration with what it runs."""
 
-    cell: Cell
+    config: Configuration
     workload: Workload
     recipe: Recipe
     context: Context
 
 
-def what_is_timed(cell: Explained) -> Callable[..., Any]:
+def what_is_timed(config: Explained) -> Callable[..., Any]:
     """The shape of the step, or the evaluation where nothing but evaluation is switched."""
     from harness.measure.step import shape_of_step
 
-    known = cell.context.catalogue.known
-    timings = {known[switch.name].timed_on for switch in cell.cell.switches}
-    evaluate = cell.workload.parts().evaluate
+    known = config.context.catalogue.known
+    timings = {known[option.name].timed_on for option in config.config.options}
+    evaluate = config.workload.parts().evaluate
     if timings == {Timing.EVALUATION} and inspect.isfunction(evaluate):
         return evaluate
-    return shape_of_step(cell.recipe.micro_batches, captured=cell.recipe.cuda_graph)
+    return shape_of_step(config.recipe.micro_batches, captured=config.recipe.cuda_graph)
 
 
-def bound_values(cell: Explained) -> Iterator[tuple[str, Iterable[Link]]]:
+def bound_values(config: Explained) -> Iterator[tuple[str, Iterable[Link]]]:
     """All names that a step may use, and the optimizer behind them: each with the callables that it stands for."""
-    trainee = _trainee(cell)
-    yield "fetch", [Link(call="next batch", words=feed_in_words(cell.recipe))]
-    bound = _as_stepped(cell, trainee)
+    trainee = _trainee(config)
+    yield "fetch", [Link(call="next batch", words=feed_in_words(config.recipe))]
+    bound = _as_stepped(config, trainee)
     for field in fields(bound):
         value = getattr(bound, field.name)
         if field.name == "model":
-            yield "model", _model(cell.recipe, trainee)
+            yield "model", _model(config.recipe, trainee)
         elif field.name != "fetch" and callable(value):
             yield field.name, described(value)
     yield "optimizer", [optimizer_in_words(trainee.optimizer)]
 
 
-def _as_stepped(cell: Explained, trainee: "Trainee") -> "Bound":
+def _as_stepped(config: Explained, trainee: "Trainee") -> "Bound":
     """The values as the step gets them: batches sent ahead and parts marked, where the recipe says so."""
     from harness.measure.phases import phases_for
     from harness.measure.transfer import Ahead, CudaRoad
 
     bound = trainee.bound
-    if cell.recipe.device_prefetch:
+    if config.recipe.device_prefetch:
         device = next(trainee.model.parameters()).device
         road = CudaRoad(trainee.move, device, phases_for(device))
         bound = Ahead(road, bound.fetch).bound(bound, trainee.device_stage)
@@ -211,18 +211,18 @@ def _model(recipe: Recipe, trainee: "Trainee") -> Iterator[Link]:
     yield Link(call=first.call, words="; ".join(filter(None, (first.words, f"{parameters:,} parameters"))))
 
 
-def _trainee(cell: Explained) -> "Trainee":
+def _trainee(config: Explained) -> "Trainee":
     import torch
 
     from harness.measure.phases import phases_for
     from harness.measure.session import Task, open_trainee
 
-    device = torch.device(cell.context.environment.device)
-    parts = cell.workload.parts()
+    device = torch.device(config.context.environment.device)
+    parts = config.workload.parts()
     task = Task(
         parts=replace(parts, device_stage=partial(_stage_or_maker, parts.device_stage)),
-        size=cell.workload.at(cell.cell.size, cell.cell.batch),
-        recipe=cell.recipe,
+        size=config.workload.at(config.config.size, config.config.batch),
+        recipe=config.recipe,
         data=Path(),
         device=device,
         seed=0,
@@ -239,46 +239,46 @@ def _stage_or_maker(make: Callable[..., Any], *given: object) -> Any:
         return make
 
 
-# Differences: what the switches of a cell change against its reference, a row each or folded by stage.
+# Differences: what the options of a configuration change against its reference, a row each or folded by stage.
 
-FEW = 10  # switches that are shown in a row each; more would push the step off the screen
+FEW = 10  # options that are shown in a row each; more would push the step off the screen
 WIDTHS = 50, 35, 29  # of a row that is to fit into one line
 Change = tuple[Value, Value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One switch and the choices that it changes: name -> (value in the reference, value in the cell)."""
+    """One option and the choices that it changes: name -> (value in the reference, value in the configuration)."""
 
-    switch: Switch
+    option: Option
     optimization: Optimization
     changes: Mapping[str, Change]
     hindrance: str | None  # why it cannot be tried on this machine
 
     @property
     def short(self) -> str:
-        """The switch and its changes, none of them said twice: `workers 0 → 2`, `set_to_none`."""
-        if set(self.changes) == {self.switch.name}:
-            was, now = self.changes[self.switch.name]
-            return self.switch.name if was is False and now is True else _stated(self.changes)
-        return f"{self.switch} ({_stated(self.changes)})"
+        """The option and its changes, none of them said twice: `workers 0 → 2`, `set_to_none`."""
+        if set(self.changes) == {self.option.name}:
+            was, now = self.changes[self.option.name]
+            return self.option.name if was is False and now is True else _stated(self.changes)
+        return f"{self.option} ({_stated(self.changes)})"
 
     @property
     def proof(self) -> str:
-        """The effective settings that show that it engaged."""
-        return proof_in_words(expected(self.optimization, self.switch.level))
+        """The effective settings that show that it active."""
+        return proof_in_words(expected(self.optimization, self.option.level))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """All that a cell changes: through its own switches, and by lacking those of the reference."""
+    """All that a configuration changes: through its own options, and by lacking those of the reference."""
 
     switched: tuple[Changed, ...]
-    lacking: Mapping[str, Change]  # what only the reference's switches change
-    shared: tuple[Switch, ...]  # on in both
+    lacking: Mapping[str, Change]  # what only the reference's options change
+    shared: tuple[Option, ...]  # on in both
 
     def table(self, *, fully: bool) -> Table | None:
-        """A row for each switch where they are few or all is asked for, else a row for each stage."""
+        """A row for each option where they are few or all is asked for, else a row for each stage."""
         if not self.switched:
             return None
         each = fully or len(self.switched) <= FEW
@@ -295,22 +295,22 @@ class Difference:
         alike: dict[str, list[str]] = defaultdict(list)
         for one in self.switched:
             if one.hindrance:
-                alike[one.hindrance].append(str(one.switch))
+                alike[one.hindrance].append(str(one.option))
         return (f"{', '.join(names)}: {reason}" for reason, names in alike.items())
 
 
-def between(recipes: tuple[Recipe, Recipe], switched: Iterable[tuple[Switch, Optimization, str | None]]) -> Difference:
-    """The difference of a recipe and its reference's, given the cell's switches with their hindrances."""
+def between(recipes: tuple[Recipe, Recipe], switched: Iterable[tuple[Option, Optimization, str | None]]) -> Difference:
+    """The difference of a recipe and its reference's, given the configuration's options with their hindrances."""
     found, changed, shared = difference(*recipes), [], []
     lacking = dict(found)
-    for switch, optimization, hindrance in switched:
-        changes = {name: found[name] for name in settings(optimization, switch.level) if name in found}
+    for option, optimization, hindrance in switched:
+        changes = {name: found[name] for name in settings(optimization, option.level) if name in found}
         if changes:
-            changed.append(Changed(switch=switch, optimization=optimization, changes=changes, hindrance=hindrance))
+            changed.append(Changed(option=option, optimization=optimization, changes=changes, hindrance=hindrance))
         else:
-            shared.append(switch)
+            shared.append(option)
         lacking = {name: change for name, change in lacking.items() if name not in changes}
-    changed.sort(key=lambda one: (list(Stage).index(one.optimization.stage), one.switch))
+    changed.sort(key=lambda one: (list(Stage).index(one.optimization.stage), one.option))
     return Difference(switched=tuple(changed), lacking=lacking, shared=tuple(shared))
 
 
@@ -330,7 +330,7 @@ def _stated(changes: Mapping[str, Change]) -> str:
 
 
 def compact(title: str, *columns: str) -> Table:
-    """A table without edges; long cells are folded."""
+    """A table without edges; long configurations are folded."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, title=title, title_justify="left")
     for name in columns:
         table.add_column(name, overflow="fold")
@@ -338,10 +338,12 @@ def compact(title: str, *columns: str) -> Table:
 
 
 def _rows(switched: tuple[Changed, ...], *, fully: bool) -> Table:
-    table = compact("What differs", "switch: reference → this cell", "what it is", "proved by, on the running arm")
+    table = compact(
+        "What differs", "option: reference → this configuration", "what it is", "proved by, on the running arm"
+    )
     for one in switched:
-        cells = (one.short, one.optimization.title, one.proof)
-        table.add_row(*(cells if fully else map(_cut, cells, WIDTHS)))
+        configs = (one.short, one.optimization.title, one.proof)
+        table.add_row(*(configs if fully else map(_cut, configs, WIDTHS)))
     return table
 
 
@@ -350,7 +352,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _folded(switched: tuple[Changed, ...]) -> Table:
-    table = compact("What differs; --all gives each switch a row", "stage", "switch: reference → this cell")
+    table = compact("What differs; --all gives each option a row", "stage", "option: reference → this configuration")
     for stage in Stage:
         if inside := [one.short for one in switched if one.optimization.stage is stage]:
             table.add_row(stage, "; ".join(inside))
@@ -363,14 +365,14 @@ class Question:
 
     what: str
     reference: str
-    protocol: str  # decides what `everything` is: a first look leaves out what starts slowly
+    protocol: str  # decides what `all` is: a first look leaves out what starts slowly
     device: str
     own: Path | None
-    fully: bool  # a row for each switch, nothing shortened
+    fully: bool  # a row for each option, nothing shortened
 
 
 def show_explanation(question: Question) -> None:
-    """Prints the page of an optimization, or what a cell is."""
+    """Prints the page of an optimization, or what a configuration is."""
     catalogue, console = read_catalogue(question.own), Console(highlight=False)
     if question.what in catalogue.known:
         _show_page(catalogue.known[question.what], console)
@@ -381,16 +383,18 @@ def show_explanation(question: Question) -> None:
         environment=read_environment(question.device),
         protocol=protocol_named(question.protocol),
     )
-    request = parse_cell(question.what)
+    request = parse_config(question.what)
     below = reference_request(question.reference, request.workload, request.size, request.batch)
-    cell, asked = _explained(request, context), _explained(below, context)
-    reference = _at_equal_samples(asked, cell)
-    added = tuple(str(one) for one in reference.cell.switches if one not in asked.cell.switches)
-    console.print(f"[bold]{_called(cell, request.names)}[/bold]  against  {_called(reference, (*below.names, *added))}")
-    _show_difference(cell, reference, fully=question.fully, console=console)
-    if "as_found" in request.names:
-        _show_sources(cell, console)
-    _show_step(cell, console)
+    config, asked = _explained(request, context), _explained(below, context)
+    reference = _at_equal_samples(asked, config)
+    added = tuple(str(one) for one in reference.config.options if one not in asked.config.options)
+    console.print(
+        f"[bold]{_called(config, request.names)}[/bold]  against  {_called(reference, (*below.names, *added))}"
+    )
+    _show_difference(config, reference, fully=question.fully, console=console)
+    if "original" in request.names:
+        _show_sources(config, console)
+    _show_step(config, console)
 
 
 def _show_page(optimization: Optimization, console: Console) -> None:
@@ -416,50 +420,50 @@ def _show_claims(name: str, claims: Iterable[Claim], console: Console) -> None:
         console.print("what was measured of them: ./speedmatrix claims")
 
 
-def _show_sources(cell: Explained, console: Console) -> None:
+def _show_sources(config: Explained, console: Console) -> None:
     """Where it is known from that the real system had a setting."""
     table = compact("As the real system ran", "setting", "known from")
-    for name in cell.workload.found_on(cell.context.environment.device):
-        table.add_row(name, escape(cell.workload.as_found[name]))
+    for name in config.workload.found_on(config.context.environment.device):
+        table.add_row(name, escape(config.workload.original[name]))
     console.print(table)
 
 
-def _explained(request: CellRequest, context: Context) -> Explained:
-    cell, catalogue = context.cell(request), context.catalogue
-    workload = catalogue.workload(cell.workload)
+def _explained(request: ConfigurationRequest, context: Context) -> Explained:
+    config, catalogue = context.config(request), context.catalogue
+    workload = catalogue.workload(config.workload)
     try:
-        recipe = compose(workload, cell.switches, catalogue.known)
+        recipe = compose(workload, config.options, catalogue.known)
     except Conflict as conflict:
-        raise Mistake(f"The cell {cell} is impossible: {conflict}.") from conflict
-    return Explained(cell=cell, workload=workload, recipe=recipe, context=context)
+        raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
+    return Explained(config=config, workload=workload, recipe=recipe, context=context)
 
 
-def _at_equal_samples(reference: Explained, cell: Explained) -> Explained:
-    """The reference as it would be measured: with as many samples for each update as the cell."""
-    workload, context, known = cell.workload, cell.context, cell.context.catalogue.known
-    usual = cell.cell.batch // batch_scale(cell.cell.switches, known)
-    start = replace(reference.cell, batch=usual * batch_scale(reference.cell.switches, known))
+def _at_equal_samples(reference: Explained, config: Explained) -> Explained:
+    """The reference as it would be measured: with as many samples for each update as the configuration."""
+    workload, context, known = config.workload, config.context, config.context.catalogue.known
+    usual = config.config.batch // batch_scale(config.config.options, known)
+    start = replace(reference.config, batch=usual * batch_scale(reference.config.options, known))
     try:
-        _, found = equal_samples(context.scope(workload, start), cell.cell.switches)
-        return replace(reference, cell=found, recipe=compose(workload, found.switches, known))
+        _, found = equal_samples(context.scope(workload, start), config.config.options)
+        return replace(reference, config=found, recipe=compose(workload, found.options, known))
     except Conflict as conflict:
-        raise Mistake(f"{cell.cell} cannot be compared with {reference.cell}: {conflict}.") from conflict
+        raise Mistake(f"{config.config} cannot be compared with {reference.config}: {conflict}.") from conflict
 
 
 def _called(explained: Explained, names: tuple[str, ...]) -> str:
-    """A cell by the names it was asked for, which are shorter than its switches."""
-    cell = explained.cell
-    return escape(f"{cell.workload}@{cell.size}#{cell.batch}" + (f":{'+'.join(names)}" if names else ""))
+    """A configuration by the names it was asked for, which are shorter than its options."""
+    config = explained.config
+    return escape(f"{config.workload}@{config.size}#{config.batch}" + (f":{'+'.join(names)}" if names else ""))
 
 
-def _show_difference(cell: Explained, reference: Explained, *, fully: bool, console: Console) -> None:
-    catalogue, environment = cell.context.catalogue, cell.context.environment
-    optimizations = ((one, catalogue.optimization(one.name)) for one in cell.cell.switches)
+def _show_difference(config: Explained, reference: Explained, *, fully: bool, console: Console) -> None:
+    catalogue, environment = config.context.catalogue, config.context.environment
+    optimizations = ((one, catalogue.optimization(one.name)) for one in config.config.options)
     found = between(
-        (cell.recipe, reference.recipe),
-        ((switch, one, unmet(one, environment, cell.workload, switch.level)) for switch, one in optimizations),
+        (config.recipe, reference.recipe),
+        ((option, one, unmet(one, environment, config.workload, option.level)) for option, one in optimizations),
     )
-    console.print(found.table(fully=fully) or "No switch of it differs from the reference.")
+    console.print(found.table(fully=fully) or "No option of it differs from the reference.")
     if found.only_in_reference:
         console.print(f"Changed in the reference alone: {found.only_in_reference}.")
     if found.shared:
@@ -468,24 +472,26 @@ def _show_difference(cell: Explained, reference: Explained, *, fully: bool, cons
         console.print(f"Cannot run on this machine: {words}.")
 
 
-def _show_step(cell: Explained, console: Console) -> None:
-    if _can_run(cell):
-        console.print(_table(cell))
+def _show_step(config: Explained, console: Console) -> None:
+    if _can_run(config):
+        console.print(_table(config))
     else:
         console.print("Its step would read as follows; what is bound in it can be seen where it can run.")
-    source = inspect.getsource(what_is_timed(cell))
+    source = inspect.getsource(what_is_timed(config))
     console.print(Syntax(source.rstrip(), "python", background_color="default"))
 
 
-def _can_run(cell: Explained) -> bool:
-    known, environment = cell.context.catalogue.known, cell.context.environment
-    return not any(unmet(known[switch.name], environment, cell.workload, switch.level) for switch in cell.cell.switches)
+def _can_run(config: Explained) -> bool:
+    known, environment = config.context.catalogue.known, config.context.environment
+    return not any(
+        unmet(known[option.name], environment, config.workload, option.level) for option in config.config.options
+    )
 
 
-def _table(cell: Explained) -> Table:
+def _table(config: Explained) -> Table:
     table = compact("Values bound in the step", "name", "bound to", "what it does")
     table.columns[1].max_width = 44
-    for name, links in bound_values(cell):
+    for name, links in bound_values(config):
         for place, link in enumerate(links):
             table.add_row(name if place == 0 else "", escape(link.call), escape(link.words))
     return table

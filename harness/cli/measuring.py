@@ -22,12 +22,12 @@ from rich.table import Table
 from harness import __version__
 from harness.analyze.calibration import Calibration, calibrate
 from harness.analyze.estimate import precisions
-from harness.analyze.verdict import UNCALIBRATED, Terms
+from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.planning import Prepared, Wish, prepared, protocol_named, tell_unused_gpu, usual_size
 from harness.cli.progress import Progress, preparing_all
 from harness.cli.reading import calibration_beside, console, decides, matrix_of, print_matrix
-from harness.core.cell import compose, expected
+from harness.core.configuration import compose, expected
 from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -35,7 +35,7 @@ from harness.core.plan import Block
 from harness.core.recipe import Value
 from harness.measure.surroundings import free_bytes, read_environment
 from harness.plan.cost import Forecast
-from harness.plan.schedule import by_restart
+from harness.plan.schedule import by_replicate
 from harness.report.calibration import HEADINGS, controls, facts
 from harness.run.arm import Job, ProcessArm
 from harness.run.data import data_folder, data_root, ensure_all
@@ -239,7 +239,7 @@ def _measure(wish: Wish, place: Place, shown: Callable[[Path], int]) -> int:
 def forecast_of(ready: Prepared, place: Place) -> Forecast:
     """How long the plan is going to take, the run that is continued considered."""
     folder = None if place.fresh else resumable(place.results, run_of(ready))
-    kept = by_restart(read_records(folder) if folder else ())
+    kept = by_replicate(read_records(folder) if folder else ())
     return Forecast(plan=ready.plan, kept=kept, paces=ready.paces, arm_s={})
 
 
@@ -322,9 +322,9 @@ def prepare_data(ready: Prepared, place: Place, console: Console) -> dict[tuple[
 
 def are_data_missing(ready: Prepared, place: Place) -> bool:
     """Whether files of the plan's workloads have still to be written."""
-    root, cells = data_root(place.data), (block.reference for block in ready.plan.blocks)
-    own = (cell for cell in cells if cell.workload not in ready.real_data)
-    return not all(data_folder(root, ready.catalogue.workload(cell.workload), cell.size).exists() for cell in own)
+    root, configs = data_root(place.data), (block.reference for block in ready.plan.blocks)
+    own = (config for config in configs if config.workload not in ready.real_data)
+    return not all(data_folder(root, ready.catalogue.workload(config.workload), config.size).exists() for config in own)
 
 
 def run_of(ready: Prepared) -> Run:
@@ -370,23 +370,23 @@ def campaign_into(
         served = served_in(ready, data, sentinel, ends_s)
         services = {name: closing.enter_context(one) for name, one in served}
 
-        def start(block: Block, restart: int, position: int) -> ProcessArm:
-            job = job_of(ready, data, block, restart, position)
-            job = replace(job, service=services.get(job.cell.workload))
+        def start(block: Block, replicate: int, position: int) -> ProcessArm:
+            job = job_of(ready, data, block, replicate, position)
+            job = replace(job, service=services.get(job.config.workload))
             return started(job, sentinel, ends_s)
 
-        terms = _terms(folder)
-        progress = Progress(ready.plan, Console(), records, lambda: campaign.left_s, terms)
+        thresholds = _thresholds(folder)
+        progress = Progress(ready.plan, Console(), records, lambda: campaign.left_s, thresholds)
         campaign = Campaign(
             plan=ready.plan, records=records, start=start, append=journal.append, watcher=progress,
             clock=monotonic, deadline_s=deadline_s, plan_ends_s=plan_ends_s, paces=ready.paces,
             arm_s={} if arm_s is None else arm_s,
-            precisions=partial(precisions, terms=terms), free=partial(free_memory, ready.environment.device),
+            precisions=partial(precisions, thresholds=thresholds), free=partial(free_memory, ready.environment.device),
         )  # fmt: skip
         with progress:
             if campaign.run():
                 finish(folder)
-            elif not campaign.bursts:
+            elif not campaign.windows:
                 sys.stderr.write(NOTHING_TIMED)
     finally:
         closing.close()
@@ -394,47 +394,47 @@ def campaign_into(
         journal.close()
 
 
-def _terms(folder: Path) -> Terms:
+def _thresholds(folder: Path) -> Thresholds:
     """What the machine's calibration decides for every interval: looks and reports must know the same width."""
     calibration = calibration_beside(folder, read_run(folder))
-    return calibration.terms if calibration else UNCALIBRATED
+    return calibration.thresholds if calibration else UNCALIBRATED
 
 
 def served_in(
     ready: Prepared, data: dict[tuple[str, str], Path], sentinel: Sentinel, ends_s: float = inf
 ) -> Iterator[tuple[str, AbstractContextManager[str]]]:
-    """The services that the plan's cells talk to, by workload, each of which starts before the time is over."""
+    """The services that the plan's configurations talk to, by workload, each started before the time is over."""
     for (name, size), folder in data.items():
         workload = ready.catalogue.workload(name)
-        cells = {cell for one in ready.plan.comparisons for cell in (one.treatment, one.reference)}
+        configs = {config for one in ready.plan.comparisons for config in (one.treatment, one.reference)}
         recipes = [
-            compose(workload, cell.switches, ready.catalogue.known)
-            for cell in cells
-            if (cell.workload, cell.size) == (name, size)
+            compose(workload, config.options, ready.catalogue.known)
+            for config in configs
+            if (config.workload, config.size) == (name, size)
         ]
         if workload.service and any(workload.service.wanted(recipe) for recipe in recipes):
             yield name, serving(workload.service, folder, sentinel, min(START_LIMIT_S, max(1.0, ends_s - monotonic())))
 
 
-def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, restart: int, position: int) -> Job:
+def job_of(ready: Prepared, data: dict[tuple[str, str], Path], block: Block, replicate: int, position: int) -> Job:
     """The job of one arm of a block."""
-    cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
-    workload, known = ready.catalogue.workload(cell.workload), ready.catalogue.known
+    config = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    workload, known = ready.catalogue.workload(config.workload), ready.catalogue.known
     proof: dict[str, Value] = {}
-    for switch in cell.switches:
+    for option in config.options:
         # What changes the evaluation alone can be seen only where an evaluation is timed.
-        if block.timing is Timing.EVALUATION or known[switch.name].timed_on is not Timing.EVALUATION:
-            proof |= expected(known[switch.name], switch.level)
+        if block.timing is Timing.EVALUATION or known[option.name].timed_on is not Timing.EVALUATION:
+            proof |= expected(known[option.name], option.level)
     return Job(
-        cell=cell,
-        size=workload.at(cell.size, cell.batch),
-        recipe=compose(workload, cell.switches, known),
+        config=config,
+        size=workload.at(config.size, config.batch),
+        recipe=compose(workload, config.options, known),
         proof=proof,
         timing=block.timing,
         protocol=ready.plan.protocol,
-        data=str(data[cell.workload, cell.size]),
+        data=str(data[config.workload, config.size]),
         device=ready.environment.device,
-        seed=ready.plan.seed + restart,
+        seed=ready.plan.seed + replicate,
         is_reference=position == 0,
         workload_path=workload.path,
         service=None,

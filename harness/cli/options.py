@@ -4,6 +4,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+
+from harness.core.configuration import current_names
+
+
+def todays(text: str | None) -> str | None:
+    """What was typed, with today's names of whole stacks; one line tells of each that has changed."""
+    if text is None or (current := current_names(text)) == text:
+        return text
+    Console(stderr=True).print(f"'{text}' is called '{current}' since version 0.3; the old name goes with 0.4.")
+    return current
+
 
 Workloads = Annotated[list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -15,17 +27,25 @@ Only = Annotated[
     list[str] | None,
     typer.Option(help="Only this optimization (NAME or NAME=LEVEL), as the design has it; may be repeated."),
 ]
-Stack = Annotated[str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.")]
-Reference = Annotated[str, typer.Option(help="What everything is compared with: plain, as_found, or a stack (A+B=2).")]
-Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only the compute, of each cell.")]
+Stack = Annotated[
+    str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.", callback=todays)
+]
+Reference = Annotated[
+    str,
+    typer.Option(help="What everything is compared with: baseline, original, or a stack (A+B=2).", callback=todays),
+]
+Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only the compute, of each configuration.")]
 Protocol = Annotated[str, typer.Option(help="brief (a first look) or standard.")]
-Restarts = Annotated[int | None, typer.Option(min=2, help="Fresh processes of both arms behind every interval.")]
-Rounds = Annotated[int | None, typer.Option(min=1, help="Brackets of each treatment in one restart.")]
+Replicates = Annotated[
+    int | None,
+    typer.Option("--replicates", "--restarts", min=2, help="Fresh processes of both arms behind every interval."),
+]
+Rounds = Annotated[int | None, typer.Option(min=1, help="Timed windows of each treatment in one replicate.")]
 Target = Annotated[
     str | None,
     typer.Option(
-        help="How narrow intervals are to become by further restarts (2% is ±2 %), or none; else the protocol's, and "
-        "none where --restarts or --rounds is given."
+        help="How narrow intervals are to become by further replicates (2% is ±2 %), or none; else the protocol's, and "
+        "none where --replicates or --rounds is given."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]

@@ -14,26 +14,36 @@ from rich.table import Table
 
 from harness import __version__
 from harness.catalogue import Catalogue, read_catalogue
-from harness.core.cell import AUTO, Cell, CellRequest, Comparison, Conflict, Switch, compose, parse_switch, settled
 from harness.core.codec import encode
+from harness.core.configuration import (
+    AUTO,
+    Comparison,
+    Configuration,
+    ConfigurationRequest,
+    Conflict,
+    Option,
+    compose,
+    parse_option,
+    settled,
+)
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing, promises
-from harness.core.plan import Block, Hole, Plan
+from harness.core.plan import Block, NoResult, Plan
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.workload import Size, Workload
 from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import USUAL, Pace, seconds_for
 from harness.plan.designs import CROSSED, DESIGNS, Ground, Question, marked, questions
-from harness.plan.feasibility import Entry, Scope, compare, everything, single
+from harness.plan.feasibility import Entry, Scope, all_options, compare, single
 from harness.plan.schedule import blocks
 from harness.report.words import looks
 from harness.store import Run
 
-# Stacks by name: what `everything` and `as_found` stand for on this machine, in a cell, a reference or a stack.
+# Stacks by name: what `all` and `original` stand for on this machine, in a configuration, a reference or a stack.
 #
 # Which optimizations go together is a design's answer, and the catalogue may not ask a design. Here, where both are
-# known, the name becomes the switches.
+# known, the name becomes the options.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +54,21 @@ class Context:
     environment: Environment
     protocol: Protocol
 
-    def cell(self, request: CellRequest) -> Cell:
-        """The cell a user asked for, at the machine's usual size where none is named; raises Mistake."""
+    def config(self, request: ConfigurationRequest) -> Configuration:
+        """The configuration a user asked for, at the machine's usual size where none is named; raises Mistake."""
         size = usual_size(self.environment)
-        plain = self.catalogue.cell(replace(request, names=()), size, self.environment)
+        plain = self.catalogue.config(replace(request, names=()), size, self.environment)
         names = spelled_out(request.names, self.scope(self.catalogue.workload(request.workload), plain))
-        return self.catalogue.cell(replace(request, names=names), size, self.environment)
+        return self.catalogue.config(replace(request, names=names), size, self.environment)
 
-    def scope(self, workload: Workload, reference: Cell) -> Scope:
+    def scope(self, workload: Workload, reference: Configuration) -> Scope:
         """The workload on this machine, for a design."""
         return Scope(
             workload=workload,
             reference=reference,
             optimizations=self.catalogue.of(workload),
             known=self.catalogue.known,
-            as_found=self.catalogue.as_found(workload, self.environment),
+            original=self.catalogue.original(workload, self.environment),
             environment=self.environment,
             protocol=self.protocol,
             claims=self.catalogue.claims,
@@ -66,10 +76,10 @@ class Context:
         )
 
 
-def reference_request(name: str, workload: str, size: str | None, batch: int | None) -> CellRequest:
-    """The request of a reference as it is named on the command line: `plain`, `as_found`, `everything` or a stack."""
-    names = () if name == "plain" else tuple(name.split("+"))
-    return CellRequest(workload=workload, size=size, batch=batch, names=names)
+def reference_request(name: str, workload: str, size: str | None, batch: int | None) -> ConfigurationRequest:
+    """The request of a reference as it is named on the command line: `baseline`, `original`, `all` or a stack."""
+    names = () if name == "baseline" else tuple(name.split("+"))
+    return ConfigurationRequest(workload=workload, size=size, batch=batch, names=names)
 
 
 def usual_size(environment: Environment) -> str:
@@ -78,9 +88,9 @@ def usual_size(environment: Environment) -> str:
 
 
 def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
-    """The names of a stack, those of whole stacks replaced by their switches; a switch that is named itself wins."""
+    """The names of a stack, those of whole stacks replaced by their options; an option that is named itself wins."""
     names = tuple(names)
-    named = {parse_switch(name).name for name in names}
+    named = {parse_option(name).name for name in names}
     found: list[str] = []
     for name in names:
         whole = _whole_stack(name, scope)
@@ -88,11 +98,11 @@ def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _whole_stack(name: str, scope: Scope) -> tuple[Switch, ...] | None:
-    """The switches that a name stands for; None for the name of a single optimization."""
-    if name == "everything":
-        return everything(scope)
-    return scope.as_found if name == "as_found" else None
+def _whole_stack(name: str, scope: Scope) -> tuple[Option, ...] | None:
+    """The options that a name stands for; None for the name of a single optimization."""
+    if name == "all":
+        return all_options(scope)
+    return scope.original if name == "original" else None
 
 
 def protocol_named(name: str) -> Protocol:
@@ -102,31 +112,31 @@ def protocol_named(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-# Pacing: how many restarts a wish asks for, and how narrow its intervals are to become.
+# Pacing: how many replicates a wish asks for, and how narrow its intervals are to become.
 
 NO_TARGET = "none"
 WIDEST = 0.5  # half-width of a log ratio; a wider target would be met by everything
 
 
-def paced(protocol: Protocol, restarts: int | None, rounds: int | None, target: str | None) -> Protocol:
+def paced(protocol: Protocol, replicates: int | None, rounds: int | None, target: str | None) -> Protocol:
     """The protocol with what was asked for; raises Mistake for a target that cannot be.
 
-    Whoever says how many restarts or rounds there are has said how much is measured. Then there are no further
-    restarts, unless a target is asked for too.
+    Whoever says how many replicates or rounds there are has said how much is measured. Then there are no further
+    replicates, unless a target is asked for too.
     """
-    counted = replace(protocol, restarts=restarts or protocol.restarts)
+    counted = replace(protocol, replicates=replicates or protocol.replicates)
     if rounds:
         counted = replace(counted, rounds=rounds, timed_s=None)
     if target is None:
-        return counted if restarts is None and rounds is None else counted.fixed()
+        return counted if replicates is None and rounds is None else counted.fixed()
     width = target_of(target)
     if width is None:
         return counted.fixed()
     aimed = replace(counted, target=width)
-    if aimed.restarts >= aimed.most_restarts:
+    if aimed.replicates >= aimed.most_replicates:
         raise Mistake(
-            f"After {aimed.restarts} restarts there is no look left at which --target could add more; "
-            f"leave out --target, or give fewer --restarts."
+            f"After {aimed.replicates} replicates there is no look left at which --target could add more; "
+            f"leave out --target, or give fewer --replicates."
         )
     return aimed
 
@@ -138,7 +148,7 @@ def target_of(text: str) -> float | None:
     match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?) ?%", text)
     width = float(match[1]) / 100 if match else 0.0
     if not 0 < width <= WIDEST:
-        raise Mistake(f"'{text}' is no target; write 2% (at most {100 * WIDEST:.0f}%), or none for fixed restarts.")
+        raise Mistake(f"'{text}' is no target; write 2% (at most {100 * WIDEST:.0f}%), or none for fixed replicates.")
     return width
 
 
@@ -187,8 +197,8 @@ def described(size: Size) -> str:
     return f"real data; {facts or 'no facts given'}; {size.evaluation_items:,} evaluation items"
 
 
-# Fewer comparisons have no pool to borrow a variance from; two restarts would then agree by luck too often.
-SMALLEST_POOL, RESTARTS_ALONE = 4, 4
+# Fewer comparisons have no pool to borrow a variance from; two replicates would then agree by luck too often.
+SMALLEST_POOL, REPLICATES_ALONE = 4, 4
 PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
 
 
@@ -205,7 +215,7 @@ class Wish:
     reference: str
     probe: str | None
     protocol: str
-    restarts: int | None
+    replicates: int | None
     rounds: int | None
     seed: int
     device: str
@@ -230,10 +240,13 @@ class Prepared:
 
     @property
     def paces(self) -> dict[str, Pace]:
-        """How fast the plain steps of the plan's workloads are, about."""
-        cells = (block.reference for block in self.plan.blocks)
+        """How fast the baseline steps of the plan's workloads are, about."""
+        configs = (block.reference for block in self.plan.blocks)
         device = self.environment.device
-        return {cell.workload: pace_of(self.catalogue.workload(cell.workload), cell.size, device) for cell in cells}
+        return {
+            config.workload: pace_of(self.catalogue.workload(config.workload), config.size, device)
+            for config in configs
+        }
 
 
 def pace_of(workload: Workload, size: str, device: str) -> Pace:
@@ -267,18 +280,20 @@ def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(wish, context))
     entries = [entry for scope in scopes for entry in _entries(wish, scope)]
-    comparisons = [entry for entry in entries if not isinstance(entry, Hole)]
+    comparisons = [entry for entry in entries if not isinstance(entry, NoResult)]
     if not comparisons:
-        reasons = "; ".join(f"{hole.subject}: {hole.reason}" for hole in entries if isinstance(hole, Hole))
+        reasons = "; ".join(
+            f"{no_result.label}: {no_result.reason}" for no_result in entries if isinstance(no_result, NoResult)
+        )
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
-    if wish.restarts is None and len(comparisons) < SMALLEST_POOL:
-        protocol = replace(protocol, restarts=RESTARTS_ALONE)
+    if wish.replicates is None and len(comparisons) < SMALLEST_POOL:
+        protocol = replace(protocol, replicates=REPLICATES_ALONE)
     return Plan(
         design=wish.design,
         seed=wish.seed,
         protocol=protocol,
         blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
-        holes=tuple(entry for entry in entries if isinstance(entry, Hole)),
+        no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
         names=_names(wish, scopes, comparisons),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
@@ -291,7 +306,7 @@ def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogu
         like,
         design=design,
         blocks=tuple(_paced(block, catalogue, like.protocol) for block in made),
-        holes=(),
+        no_results=(),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
 
@@ -307,8 +322,8 @@ def _size(wish: Wish, environment: Environment) -> str:
 
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     """The block with as many rounds as its workload's steps allow."""
-    cell = block.reference
-    size = catalogue.workload(cell.workload).sizes[cell.size]
+    config = block.reference
+    size = catalogue.workload(config.workload).sizes[config.size]
     rounds = protocol.rounds
     step_s = {Timing.STEP: size.step_s, Timing.COMPUTE: size.compute_s or size.step_s}.get(block.timing)
     if step_s:
@@ -328,21 +343,21 @@ def _marked(planned_blocks: Iterable[Block], catalogue: Catalogue, environment: 
 
 
 def _names(wish: Wish, scopes: Iterable[Scope], comparisons: Iterable[Comparison]) -> dict[str, str]:
-    """What cells are called: what was asked for as the reference, and the real system wherever it is one."""
-    real = {scope.workload.name: tuple(sorted(scope.as_found)) for scope in scopes}
+    """What configurations are called: what was asked for as the reference, and the real system wherever it is one."""
+    real = {scope.workload.name: tuple(sorted(scope.original)) for scope in scopes}
     references = {one.reference for one in comparisons}
-    as_found = {str(one): "as_found" for one in references if one.switches and one.switches == real[one.workload]}
-    return as_found | {str(scope.reference): wish.reference for scope in scopes}
+    original = {str(one): "original" for one in references if one.options and one.options == real[one.workload]}
+    return original | {str(scope.reference): wish.reference for scope in scopes}
 
 
 def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
-    cells = {cell for one in comparisons for cell in (one.treatment, one.reference)}
-    return {switch.name for cell in cells for switch in cell.switches}
+    configs = {config for one in comparisons for config in (one.treatment, one.reference)}
+    return {option.name for config in configs for option in config.options}
 
 
 def _protocol(wish: Wish) -> Protocol:
     known = protocol_named(wish.protocol)
-    return paced(known, wish.restarts, wish.rounds, wish.target)
+    return paced(known, wish.replicates, wish.rounds, wish.target)
 
 
 def _scopes(wish: Wish, context: Context) -> Iterator[Scope]:
@@ -356,13 +371,13 @@ def _scopes(wish: Wish, context: Context) -> Iterator[Scope]:
         yield replace(scope, probe=PROBES[wish.probe] if wish.probe else None, workloads=len(names))
 
 
-def _reference(wish: Wish, workload: Workload, context: Context) -> Cell:
-    cell = context.cell(reference_request(wish.reference, workload.name, wish.size, wish.batch))
+def _reference(wish: Wish, workload: Workload, context: Context) -> Configuration:
+    config = context.config(reference_request(wish.reference, workload.name, wish.size, wish.batch))
     try:
-        compose(workload, cell.switches, context.catalogue.known)
+        compose(workload, config.options, context.catalogue.known)
     except Conflict as conflict:
-        raise Mistake(f"The reference {cell} is impossible: {conflict}.") from conflict
-    return cell
+        raise Mistake(f"The reference {config} is impossible: {conflict}.") from conflict
+    return config
 
 
 def _entries(wish: Wish, scope: Scope) -> Iterator[Entry]:
@@ -387,27 +402,27 @@ def _of_named(wish: Wish, scope: Scope) -> Iterator[Entry]:
         yield from (single(patient, scope.known[one.name], one.level) for one in chosen)
 
 
-def _leveled(name: str, scope: Scope) -> Switch:
-    """The switch of that name, at its usual level where none is named."""
-    switch = _settled(name, scope)
-    usual = scope.known[switch.name].usual_level(scope.environment)
-    return switch if switch.level is not None else replace(switch, level=usual)
+def _leveled(name: str, scope: Scope) -> Option:
+    """The option of that name, at its usual level where none is named."""
+    option = _settled(name, scope)
+    usual = scope.known[option.name].usual_level(scope.environment)
+    return option if option.level is not None else replace(option, level=usual)
 
 
 def _stack(text: str, scope: Scope) -> Entry:
     shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
     entry = compare(scope, shown, tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope))))
-    if isinstance(entry, Hole):
+    if isinstance(entry, NoResult):
         raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
     return entry
 
 
-def _settled(name: str, scope: Scope) -> Switch:
-    """The switch of that name, `auto` spelt out; raises Mistake when there is none."""
-    switch = parse_switch(name)
-    if switch.name not in scope.known:
-        raise Mistake(f"There is no optimization '{switch.name}'; ./speedmatrix list shows them all.")
-    return settled(switch, scope.known[switch.name], scope.environment)
+def _settled(name: str, scope: Scope) -> Option:
+    """The option of that name, `auto` spelt out; raises Mistake when there is none."""
+    option = parse_option(name)
+    if option.name not in scope.known:
+        raise Mistake(f"There is no optimization '{option.name}'; ./speedmatrix list shows them all.")
+    return settled(option, scope.known[option.name], scope.environment)
 
 
 def show_plan(wish: Wish, *, as_json: bool) -> None:
@@ -419,15 +434,15 @@ def show_plan(wish: Wish, *, as_json: bool) -> None:
         return
     table = Table("block", "workload", "timed on", "reference", "against it, in turns", title="What would be measured")
     for block in ready.plan.blocks:
-        subjects = ", ".join(comparison.subject for comparison in block.comparisons)
-        stack = "+".join(map(str, block.reference.switches)) or "plain"
-        table.add_row(block.identity, block.reference.workload, block.timing, stack, subjects)
+        labels = ", ".join(comparison.label for comparison in block.comparisons)
+        stack = "+".join(map(str, block.reference.options)) or "baseline"
+        table.add_row(block.identity, block.reference.workload, block.timing, stack, labels)
     console.print(table)
-    for hole in ready.plan.holes:
-        console.print(f"[dim]{hole.workload}: {hole.subject} — {hole.reason}[/dim]", highlight=False)
+    for no_result in ready.plan.no_results:
+        console.print(f"[dim]{no_result.workload}: {no_result.label} — {no_result.reason}[/dim]", highlight=False)
     protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
     console.print(
-        f"{count} comparisons, each in {protocol.restarts} restarts of {protocol.rounds} rounds: "
+        f"{count} comparisons, each in {protocol.replicates} replicates of {protocol.rounds} rounds: "
         f"about {seconds_for(ready.plan, ready.paces) / 60:.0f} minutes{looks(protocol)}; "
         "[bold]run[/bold] with the same words measures them.",
         highlight=False,
@@ -441,13 +456,16 @@ def show_plan(wish: Wish, *, as_json: bool) -> None:
 
 
 def commands(
-    run: Run, comparisons: Iterable[Comparison], catalogue: Catalogue, restarts: Mapping[Comparison, int] | None = None
+    run: Run,
+    comparisons: Iterable[Comparison],
+    catalogue: Catalogue,
+    replicates: Mapping[Comparison, int] | None = None,
 ) -> Mapping[Comparison, str]:
     """The command of every comparison that one alone asks for; none for real data and workloads unknown here.
 
-    Where `restarts` names a number, the command asks for so many instead of the run's own.
+    Where `replicates` names a number, the command asks for so many instead of the run's own.
     """
-    counts = restarts or {}
+    counts = replicates or {}
     here = _without_services(catalogue)
     named = _protocol_of(run)
     if named is None:
@@ -457,7 +475,7 @@ def commands(
         if one.treatment.workload in here.workloads and one.treatment.workload not in run.plan.data:
             wishes = (wish for wish in _wishes(run, one, named) if _asks_for(wish, one, run, here))
             if wish := next(wishes, None):
-                found[one] = in_words(replace(wish, restarts=counts[one], target=None) if one in counts else wish)
+                found[one] = in_words(replace(wish, replicates=counts[one], target=None) if one in counts else wish)
     return found
 
 
@@ -468,7 +486,7 @@ def _without_services(catalogue: Catalogue) -> Catalogue:
 
 
 def _protocol_of(run: Run) -> str | None:
-    """The name from which restarts and rounds lead to a run's protocol; None for one of another version."""
+    """The name from which replicates and rounds lead to a run's protocol; None for one of another version."""
     protocol = run.plan.protocol
     return next(
         (name for name, one in PROTOCOLS.items() if _aimed(_protocol_words(one, protocol), protocol) == protocol), None
@@ -476,7 +494,7 @@ def _protocol_of(run: Run) -> str | None:
 
 
 def _aimed(one: Protocol, like: Protocol) -> Protocol:
-    counted = replace(one, restarts=like.restarts)
+    counted = replace(one, replicates=like.replicates)
     return counted.fixed() if like.target is None else replace(counted, target=like.target)
 
 
@@ -486,18 +504,18 @@ def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
     chosen = theirs.lead_s > 0 and theirs.rounds != PROTOCOLS[protocol].rounds
     usual = Wish(
         workloads=(one.treatment.workload,), size=one.treatment.size, batch=None, design="alone", only=(), stack=None,
-        reference="plain", probe=_probe(one), protocol=protocol, restarts=theirs.restarts,
+        reference="baseline", probe=_probe(one), protocol=protocol, replicates=theirs.replicates,
         rounds=theirs.rounds if chosen else None,
         seed=run.plan.seed, device=run.environment.device, own=None, target=_target(theirs),
     )  # fmt: skip
-    selections = ({"only": (str(parse_switch(one.subject)),)}, {"stack": _stack_words(one.treatment)})
-    references = dict.fromkeys(("plain", _stack_words(one.reference) or "plain"))
+    selections = ({"only": (str(parse_option(one.label)),)}, {"stack": _stack_words(one.treatment)})
+    references = dict.fromkeys(("baseline", _stack_words(one.reference) or "baseline"))
     for selection, batch, reference in product(selections, (None, one.reference.batch), references):
         yield replace(usual, reference=reference, batch=batch, **selection)
 
 
 def _target(protocol: Protocol) -> str | None:
-    """What has to be said of the target where the restarts are named, which alone would fix them."""
+    """What has to be said of the target where the replicates are named, which alone would fix them."""
     return None if protocol.target is None else target_text(protocol)
 
 
@@ -505,8 +523,8 @@ def _probe(one: Comparison) -> str | None:
     return next((name for name, timing in PROBES.items() if timing is one.timing), None)
 
 
-def _stack_words(cell: Cell) -> str:
-    return "+".join(map(str, cell.switches))
+def _stack_words(config: Configuration) -> str:
+    return "+".join(map(str, config.options))
 
 
 def _asks_for(wish: Wish, one: Comparison, run: Run, catalogue: Catalogue) -> bool:
@@ -526,9 +544,9 @@ def _protocol_words(one: Protocol, like: Protocol) -> Protocol:
         return paced
     return replace(
         paced,
-        burst_s=like.burst_s,
-        burst_steps=like.burst_steps,
-        ceiling_s=like.ceiling_s,
+        window_s=like.window_s,
+        window_steps=like.window_steps,
+        upper_bound_s=like.upper_bound_s,
         discarded_rounds=like.discarded_rounds,
         slow_s=like.slow_s,
         lead_s=like.lead_s,
@@ -542,11 +560,11 @@ def in_words(wish: Wish) -> str:
     chosen = {
         "--only": wish.only[0] if wish.only else None,
         "--stack": wish.stack,
-        "--reference": None if wish.reference == "plain" else wish.reference,
+        "--reference": None if wish.reference == "baseline" else wish.reference,
         "--batch": wish.batch,
         "--probe": wish.probe,
         "--protocol": None if wish.protocol == "brief" else wish.protocol,
-        "--restarts": wish.restarts,
+        "--replicates": wish.replicates,
         "--rounds": wish.rounds,
         "--target": wish.target,
         "--seed": wish.seed or None,

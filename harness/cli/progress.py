@@ -17,10 +17,10 @@ from rich.text import Text
 from harness.analyze.estimate import Estimate, results, so_far
 from harness.analyze.evidence import gather
 from harness.analyze.pairing import pair
-from harness.analyze.verdict import UNCALIBRATED, Terms
+from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
-from harness.core.records import Burst, Lost, Record
+from harness.core.records import Lost, Record, Window
 from harness.plan.schedule import outstanding
 from harness.report.words import duration, factor, ratio
 
@@ -58,11 +58,11 @@ class Progress:
         console: Console,
         records: Sequence[Record] = (),
         left_s: Callable[[], float] | None = None,
-        terms: Terms = UNCALIBRATED,
+        thresholds: Thresholds = UNCALIBRATED,
     ) -> None:
         """Starts from `records`, which may go on growing; `left_s` tells for how long it is going to go on."""
         self._plan, self._console, self._records = plan, console, records
-        self._left_s, self._terms, self._began_s = left_s, terms, monotonic()
+        self._left_s, self._thresholds, self._began_s = left_s, thresholds, monotonic()
         self._kept: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
         self._sorted = 0  # records that are among those
         self._now: dict[int, int] = {}  # rounds that the treatments of this life still need
@@ -83,35 +83,35 @@ class Progress:
         """Clears it away."""
         self._live.stop()
 
-    def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """Takes note of which treatments start, and shows it on a terminal."""
         self._now = dict(rounds) or self._now
-        subjects = ", ".join(block.comparisons[position - 1].subject for position in rounds)
-        self._line = Text(f"{self._place(block, restart)}: {subjects}")
+        labels = ", ".join(block.comparisons[position - 1].label for position in rounds)
+        self._line = Text(f"{self._place(block, replicate)}: {labels}")
         self._move()
 
     def arm_begins(self, block: Block, position: int) -> None:
         """Says which arm warms up."""
-        self._line = Text(f"{block.reference.workload}: warming up {_subject(block, position)}")
+        self._line = Text(f"{block.reference.workload}: warming up {_label(block, position)}")
 
     def recorded(self, block: Block, record: Record) -> None:
         """Takes a window into the ratios, or shows what was lost."""
         if self._console.quiet:
             return
         if isinstance(record, Lost):
-            told = f"{block.reference.workload}, {_subject(block, record.arm.position)}: {record.reason}"
+            told = f"{block.reference.workload}, {_label(block, record.arm.position)}: {record.reason}"
             self._console.print(told, highlight=False, markup=False)  # foreign words
-        if isinstance(record, Burst) and self._console.is_terminal:
+        if isinstance(record, Window) and self._console.is_terminal:
             self._line = Text("  ".join(filter(None, self._so_far(block))))
             self._move()
-        if isinstance(record, Burst) and self._now and not self._now.keys() & self._left(block, record.arm.restart):
-            told = f"{self._place(block, record.arm.restart)}: {', '.join(self._ratios(block))} ({self._to_go})"
+        if isinstance(record, Window) and self._now and not self._now.keys() & self._left(block, record.arm.replicate):
+            told = f"{self._place(block, record.arm.replicate)}: {', '.join(self._ratios(block))} ({self._to_go})"
             self._now = {}
             self._console.print(told, highlight=False, markup=False, soft_wrap=True)
 
-    def _place(self, block: Block, restart: int) -> str:
-        count = self._plan.protocol.restarts
-        place = f"replicate {restart + 1} of {count}" if restart < count else f"further replicate {restart + 1}"
+    def _place(self, block: Block, replicate: int) -> str:
+        count = self._plan.protocol.replicates
+        place = f"replicate {replicate + 1} of {count}" if replicate < count else f"further replicate {replicate + 1}"
         timing = "" if block.timing is Timing.STEP else f" {block.timing}"
         return f"{block.reference.workload}{timing}, {place}"
 
@@ -124,8 +124,8 @@ class Progress:
     @property
     def _to_go(self) -> str:
         """How many replicates are done of those that all comparisons get, and how long it goes on."""
-        restarts, blocks = range(self._plan.protocol.restarts), self._plan.blocks
-        left = sum(len(self._left(block, restart)) for block in blocks for restart in restarts)
+        replicates, blocks = range(self._plan.protocol.replicates), self._plan.blocks
+        left = sum(len(self._left(block, replicate)) for block in blocks for replicate in replicates)
         if not left and self._plan.protocol.target is None:
             return "none to go"
         left_s = self._left_s() if self._left_s else math.inf
@@ -140,28 +140,28 @@ class Progress:
         places = [
             (one.identity, position) for one in self._plan.blocks for position, _ in enumerate(one.comparisons, 1)
         ]
-        found = results(list(gather(self._plan, self._records)), self._plan.protocol, self._terms)
+        found = results(list(gather(self._plan, self._records)), self._plan.protocol, self._thresholds)
         known = {place: one for place, one in zip(places, found, strict=True) if isinstance(one, Estimate)}
         for position, text in enumerate(self._so_far(block), 1):
             if estimate := known.get((block.identity, position)):
-                yield f"{block.comparisons[position - 1].subject} {ratio(estimate)}"
+                yield f"{block.comparisons[position - 1].label} {ratio(estimate)}"
             elif text:
                 yield text
 
     def _so_far(self, block: Block) -> Iterator[str]:
         """The ratio of what was timed of every comparison, with what its windows alone tell; empty without a pair."""
-        mine = [one for one in self._records if isinstance(one, Burst) and one.arm.block == block.identity]
+        mine = [one for one in self._records if isinstance(one, Window) and one.arm.block == block.identity]
         for position, comparison in enumerate(block.comparisons, 1):
             found = so_far(pair(mine, position))
             off = f" ±{100 * (found[1] - 1):.0f} %" if found and math.isfinite(found[1]) else ""
-            yield f"{comparison.subject} {factor(found[0])}x{off} so far" if found else ""
+            yield f"{comparison.label} {factor(found[0])}x{off} so far" if found else ""
 
-    def _left(self, block: Block, restart: int) -> dict[int, int]:
+    def _left(self, block: Block, replicate: int) -> dict[int, int]:
         for record in self._records[self._sorted :]:
-            self._kept[record.arm.block, record.arm.restart].append(record)
+            self._kept[record.arm.block, record.arm.replicate].append(record)
         self._sorted = len(self._records)
-        return outstanding(block, restart, self._kept[block.identity, restart], self._plan.protocol)
+        return outstanding(block, replicate, self._kept[block.identity, replicate], self._plan.protocol)
 
 
-def _subject(block: Block, position: int) -> str:
-    return "the reference" if position == 0 else block.comparisons[position - 1].subject
+def _label(block: Block, position: int) -> str:
+    return "the reference" if position == 0 else block.comparisons[position - 1].label

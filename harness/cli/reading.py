@@ -28,9 +28,9 @@ from harness.analyze.verdict import UNCALIBRATED
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.planning import commands
 from harness.cli.prediction import outlooks
-from harness.core.cell import Comparison
 from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
+from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
@@ -65,15 +65,15 @@ def advised_by(kept: Kept, evidence: tuple[Evidence, ...], run: Run, catalogue: 
     shelf = Shelf(known=catalogue.optimizations, workloads=catalogue.workloads)
     advice = advise(kept, evidence, shelf)
     wanted = dict(_asked(advice))
-    restarts = {one: count for one, count in wanted.items() if count is not None}
-    return Advised(advice=advice, commands=commands(run, wanted, catalogue, restarts))
+    replicates = {one: count for one, count in wanted.items() if count is not None}
+    return Advised(advice=advice, commands=commands(run, wanted, catalogue, replicates))
 
 
 def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
-    """What the advice asks to be measured, and in how many restarts if not in as many as before."""
+    """What the advice asks to be measured, and in how many replicates if not in as many as before."""
     for counsel in advice.counsels:
         for item in counsel.called(Call.UNDECIDED, Call.NO_ADVICE):
-            yield item.effect.row.comparison, item.restarts
+            yield item.effect.row.comparison, item.replicates
         for made in counsel.ready_made:
             if made.untried is not None:
                 yield made.untried, None
@@ -137,7 +137,7 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
 
 
 def _is_tuned(run: Run) -> bool:
-    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.switches)
+    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
 
 
 def decides(run: Run) -> bool:
@@ -332,7 +332,7 @@ def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | Non
         _account(name, [one for one in witnesses if one.environment.machine == name], catalogue, only)
         for name in machines
     ]
-    return sorted(found, key=lambda one: -sum(finding.gauged is not None for finding in one.findings))
+    return sorted(found, key=lambda one: -sum(finding.measured_value is not None for finding in one.findings))
 
 
 def _rendered_claims(accounts: Sequence[Account], form: str) -> str:
@@ -365,7 +365,7 @@ def _read(folder: Path) -> Witness:
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
     calibration = calibration_beside(folder, run)
-    made = trials(run.plan, read_records(folder), calibration.terms if calibration else UNCALIBRATED)
+    made = trials(run.plan, read_records(folder), calibration.thresholds if calibration else UNCALIBRATED)
     return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
 
 
@@ -412,7 +412,7 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
     return find(claim, name, looks)
 
 
-# `compare`: the same cells of several machines or environments, side by side.
+# `compare`: the same configurations of several machines or environments, side by side.
 
 PRICES = "prices.toml"  # below the results, where somebody keeps one
 LIMITS = Path(harness.__file__).parent / "limits.toml"
@@ -520,7 +520,7 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "parameters": workload.parameters,
         "variants": dict(workload.variants),
         "sizes": list(workload.sizes),
-        "as_found": dict(workload.as_found),
+        "original": dict(workload.original),
         "score": workload.score,
         "lesson": encode(workload.lesson),
     }

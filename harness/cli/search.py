@@ -14,7 +14,7 @@ from rich.console import Console
 from harness.analyze.attribution import first_and_last
 from harness.analyze.collection import Entry, Kept
 from harness.analyze.matrix import Matrix, Row
-from harness.analyze.prediction import Anatomy, Footprint, Trusted, footprints, trusted
+from harness.analyze.prediction import Decomposition, Footprint, Trusted, footprints, trusted
 from harness.analyze.stage_model import Stack, Study, fit, joined, measured_log_times, study_of
 from harness.analyze.winner import SEARCH, WINNER, Certainty, Winner, barred, spoilt, step_rows
 from harness.catalogue import Catalogue, read_catalogue
@@ -39,16 +39,16 @@ from harness.cli.planning import (
     reference_request,
     tell_unused_gpu,
 )
-from harness.cli.prediction import Ground, anatomy, declared_of, forecast_by, step_space
+from harness.cli.prediction import Ground, declared_of, decomposition, forecast_by, step_space
 from harness.cli.reading import console, matrix_of
-from harness.core.cell import Cell, Comparison, Switch, parse_switch
+from harness.core.configuration import Comparison, Configuration, Option, parse_option
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Timing
 from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.plan.designs import Space, space_of, varied
-from harness.plan.feasibility import Scope, compare, everything, hindrance
+from harness.plan.feasibility import Scope, all_options, compare, hindrance
 from harness.plan.search import RANKED, Proposal, Wanted, counted, is_over, propose, without_what_hurts
 from harness.report.search import shown, winner_to_json
 from harness.run.lock import measuring_alone
@@ -77,7 +77,7 @@ class Known:
 
     def ratio(self, stack: Stack) -> float:
         """How much faster than the reference a stack was in the search."""
-        return exp(self.times[self.ground.scope.reference.switches] - self.times[stack])
+        return exp(self.times[self.ground.scope.reference.options] - self.times[stack])
 
 
 def known(ground: Ground, matrices: Sequence[Matrix]) -> Known | str:
@@ -96,11 +96,11 @@ def known(ground: Ground, matrices: Sequence[Matrix]) -> Known | str:
         matrices=tuple(matrices),
         times=_times(together, step_rows(matrices, workload), [row for row, _ in bad]),
         model=_model(studies[0], together),
-        left_out=tuple(dict.fromkeys(f"{row.subject}: {why}" for row, why in bad)),
+        left_out=tuple(dict.fromkeys(f"{row.label}: {why}" for row, why in bad)),
     )
 
 
-def _spoilt(rows: Sequence[Row], reference: Cell) -> list[tuple[Row, str]]:
+def _spoilt(rows: Sequence[Row], reference: Configuration) -> list[tuple[Row, str]]:
     """Rows whose stacks must not win; only losses that were held against the reference's own tell."""
     found = spoilt(rows)
     return [(row, why) for row, why in found if row.absence or row.comparison.reference == reference]
@@ -111,13 +111,13 @@ def _times(together: Study, rows: Sequence[Row], bad: Sequence[Row]) -> dict[Sta
 
     A stack that was only held against one that must not win is not counted as measured: nobody knows its losses.
     """
-    reference = together.ratios[0].reference.switches
-    stacks, switches = {row.comparison.treatment.switches for row in bad}, {barred(row) for row in bad}
-    judged = {row.comparison.treatment.switches for row in rows if row.comparison.reference.switches == reference}
-    doubtful = {row.comparison.treatment.switches for row in rows if row.comparison.reference.switches in stacks}
+    reference = together.ratios[0].reference.options
+    stacks, options = {row.comparison.treatment.options for row in bad}, {barred(row) for row in bad}
+    judged = {row.comparison.treatment.options for row in rows if row.comparison.reference.options == reference}
+    doubtful = {row.comparison.treatment.options for row in rows if row.comparison.reference.options in stacks}
     found = dict.fromkeys(stacks, inf)
     for stack, time in measured_log_times(together).items():
-        if stack in stacks or switches & set(stack):
+        if stack in stacks or options & set(stack):
             found[stack] = inf
         elif stack not in doubtful or stack in judged:
             found[stack] = time
@@ -163,8 +163,8 @@ def _with_the_lightest(so_far: Known, found: Proposal) -> Proposal:
 
 
 def _without_a_model(so_far: Known, rounds: int) -> Proposal:
-    """All together without what hurts, once; then the measured cells decide."""
-    over = "the stage model is not trusted here, so measured cells decide: all together, and without what hurts in it"
+    """All together without what hurts, once; then the measured configurations decide."""
+    over = "the stage model is not trusted here, so measurements decide: all together, and without what hurts in it"
     stacks = () if rounds else tuple(one for one in _lighter(so_far) if one not in so_far.times)
     return Proposal(stacks=stacks[: WANTED.stacks], gain=0.0, finished=None if stacks else over)
 
@@ -175,13 +175,13 @@ def _lighter(so_far: Known) -> tuple[Stack, ...]:
     wholes = [one for one in mine if one.row.estimate and one.row.comparison.timing is Timing.STEP]
     if not wholes:
         return ()
-    whole = max(wholes, key=lambda one: len(one.row.comparison.treatment.switches))
-    named = {str(one): one for one in whole.row.comparison.treatment.switches}
+    whole = max(wholes, key=lambda one: len(one.row.comparison.treatment.options))
+    named = {str(one): one for one in whole.row.comparison.treatment.options}
     first, last = ({named[name]: one.log for name, one in found.items()} for found in first_and_last(whole, entries))
-    return without_what_hurts(so_far.space, whole.row.comparison.treatment.switches, first, last)
+    return without_what_hurts(so_far.space, whole.row.comparison.treatment.options, first, last)
 
 
-def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Anatomy | None:
+def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Decomposition | None:
     """The parts of a stack; its total comes from the newest run that measured it against the reference."""
     entries = _entries((*so_far.matrices, *final))
     wanted = stack, so_far.ground.scope.reference, Timing.STEP
@@ -189,9 +189,9 @@ def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Anatomy
         one
         for one in entries
         if one.row.estimate
-        and (one.row.comparison.treatment.switches, one.row.comparison.reference, one.row.comparison.timing) == wanted
+        and (one.row.comparison.treatment.options, one.row.comparison.reference, one.row.comparison.timing) == wanted
     ]
-    return anatomy(mine[-1], entries, so_far.ground, so_far.model) if mine else None
+    return decomposition(mine[-1], entries, so_far.ground, so_far.model) if mine else None
 
 
 def _entries(matrices: Sequence[Matrix]) -> list[Entry]:
@@ -288,15 +288,15 @@ def _conditions(run: Run) -> tuple[object, ...]:
 
 
 def _is_of(plan: Plan, first: Plan) -> bool:
-    """Whether a run of proposals is about switches of the first run alone, against the same reference."""
-    switches = {switch for one in first.comparisons for switch in one.treatment.switches}
+    """Whether a run of proposals is about options of the first run alone, against the same reference."""
+    options = {option for one in first.comparisons for option in one.treatment.options}
     reference = first.blocks[0].reference
-    return all(one.reference == reference and switches.issuperset(one.treatment.switches) for one in plan.comparisons)
+    return all(one.reference == reference and options.issuperset(one.treatment.options) for one in plan.comparisons)
 
 
 # Candidates: which optimizations a search for the fastest stack may switch on, and the run that it begins with.
 
-FEW = 16  # stacks that are all measured: a matrix of so few switches costs as much and tests no model
+FEW = 16  # stacks that are all measured: a matrix of so few options costs as much and tests no model
 
 
 class QualityClass(StrEnum):
@@ -330,7 +330,7 @@ def quality_named(name: str) -> QualityClass:
 
 
 def wish_of(asked: Asked) -> Wish:
-    """The run with which a search begins: a matrix, or every stack of a few switches; raises Mistake."""
+    """The run with which a search begins: a matrix, or every stack of a few options; raises Mistake."""
     catalogue = read_catalogue(asked.wish.own)
     scope = _scope(asked, catalogue)
     named = _named(asked, catalogue) if asked.wish.only else _willing(scope, asked.quality)
@@ -343,12 +343,12 @@ def wish_of(asked: Asked) -> Wish:
         workloads=(name,),
         design="factorial" if stacks <= FEW else "matrix",
         only=tuple(map(str, named)),
-        target="none",  # time is for stacks; the winner gets restarts of its own
+        target="none",  # time is for stacks; the winner gets replicates of its own
     )
 
 
 def put_off(asked: Asked) -> Iterator[str]:
-    """Sentences on what a more patient protocol would seek too; none where the switches were named. Raises Mistake."""
+    """Sentences on what a more patient protocol would seek too; none where the options were named. Raises Mistake."""
     if asked.wish.only:
         return
     scope = _scope(asked, read_catalogue(asked.wish.own))
@@ -366,8 +366,8 @@ def _scope(asked: Asked, catalogue: Catalogue) -> Scope:
         raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
     environment = asked.wish.surroundings()
     context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.wish, environment))
-    request = reference_request("plain", catalogue.workload(name).name, asked.wish.size, asked.wish.batch)
-    return context.scope(catalogue.workload(name), context.cell(request))
+    request = reference_request("baseline", catalogue.workload(name).name, asked.wish.size, asked.wish.batch)
+    return context.scope(catalogue.workload(name), context.config(request))
 
 
 def _patience(wish: Wish, environment: Environment) -> Protocol:
@@ -379,18 +379,18 @@ def _patience(wish: Wish, environment: Environment) -> Protocol:
     return PROTOCOLS["standard"] if environment.device == "cuda" else protocol_named(wish.protocol)
 
 
-def _willing(scope: Scope, quality: QualityClass) -> tuple[Switch, ...]:
+def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
     """All that goes together, acts on training steps and lacks nothing that may not be switched on."""
-    found = [one for one in everything(scope, ALLOWED[quality]) if scope.known[one.name].timed_on is Timing.STEP]
+    found = [one for one in all_options(scope, ALLOWED[quality]) if scope.known[one.name].timed_on is Timing.STEP]
     names = {one.name for one in found}
     return tuple(one for one in found if names.issuperset(scope.known[one.name].requires))
 
 
-def _named(asked: Asked, catalogue: Catalogue) -> tuple[Switch, ...]:
+def _named(asked: Asked, catalogue: Catalogue) -> tuple[Option, ...]:
     """What was named; raises Mistake for what a search over training steps cannot take."""
-    found = tuple(map(parse_switch, asked.wish.only))
-    for switch in found:
-        one = catalogue.optimization(switch.name)
+    found = tuple(map(parse_option, asked.wish.only))
+    for option in found:
+        one = catalogue.optimization(option.name)
         if one.numerics not in ALLOWED[asked.quality]:
             raise Mistake(
                 f"{one.name} promises losses that are {one.numerics}, which --quality {asked.quality} rules out; "
@@ -402,21 +402,21 @@ def _named(asked: Asked, catalogue: Catalogue) -> tuple[Switch, ...]:
 
 
 def ground_in(wish: Wish, ready: Prepared) -> Ground:
-    """The stacks that a search may propose: those of the switches in its first run."""
+    """The stacks that a search may propose: those of the options in its first run."""
     context = Context(catalogue=ready.catalogue, environment=ready.environment, protocol=PROTOCOLS["standard"])
     reference = ready.plan.blocks[0].reference
     scope = context.scope(ready.catalogue.workload(reference.workload), reference)
-    seen = {one for cell in ready.plan.comparisons for one in cell.treatment.switches}
-    chosen = tuple(sorted(one for one in seen if one not in reference.switches and one.name in _names(wish)))
+    seen = {one for config in ready.plan.comparisons for one in config.treatment.options}
+    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(wish)))
     scope = replace(scope, chosen=chosen)
     return Ground(scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known))
 
 
 def _names(wish: Wish) -> set[str]:
-    return {parse_switch(name).name for name in wish.only}
+    return {parse_option(name).name for name in wish.only}
 
 
-RESTARTS = 4  # of the winner: it has no pool to borrow a variance from
+REPLICATES = 4  # of the winner: it has no pool to borrow a variance from
 # Shares of the budget after which the first run and the proposals leave off, so that the winner gets the rest.
 FIRST, PROPOSALS = 0.6, 0.8
 
@@ -465,8 +465,8 @@ def _bench(ready: Prepared, place: Place, budget_s: float | None, words: Console
 def searched(quest: Quest) -> Winner | str:
     """The winner of a search that goes on with whatever was measured for it before; words where nothing was."""
     plan, bench = quest.ready.plan, quest.bench
-    switches = len(quest.ground.scope.chosen)
-    bench.tell(f"First: {len(plan.comparisons)} comparisons of {switches} switches ({plan.design})")
+    options = len(quest.ground.scope.chosen)
+    bench.tell(f"First: {len(plan.comparisons)} comparisons of {options} options ({plan.design})")
     first = staged(quest, plan, FIRST, since=None)
     folders = [first, *rounds_before(quest, first)]
     go_on(quest, folders[-1], PROPOSALS)
@@ -492,10 +492,10 @@ def _explored(quest: Quest, folders: list[Path]) -> tuple[Known | str, str]:
 
 
 def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]:
-    reference = so_far.ground.scope.reference.switches
+    reference = so_far.ground.scope.reference.options
     for stack in stacks:
-        subject = "+".join(str(one) for one in stack if one not in reference)
-        entry = compare(so_far.ground.scope, subject, stack, Timing.STEP)
+        label = "+".join(str(one) for one in stack if one not in reference)
+        entry = compare(so_far.ground.scope, label, stack, Timing.STEP)
         if isinstance(entry, Comparison):
             yield entry
 
@@ -503,25 +503,25 @@ def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]
 def _crowned(quest: Quest, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
     """The winner with its own number: from processes that were not there when it was picked."""
     stack, final, plan = so_far.best, None, quest.ready.plan
-    if stack != so_far.ground.scope.reference.switches:
-        fixed = replace(plan, protocol=replace(plan.protocol.fixed(), restarts=RESTARTS))
+    if stack != so_far.ground.scope.reference.options:
+        fixed = replace(plan, protocol=replace(plan.protocol.fixed(), replicates=REPLICATES))
         afresh = plan_of(WINNER, list(_comparisons(so_far, [stack])), fixed, quest.ready.catalogue)
-        quest.bench.tell(f"Last: {'+'.join(map(str, stack))} afresh, in {RESTARTS} restarts")
+        quest.bench.tell(f"Last: {'+'.join(map(str, stack))} afresh, in {REPLICATES} replicates")
         final = staged(quest, afresh, 1.0, since=read_run(folders[0]).began)
     return _told(quest, so_far, (*folders, *([final] if final else [])), _certainty(so_far, len(folders) - 1, ended))
 
 
 def _told(quest: Quest, so_far: Known, runs: Sequence[Path], certainty: Certainty) -> Winner:
     reference, stack = so_far.ground.scope.reference, so_far.best
-    is_picked = stack != reference.switches
+    is_picked = stack != reference.options
     last: list[Matrix] = [matrix_of(runs[-1])] if is_picked else []
     return Winner(
         reference=reference,
-        name=quest.ready.plan.names.get(str(reference), "plain"),
+        name=quest.ready.plan.names.get(str(reference), "baseline"),
         stack=stack if is_picked else (),
         sought=so_far.ratio(stack) if is_picked else None,
         result=next((row.result for matrix in last for row in matrix.rows), None),
-        anatomy=taken_apart(so_far, stack, last) if is_picked else None,
+        decomposition=taken_apart(so_far, stack, last) if is_picked else None,
         certainty=certainty,
         runs=tuple(map(str, runs)),
         command=_command(quest.wish, so_far) if is_picked else "",
@@ -544,13 +544,13 @@ def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
 
 
 def _command(wish: Wish, so_far: Known) -> str:
-    """What measures the winner alone again, with as many restarts."""
-    cell = so_far.ground.scope.reference
+    """What measures the winner alone again, with as many replicates."""
+    config = so_far.ground.scope.reference
     environment = so_far.ground.scope.environment
     alone = replace(
-        wish, design="alone", only=(), stack="+".join(map(str, so_far.best)), size=cell.size, restarts=RESTARTS,
-        target=None, device=environment.device, reference="plain",
+        wish, design="alone", only=(), stack="+".join(map(str, so_far.best)), size=config.size, replicates=REPLICATES,
+        target=None, device=environment.device, reference="baseline",
     )  # fmt: skip
     own = f" --workload {wish.own.name}" if wish.own else ""
-    real = f" --data-root {cell.workload}=FOLDER" if wish.data_roots else ""
+    real = f" --data-root {config.workload}=FOLDER" if wish.data_roots else ""
     return in_words(alone) + own + real

@@ -23,7 +23,7 @@ from harness.exchange.privacy import Cleaner, clean_record, clean_run, private_w
 from harness.exchange.validation import Unfit, sentence
 from harness.report.figures.style import MARK
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
-from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged, page, subject
+from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged, label, page
 from harness.report.published import Place, Publication, file_name, published_place
 from harness.report.published_cells import Page
 from harness.report.published_pages import index_page, machine_page, workload_page
@@ -125,8 +125,8 @@ def _told(placed: Placed, contribution: Contribution, matrix: Matrix, removed: i
     places = f" {removed} private places were taken out of its texts." if removed else ""
     return (
         f"Taken in as {placed.folder}: {len(contribution.records):,} records from {chip}, {matrix.looked_at} of "
-        f"{len(matrix.rows) + len(matrix.holes)} cells with a ratio.{places} Somebody else measured it: what it says "
-        f"is checked for sense, not for truth. Next: ./speedmatrix report {placed.folder}\n"
+        f"{len(matrix.rows) + len(matrix.no_results)} configurations with a ratio.{places} Somebody else measured it: "
+        f"what it says is checked for sense, not for truth. Next: ./speedmatrix report {placed.folder}\n"
     )
 
 
@@ -282,17 +282,17 @@ def pages_of(catalogue: Catalogue, runs: Iterable[Path], output: Path) -> dict[s
     folders = [run for run in runs if not read_run(run).rehearsed]
     measured = [row for folder in folders for row in _rows(folder, output)]
     claims = judged(catalogue.claims, accounts(list(witnesses_of(folders)), catalogue))
-    subjects = [subject(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
-    return {PAGES_INDEX: index(subjects), **{f"{one.name}.md": page(one) for one in subjects}}
+    labels = [label(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
+    return {PAGES_INDEX: index(labels), **{f"{one.name}.md": page(one) for one in labels}}
 
 
 def _rows(folder: Path, output: Path) -> Iterator[Measured]:
     link = Path(os.path.relpath(folder, output)).as_posix()
     matrix = matrix_of(folder)
     for row in matrix.rows:
-        cell = row.comparison.reference
-        if cell.size != TOO_SMALL:
-            data = matrix.data.get(cell.workload, "")
+        config = row.comparison.reference
+        if config.size != TOO_SMALL:
+            data = matrix.data.get(config.workload, "")
             yield Measured(machine=matrix.environment.machine, run=folder.name, link=link, data=data, row=row)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 
-from harness.core.cell import Conflict, Switch, compose, parse_switch
 from harness.core.codec import Malformed, decode, encode
+from harness.core.configuration import Conflict, Option, compose, parse_option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Timing
 from harness.core.workload import Workload
@@ -16,14 +16,16 @@ ANY = "any"  # stands for a workload in claims about training in general
 
 
 class Metric(StrEnum):
-    """What a claim is about, and so what of two cells is compared."""
+    """What a claim is about, and so what of two configurations is compared."""
 
-    THROUGHPUT = "throughput"  # samples a second of whatever the cells are timed on
+    THROUGHPUT = "throughput"  # samples a second of whatever the configurations are timed on
     START_UP = "start-up"  # seconds until the first step is done
     HOST_MEMORY = "host memory"  # bytes of the training process and its workers
     DEVICE_MEMORY = "device memory"  # peak bytes
-    DEVICE_SHARE = "device share"  # of the time, 0 to 1, that steps span on the device, gaps included; of one cell
-    RATE = "rate"  # samples a second of one cell, not a ratio
+    DEVICE_SHARE = (
+        "device share"  # of the time, 0 to 1, that steps span on the device, gaps included; of one configuration
+    )
+    RATE = "rate"  # samples a second of one configuration, not a ratio
     QUALITY = "quality"  # losses or score stay what they were
 
 
@@ -41,7 +43,7 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One promise, its source, its conditions and the pair of cells that tests it.
+    """One promise, its source, its conditions and the pair of configurations that tests it.
 
     `low` and `high` are times better (throughput times faster, memory and start-up times less); for `device share` and
     `rate` they are the values themselves.
@@ -56,35 +58,35 @@ class Claim:
     low: float | None = None
     high: float | None = None
     treatment: str = ""  # the stack that tests it, as on the command line: A+B=2
-    reference: str = "plain"  # plain, as_found or a stack
+    reference: str = "baseline"  # baseline, original or a stack
     timing: Timing = Timing.STEP
     conditions: str = ""  # hardware, sizes and whatever else was said to hold
     remark: str = ""  # what is known of the claim before any measurement of ours
     essential: tuple[str, ...] = ()  # optimizations without which it is not tested, however much else remains
     deviation: str = ""  # how the stacks differ from the promise on any machine, without a full stop
     stand_in: str = ""  # the stack that is tested where nothing of the treatment can run
-    untestable: str = ""  # why no cell of this suite can test it; then treatment is empty
+    untestable: str = ""  # why no configuration of this suite can test it; then treatment is empty
     contradicts: tuple[str, ...] = ()  # names of claims that cannot all be true
 
     @property
     def differing(self) -> frozenset[str]:
         """The optimizations whose effect it is about: those in only one of its two stacks, or at two levels."""
-        ours, theirs = (frozenset(map(parse_switch, names_of(one))) for one in (self.treatment, self.reference))
-        return frozenset(switch.name for switch in ours ^ theirs)
+        ours, theirs = (frozenset(map(parse_option, names_of(one))) for one in (self.treatment, self.reference))
+        return frozenset(option.name for option in ours ^ theirs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """The pair of stacks that tests a claim on one machine, and how it falls short of what was claimed."""
 
-    treatment: tuple[Switch, ...]
-    reference: tuple[Switch, ...]
+    treatment: tuple[Option, ...]
+    reference: tuple[Option, ...]
     timing: Timing
     shortfalls: tuple[str, ...] = ()  # sentences without their full stop
 
     @property
-    def subject(self) -> str:
-        """What the matrix calls it: the switches that the reference lacks, or those that it has too many."""
+    def label(self) -> str:
+        """What the matrix calls it: the options that the reference lacks, or those that it has too many."""
         added = sorted(set(self.treatment) - set(self.reference))
         removed = sorted(set(self.reference) - set(self.treatment))
         return "+".join(map(str, added)) or "without " + "+".join(map(str, removed))
@@ -101,8 +103,8 @@ Resolution = Tried | Untried
 
 
 def names_of(stack: str) -> tuple[str, ...]:
-    """The names of a stack as it is written on the command line; `plain` has none."""
-    return tuple(name for name in stack.split("+") if name and name != "plain")
+    """The names of a stack as it is written on the command line; `baseline` has none."""
+    return tuple(name for name in stack.split("+") if name and name != "baseline")
 
 
 # The ledger: claims read from TOML text, strictly, and held against what there is to test them with.
@@ -117,7 +119,7 @@ _FIGURES = {
     Bound.GAIN: set[str](),
     Bound.LOSS: set[str](),
 }
-_OF_ONE_CELL = {Metric.DEVICE_SHARE, Metric.RATE}
+_OF_ONE_CONFIG = {Metric.DEVICE_SHARE, Metric.RATE}
 
 
 def parsed(text: str, file: str) -> tuple[Claim, ...]:
@@ -157,19 +159,19 @@ def unknown(claims: Iterable[Claim], known: Collection[str]) -> dict[str, tuple[
     found: dict[str, tuple[str, ...]] = {}
     for claim in claims:
         for stack in (claim.treatment, claim.reference, claim.stand_in):
-            for switch in map(parse_switch, names_of(stack)):
-                if switch.name not in known and switch.name != "as_found":
-                    found[switch.name] = (*found.get(switch.name, ()), claim.name)
+            for option in map(parse_option, names_of(stack)):
+                if option.name not in known and option.name != "original":
+                    found[option.name] = (*found.get(option.name, ()), claim.name)
     return found
 
 
-def switches(stack: str, workload: Workload, device: str = "cuda") -> tuple[Switch, ...]:
-    """A stack as a claim means it: `as_found` spelt out, a later switch in place of an earlier one of its name."""
-    chosen: dict[str, Switch] = {}
+def options(stack: str, workload: Workload, device: str = "cuda") -> tuple[Option, ...]:
+    """A stack as a claim means it: `original` spelt out, a later option in place of an earlier one of its name."""
+    chosen: dict[str, Option] = {}
     for name in names_of(stack):
-        for one in workload.found_on(device) if name == "as_found" else (name,):
-            switch = parse_switch(one)
-            chosen[switch.name] = switch
+        for one in workload.found_on(device) if name == "original" else (name,):
+            option = parse_option(one)
+            chosen[option.name] = option
     return tuple(sorted(chosen.values()))
 
 
@@ -197,7 +199,7 @@ def _complaints(
         yield f"contradicts '{missing[0]}', which is no other claim"
     elif silent := [name for name in claim.contradicts if claim.name not in names[name].contradicts]:
         yield f"contradicts {silent[0]}, which does not say so in turn"
-    named = {parse_switch(name).name for stack in (claim.treatment, claim.reference) for name in names_of(stack)}
+    named = {parse_option(name).name for stack in (claim.treatment, claim.reference) for name in names_of(stack)}
     if idle := sorted(set(claim.essential) - named):
         yield f"calls {idle[0]} essential and does not switch it on"
     yield from _figures(claim)
@@ -214,8 +216,8 @@ def _figures(claim: Claim) -> Iterator[str]:
         yield "has a figure that is not above 0"
     if low is not None and high is not None and low > high:
         yield f"promises from {low:g} to {high:g}, which is no range"
-    if claim.metric in _OF_ONE_CELL and claim.bound not in {Bound.RANGE, Bound.AT_LEAST, Bound.UP_TO}:
-        yield f"is about the {claim.metric} of one cell; give a range"
+    if claim.metric in _OF_ONE_CONFIG and claim.bound not in {Bound.RANGE, Bound.AT_LEAST, Bound.UP_TO}:
+        yield f"is about the {claim.metric} of one configuration; give a range"
     if claim.metric is Metric.QUALITY and claim.bound not in {Bound.FREE, Bound.GAIN, Bound.LOSS}:
         yield "is about quality, of which no figure can be tested"
 
@@ -236,7 +238,7 @@ def _stacks(claim: Claim, workloads: Mapping[str, Workload], known: Mapping[str,
 
 
 def _impossible(stack: str, claim: Claim, workload: Workload, known: Mapping[str, Optimization]) -> Iterator[str]:
-    found = switches(stack, workload)
+    found = options(stack, workload)
     if any(one.name not in known for one in found):
         return
     foreign = [one for one in found if known[one.name].workload not in (None, workload.name)]

@@ -14,16 +14,40 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
+# Fields whose name has changed, and the name that they have in files, which stays.
+STORED = {
+    "replicate": "restart",
+    "replicates": "restarts",
+    "attempt": "life",
+    "attempts": "lives",
+    "inactive": "unengaged",
+    "window_s": "burst_s",
+    "window_steps": "burst_steps",
+    "window_limit_s": "burst_limit_s",
+    "upper_bound_s": "ceiling_s",
+    "options": "switches",
+    "no_results": "holes",
+    "label": "subject",
+    "config": "cell",
+    "configs": "cells",
+    "drift": "interference",
+    "joint_effects": "interplays",
+}
 
 
 class Malformed(ValueError):
     """Data that does not have the promised form; the message names the place."""
 
 
+def stored(name: str) -> str:
+    """The name of a field in files."""
+    return STORED.get(name, name)
+
+
 def encode(value: object) -> Any:
     """JSON-ready data; numbers that JSON does not know (nan, inf) become strings."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
+        return {stored(field.name): encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): encode(one) for name, one in value.items()}
     if isinstance(value, (tuple, list)):
@@ -66,17 +90,18 @@ def _decode_tuple(kinds: tuple[Any, ...], data: list[object], where: str) -> tup
 
 @cache  # reading the annotations anew takes most of the time of reading a record
 def _form(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
-    """The types of a dataclass's fields by name, and the names of those that may not be missing."""
-    return get_type_hints(kind), frozenset(one.name for one in fields(kind) if "since" not in one.metadata)
+    """The types of a dataclass's fields by name, and the stored names of those that may not be missing."""
+    return get_type_hints(kind), frozenset(stored(one.name) for one in fields(kind) if "since" not in one.metadata)
 
 
 def _decode_dataclass(kind: Any, data: dict[str, object], where: str) -> Any:
     hints, needed = _form(kind)
-    names = set(hints)
-    if wrong := (set(data) - names) | (needed - set(data)):
+    names = {stored(name): name for name in hints}
+    if wrong := (set(data) - set(names)) | (needed - set(data)):
         first = min(wrong)
         raise Malformed(f"{where}.{first} is {'missing' if first in names else 'unknown'}")
-    return kind(**{name: _decode(hints[name], data[name], f"{where}.{name}") for name in names & set(data)})
+    found = names.keys() & set(data)
+    return kind(**{names[one]: _decode(hints[names[one]], data[one], f"{where}.{one}") for one in found})
 
 
 def _decode_union(kinds: tuple[Any, ...], data: object, where: str) -> Any:

@@ -46,7 +46,7 @@ def round_memory(count: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What a ratio depends on besides the cell; bytes and counts, no names of people, hosts or folders."""
+    """What a ratio depends on besides the configuration; bytes and counts, no names of people, hosts or folders."""
 
     device: str  # cpu or cuda
     accelerator: str | None

@@ -31,7 +31,7 @@ class Numerics(StrEnum):
 
 
 class Timing(StrEnum):
-    """What one burst covers."""
+    """What one window covers."""
 
     STEP = "step"  # training steps in steady state, no epoch boundary
     EPOCH = "epoch"  # whole epochs with the boundary between them
@@ -59,7 +59,7 @@ class Optimization:
     stage: Stage
     numerics: Numerics
     sets: Mapping[str, Value | Level]
-    proof: Mapping[str, Value | Level]  # effective settings that show it engaged
+    proof: Mapping[str, Value | Level]  # effective settings that show it active
     timed_on: Timing = Timing.STEP
     levels: tuple[int | str, ...] = ()
     usual: Callable[["Environment"], int | str] | None = None  # the level a matrix of singles tries

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass, field, replace
 
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option, current_names
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.protocol import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hole:
+class NoResult:
     """A comparison that is not made, and the words that stand in its place."""
 
     workload: str
-    subject: str
+    label: str
     reason: str
 
 
@@ -21,7 +21,7 @@ class Block:
     """A reference and the treatments that are alive beside it, all timed on the same thing."""
 
     identity: str
-    reference: Cell
+    reference: Configuration
     timing: Timing
     comparisons: tuple[Comparison, ...]
     rounds: int | None = field(default=None, metadata={"since": "0.2.0"})  # where they are not the protocol's
@@ -37,9 +37,9 @@ class Plan:
     seed: int
     protocol: Protocol
     blocks: tuple[Block, ...]
-    holes: tuple[Hole, ...]
-    names: dict[str, str]  # of cells that have one, by their text: `plain`, `as_found`
-    promises: dict[str, Promise]  # of every optimization that a cell switches on
+    no_results: tuple[NoResult, ...]
+    names: dict[str, str]  # of configurations that have one, by their text: `baseline`, `original`
+    promises: dict[str, Promise]  # of every optimization that a configuration switches on
     # What the real data of a workload are; those that are not named have the suite's own.
     data: dict[str, str] = field(default_factory=dict, metadata={"since": "0.2.0"})
 
@@ -54,45 +54,56 @@ class Plan:
 OWN_MALLOC = 4  # the schema since which arms run under the C library's own thresholds unless they say otherwise
 TUNED = "tuned_malloc"
 _OF_MALLOC = frozenset({"allocator", TUNED})
-_TUNED = Switch(name=TUNED)
+_TUNED = Option(name=TUNED)
 
 
-def is_or_was_plain(cell: Cell) -> bool:
-    """Whether everything is off that was off in some version's plain."""
-    return all(one.name == TUNED for one in cell.switches)
+def is_or_was_plain(config: Configuration) -> bool:
+    """Whether everything is off that was off in some version's baseline."""
+    return all(one.name == TUNED for one in config.options)
 
 
 def in_todays_words(plan: Plan, schema: int) -> Plan:
-    """The plan of a run of that schema, with `tuned_malloc` in every arm that was measured under those thresholds.
+    """The plan of a run of that schema, with today's names and with `tuned_malloc` in all arms that had its thresholds.
 
-    Up to schema 3 all arms were but those of `glibc_malloc` and `allocator`; their reference was called plain.
+    Up to schema 3 all arms were but those of `glibc_malloc` and `allocator`; their reference was called plain then.
     """
+    plan = replace(
+        plan,
+        blocks=tuple(map(_renamed, plan.blocks)),
+        no_results=tuple(replace(one, label=current_names(one.label)) for one in plan.no_results),
+        names={config: current_names(name) for config, name in plan.names.items()},
+    )
     if schema >= OWN_MALLOC:
         return plan
     blocks = tuple(map(_block, plan.blocks))
-    used = {one.name for block in blocks for arm in _arms(block) for one in arm.switches}
+    used = {one.name for block in blocks for arm in _arms(block) for one in arm.options}
     promises = {name: promise for name, promise in plan.promises.items() if name != "glibc_malloc"}
     if _TUNED.name in used:
         promises[_TUNED.name] = Promise(numerics=Numerics.EXACT, proof=("malloc",), pointless_where={})
     return replace(plan, blocks=blocks, names={}, promises=promises)
 
 
-def _arms(block: Block) -> tuple[Cell, ...]:
+def _renamed(block: Block) -> Block:
+    comparisons = tuple(replace(one, label=current_names(one.label)) for one in block.comparisons)
+    return replace(block, comparisons=comparisons)
+
+
+def _arms(block: Block) -> tuple[Configuration, ...]:
     return (block.reference, *(one.treatment for one in block.comparisons))
 
 
 def _block(block: Block) -> Block:
     comparisons = tuple(map(_comparison, block.comparisons))
-    return replace(block, reference=_cell(block.reference), comparisons=comparisons)
+    return replace(block, reference=_config(block.reference), comparisons=comparisons)
 
 
 def _comparison(one: Comparison) -> Comparison:
-    subject = "plain" if one.subject == "glibc_malloc" else one.subject
-    return replace(one, subject=subject, treatment=_cell(one.treatment), reference=_cell(one.reference))
+    label = "baseline" if one.label == "glibc_malloc" else one.label
+    return replace(one, label=label, treatment=_config(one.treatment), reference=_config(one.reference))
 
 
-def _cell(cell: Cell) -> Cell:
-    switches = {one for one in cell.switches if one.name != "glibc_malloc"}
-    if len(switches) == len(cell.switches) and not any(one.name in _OF_MALLOC for one in switches):
-        switches.add(_TUNED)
-    return replace(cell, switches=tuple(sorted(switches)))
+def _config(config: Configuration) -> Configuration:
+    options = {one for one in config.options if one.name != "glibc_malloc"}
+    if len(options) == len(config.options) and not any(one.name in _OF_MALLOC for one in options):
+        options.add(_TUNED)
+    return replace(config, options=tuple(sorted(options)))

@@ -8,52 +8,52 @@ from dataclasses import dataclass, field, replace
 class Protocol:
     """The numbers of a measurement, stated with every result. Durations in seconds."""
 
-    restarts: int = 2  # fresh processes of both arms: the unit of every interval
-    rounds: int = 12  # windows of each treatment in one restart
-    burst_s: float = 1.0  # a window's length in the reference; every arm beside it takes as many steps
-    burst_steps: int = 8  # at least
+    replicates: int = 2  # fresh processes of both arms: the unit of every interval
+    rounds: int = 12  # windows of each treatment in one replicate
+    window_s: float = 1.0  # a window's length in the reference; every arm beside it takes as many steps
+    window_steps: int = 8  # at least
     floor_steps: int = 20  # warm-up, at least
     floor_s: float = 3.0  # warm-up, at least
     settle_s: float = 3.0  # watched for a steady state after the floor
-    ceiling_s: float = 1.0
+    upper_bound_s: float = 1.0
     loss_steps: int = 8  # first steps whose losses are compared
     discarded_rounds: int = 1  # turns of every arm that no clock counts: they show how long a resumption tells
-    lives: int = 3  # an arm that is ended from outside so often is given up
+    attempts: int = 3  # an arm that is ended from outside so often is given up
     treatments: int = 4  # alive beside the reference in one block
     start_allowance_s: float = 600.0  # optimizations that start more slowly are left out, with words
     start_limit_s: float = 1200.0  # imports, compilation and warm-up of one arm
-    burst_limit_s: float = 300.0
-    # Half-width of a log ratio's interval beyond which a comparison gets further restarts; None: all get `restarts`.
+    window_limit_s: float = 300.0
+    # Half-width of a log ratio's interval beyond which a comparison gets further replicates; None: none does.
     target: float | None = field(default=None, metadata={"since": "0.2.0"})
-    looks: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})  # restarts at which widths are looked at
+    looks: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})  # replicates at which widths are looked at
     slow_s: float | None = field(default=None, metadata={"since": "0.2.0"})  # a step is slow beyond; None: `burst_s`
-    # About the seconds of windows that an arm gets in a restart; where windows are long, they become fewer. None: as
+    # About the seconds of windows that an arm gets in a replicate; where windows are long, they become fewer. None: as
     # many rounds as there are, however long.
     timed_s: float | None = field(default=None, metadata={"since": "0.2.0"})
     lead_s: float = field(default=0.0, metadata={"since": "0.3.0"})  # steps that lead into a window, at least one
     whole_s: float = field(default=0.0, metadata={"since": "0.3.0"})  # epochs up to this long are timed as a whole
 
     @property
-    def most_restarts(self) -> int:
-        """Restarts beyond which no comparison gets more, however wide its interval."""
-        return self.restarts if self.target is None else max((self.restarts, *self.looks))
+    def most_replicates(self) -> int:
+        """Replicates beyond which no comparison gets more, however wide its interval."""
+        return self.replicates if self.target is None else max((self.replicates, *self.looks))
 
     @property
     def is_timed(self) -> bool:
         """Whether anybody reads the clock of its arms; those that are only looked at need no time to warm up."""
         return self.floor_s > 0
 
-    def look_from(self, restarts: int) -> int:
-        """The first planned look at so many restarts or more; the last one where there is none."""
-        return min((one for one in (self.restarts, *self.looks) if one >= restarts), default=self.most_restarts)
+    def look_from(self, replicates: int) -> int:
+        """The first planned look at so many replicates or more; the last one where there is none."""
+        return min((one for one in (self.replicates, *self.looks) if one >= replicates), default=self.most_replicates)
 
     def fixed(self) -> "Protocol":
-        """The same for as many restarts of every comparison, however widely it is known."""
+        """The same for as many replicates of every comparison, however widely it is known."""
         return replace(self, target=None, looks=())
 
     @property
     def _slow_s(self) -> float:
-        return self.burst_s if self.slow_s is None else self.slow_s
+        return self.window_s if self.slow_s is None else self.slow_s
 
     def is_slow(self, step_s: float) -> bool:
         """Whether a step is so long that an arm takes fewer of every kind."""
@@ -66,49 +66,49 @@ class Protocol:
         least. `workers` is a common multiple of those of all arms that are compared. Samples differ in cost: whole
         epochs hold the same ones wherever they begin.
         """
-        least = 2 if self.is_slow(step_s) else self.burst_steps
-        wanted = max(math.ceil(self.burst_s / step_s), least, 2 * workers if workers > 1 else 1)
+        least = 2 if self.is_slow(step_s) else self.window_steps
+        wanted = max(math.ceil(self.window_s / step_s), least, 2 * workers if workers > 1 else 1)
         wanted = math.ceil(wanted / workers) * workers
         if epoch_steps * step_s > self.whole_s and epoch_steps > 2 * wanted:
             return wanted
         return int(max(1, round(wanted / epoch_steps)) * epoch_steps)
 
-    def window_steps(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
+    def steps_of_windows(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
         """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
         longer = min(MOST_LONGER, step_s / fastest_s / SHORTEST)
         return self.steps_of(step_s / max(1.0, longer), epoch_steps, workers)
 
     def rounds_of(self, step_s: float, epoch_steps: float = math.inf) -> int:
         """Rounds for steps that take about so long: fewer where that makes windows long, but no fewer than three."""
-        window_s = self.steps_of(step_s, epoch_steps) * step_s
-        return min(self.rounds, max(FEWEST_ROUNDS, round(self._timed_s / window_s)))
+        length_s = self.steps_of(step_s, epoch_steps) * step_s
+        return min(self.rounds, max(FEWEST_ROUNDS, round(self._timed_s / length_s)))
 
     @property
     def _timed_s(self) -> float:
-        return self.rounds * self.burst_s if self.timed_s is None else self.timed_s
+        return self.rounds * self.window_s if self.timed_s is None else self.timed_s
 
 
-FEWEST_RESTARTS = 2  # without which there is no ratio
+FEWEST_REPLICATES = 2  # without which there is no ratio
 SHORTEST = 8  # times shorter than the reference's a window may be; beyond, all arms take more steps
 MOST_LONGER = 2  # times the steps that the reference's speed asks for
-FEWEST_ROUNDS = 3  # whose scatter tells how sure a restart's own ratio is
+FEWEST_ROUNDS = 3  # whose scatter tells how sure a replicate's own ratio is
 SETTLING_STEPS = 4  # at least, of the turn in which an arm shows how long a resumption tells
 LOOKS = (2, 3, 4, 6, 8)
 STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0)
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
     rounds=5,
-    burst_s=0.8,
-    burst_steps=2,
+    window_s=0.8,
+    window_steps=2,
     floor_steps=2,
     floor_s=0.3,
     settle_s=0.0,
-    ceiling_s=0.4,
+    upper_bound_s=0.4,
     loss_steps=3,
     treatments=6,
     start_allowance_s=10.0,
     start_limit_s=180.0,
-    burst_limit_s=60.0,
+    window_limit_s=60.0,
     target=0.05,
     looks=LOOKS,
     slow_s=0.4,

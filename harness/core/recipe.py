@@ -46,7 +46,7 @@ OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharin
 class Recipe:
     """All choices of one training run, in the order in which the run lives them.
 
-    `Recipe()` is `plain`: everything off and pinned. Where PyTorch's own default is on (TF32 in cuDNN convolutions,
+    `Recipe()` is `baseline`: everything off and pinned. Where PyTorch's own default is on (TF32 in cuDNN convolutions,
     `set_to_none`, the `foreach` optimizer on CUDA), off here means that it is switched off explicitly.
     """
 
@@ -58,7 +58,7 @@ class Recipe:
     expandable_segments: bool = False  # of CUDA's caching allocator
     start_method: Literal["fork", "spawn", "forkserver"] = "fork"
     sharing_strategy: Literal["file_descriptor", "file_system"] = "file_descriptor"
-    # backend: process-wide switches
+    # backend: process-wide options
     matmul_precision: Literal["highest", "high", "medium"] = "highest"  # of float32 products
     tf32_convolutions: bool = False
     cudnn_benchmark: bool = False
@@ -139,7 +139,7 @@ class Recipe:
             )
 
     def _differs(self, name: str) -> bool:
-        """Whether a choice is another than the plain recipe's."""
+        """Whether a choice is another than the baseline's."""
         plain = next(field.default for field in fields(self) if field.name == name)
         return bool(getattr(self, name) != plain)
 

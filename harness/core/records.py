@@ -1,6 +1,6 @@
 """Measurements: what arms report, as the lines of a run's record.
 
-A *life* is the time for which the processes of one block are alive together. An arm is named by block, restart,
+A *life* is the time for which the processes of one block are alive together. An arm is named by block, replicate,
 life and position: position 0 is the reference, position n the block's n-th comparison.
 """
 
@@ -15,7 +15,7 @@ from harness.core.recipe import Value
 
 
 class Fault(StrEnum):
-    """What ended an arm before all its bursts were taken."""
+    """What ended an arm before all its windows were taken."""
 
     DEVICE_MEMORY = "device_memory"  # the device had none left
     HOST_MEMORY = "host_memory"  # an allocation was refused
@@ -26,7 +26,7 @@ class Fault(StrEnum):
     LOADER_STALLED = "loader_stalled"  # no worker delivered a batch in time
     START_TIME_OUT = "start_time_out"
     COMPILE_TIME_OUT = "compile_time_out"
-    BURST_TIME_OUT = "burst_time_out"
+    WINDOW_TIME_OUT = "burst_time_out"
     COMPILER = "compiler"  # torch.compile gave up
     DIVERGED = "diverged"  # the loss is no finite number
     DEVICE_LOST = "device_lost"  # the device answers nobody any more
@@ -60,11 +60,11 @@ def reasons(mask: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One cell, alive in its own fresh process."""
+    """One configuration, alive in its own fresh process."""
 
     block: str
-    restart: int
-    life: int
+    replicate: int
+    attempt: int
     position: int
 
 
@@ -80,7 +80,7 @@ class Ready:
     step_s: float  # of the last warm-up steps
     steady: bool
     effective: dict[str, Value]
-    unengaged: tuple[str, ...]
+    inactive: tuple[str, ...]
     losses: tuple[float, ...]  # first steps from the seeded start
     seed_spread: float | None  # mean spread of those losses over other seeds; the reference's alone
     # Upper bounds, samples a second: with the step left out, and on batches that already lie on the device. None where
@@ -94,30 +94,30 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Burst:
-    """Consecutive steps timed without interruption; phases in seconds, summed over the burst."""
+class Window:
+    """Consecutive steps timed without interruption; phases in seconds, summed over the window."""
 
     arm: Arm
-    order: int  # counts all bursts of a life, the reference's too
+    order: int  # counts all windows of an attempt, the reference's too
     timing: Timing
     steps: int
     samples: int
-    began_s: float  # since the life began
+    began_s: float  # since the attempt began
     wall_s: float
     wait_s: float  # for the next batch
     copy_s: float  # to the device
     device_s: float | None  # from the first kernel of each step to its last, gaps included; where events can tell
-    host_bytes: int  # resident in the arm and its loader workers when the burst had ended
+    host_bytes: int  # resident in the arm and its loader workers when the window had ended
     device_bytes: int | None
     others: float | None = field(
         default=None, metadata={"since": "0.2.0"}
     )  # share of cores that others took, none idle
-    # Of an NVIDIA device, by its driver when the burst had ended; None on a CPU and wherever the driver does not tell.
+    # Of an NVIDIA device, by its driver when the window had ended; None on a CPU and wherever the driver does not tell.
     clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})  # of the multiprocessors
     memory_clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})
     throttled: tuple[str, ...] | None = field(default=None, metadata={"since": "0.2.0"})  # names of core/records.py
     watts: float | None = field(default=None, metadata={"since": "0.2.0"})  # mean of about the last second
-    energy_j: float | None = field(default=None, metadata={"since": "0.2.0"})  # that the device took in the burst
+    energy_j: float | None = field(default=None, metadata={"since": "0.2.0"})  # that the device took in the window
     temperature_c: float | None = field(default=None, metadata={"since": "0.2.0"})
     strangers: int | None = field(default=None, metadata={"since": "0.2.0"})  # processes on it that are none of ours
     process_bytes: int | None = field(default=None, metadata={"since": "0.2.0"})  # of it, by the arm's process in all
@@ -147,7 +147,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """An arm that gave no more bursts, and why."""
+    """An arm that gave no more windows, and why."""
 
     arm: Arm
     outcome: str  # failed, skipped or interrupted
@@ -156,40 +156,40 @@ class Lost:
     kind: Fault | None = field(default=None, metadata={"since": "0.2.0"})  # None where nobody knew kinds yet
 
 
-Record = Ready | Burst | Lost
+Record = Ready | Window | Lost
 
 
-# Brackets: a treatment's burst between the two bursts of its reference that stand nearest in time.
+# Pairs: a treatment's window between the two windows of its reference that stand nearest in time.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bracket:
-    """A treatment's burst with its neighbours, all of one life."""
+class WindowPair:
+    """A treatment's window with its neighbours, all of one attempt."""
 
-    treatment: Burst
-    before: Burst
-    after: Burst
-
-
-def alone(bursts: Iterable[Burst], position: int) -> tuple[Burst, ...]:
-    """The bursts of the arm at `position` in lives that timed no other arm, of one restart of one block."""
-    bursts = tuple(bursts)
-    shared = {burst.arm.life for burst in bursts if burst.arm.position != position}
-    return tuple(burst for burst in bursts if burst.arm.position == position and burst.arm.life not in shared)
+    treatment: Window
+    before: Window
+    after: Window
 
 
-def brackets(bursts: Iterable[Burst], position: int) -> tuple[Bracket, ...]:
-    """All brackets of the arm at `position` in one life; a burst without both neighbours belongs to none."""
+def alone(windows: Iterable[Window], position: int) -> tuple[Window, ...]:
+    """The windows of the arm at `position` in attempts that timed no other arm, of one replicate of one block."""
+    windows = tuple(windows)
+    shared = {window.arm.attempt for window in windows if window.arm.position != position}
+    return tuple(window for window in windows if window.arm.position == position and window.arm.attempt not in shared)
+
+
+def window_pairs(windows: Iterable[Window], position: int) -> tuple[WindowPair, ...]:
+    """All pairs of the arm at `position` in one attempt; a window without both neighbours belongs to none."""
     found = []
-    before: Burst | None = None
-    waiting: list[Burst] = []
-    for burst in sorted(bursts, key=lambda burst: burst.order):
-        if burst.arm.position == 0:
+    before: Window | None = None
+    waiting: list[Window] = []
+    for window in sorted(windows, key=lambda window: window.order):
+        if window.arm.position == 0:
             if before is not None:
-                found += [Bracket(treatment=one, before=before, after=burst) for one in waiting]
-            before, waiting = burst, []
-        elif burst.arm.position == position:
-            waiting.append(burst)
+                found += [WindowPair(treatment=one, before=before, after=window) for one in waiting]
+            before, waiting = window, []
+        elif window.arm.position == position:
+            waiting.append(window)
     return tuple(found)
 
 
@@ -200,8 +200,8 @@ def brackets(bursts: Iterable[Burst], position: int) -> tuple[Bracket, ...]:
 class Precision:
     """The width of one estimate. It holds no ratio, so that whoever decides by it cannot be led by the answer."""
 
-    half_width: float  # of the log ratio's interval; infinite where restarts disagree beyond all bounds
-    outlying: bool  # its restarts disagree more than the pool's
+    half_width: float  # of the log ratio's interval; infinite where replicates disagree beyond all bounds
+    outlying: bool  # its replicates disagree more than the pool's
 
 
 Place = tuple[str, int]  # a block's identity and a position in it: one comparison

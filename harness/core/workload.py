@@ -62,7 +62,7 @@ class Size:
     data_bytes: int  # on disk, for the free-space check
     shape: Mapping[str, int]  # the workload's own numbers: files, speakers, classes
     original_epoch_steps: int  # in the real system, shown beside ours
-    # For planning only, until arms were seen: about the seconds of a plain step that loads on one core, and of them
+    # For planning only, until arms were seen: about the seconds of a baseline step that loads on one core, and of them
     # what is not loading. Real sizes train on a GPU, beside which loading takes nearly all of a step. 0: nobody knows.
     step_s: float = 0.0
     compute_s: float = 0.0
@@ -179,14 +179,14 @@ class Workload:
     sizes: Mapping[str, Size]
     parts: Callable[[], Parts]
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
-    as_found: Mapping[str, str] = field(default_factory=dict)  # what the real system had on -> where that is known from
+    original: Mapping[str, str] = field(default_factory=dict)  # what the real system had on -> where that is known from
     first_look: tuple[str, ...] = ()  # what is tried first where time is short: its cause, and what was promised most
     least_samples: int = 1  # in one forward pass: batch normalisation over single values needs two
     score: str = ""
     lesson: Lesson | None = None
     variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name
-    # Of the plain model with its loss, forward and backward, for one sample of a size: multiplications and additions of
-    # its products and convolutions, as torch counts them. Empty where samples differ in shape.
+    # Of the baseline model with its loss, forward and backward, for one sample of a size: multiplications and additions
+    # of its products and convolutions, as torch counts them. Empty where samples differ in shape.
     operations: Mapping[str, int] = field(default_factory=dict)
     service: Service | None = None
     # The facts of a real data set in its own layout, for a size; raises Mistake that says what is wrong with it.
@@ -198,7 +198,7 @@ class Workload:
 
     def found_on(self, device: str) -> tuple[str, ...]:
         """What the real system had switched on, on such a device: PyTorch's defaults are not the same on all."""
-        return tuple(name for name in self.as_found if device == "cuda" or name not in DEFAULTS_OF_CUDA)
+        return tuple(name for name in self.original if device == "cuda" or name not in DEFAULTS_OF_CUDA)
 
     def at(self, size: str, batch: int) -> Size:
         """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake."""
@@ -220,8 +220,8 @@ class Learned:
     """Losses of a training, and three evaluations of its model."""
 
     losses: tuple[float, ...]  # of every step
-    evaluation: Evaluation  # as the cell evaluates
+    evaluation: Evaluation  # as the configuration evaluates
     again: Evaluation  # the same once more
-    as_found: Evaluation  # of the same model, in the slow way of the real system
-    unengaged: tuple[str, ...]
+    original: Evaluation  # of the same model, in the slow way of the real system
+    inactive: tuple[str, ...]
     train_s: float

@@ -12,10 +12,10 @@ from pyarrow import Table as ArrowTable
 from harness.analyze.collection import Kept
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
-from harness.core.cell import Cell
-from harness.core.plan import Hole, Plan
+from harness.core.configuration import Configuration
+from harness.core.plan import NoResult, Plan
 from harness.core.recipe import Value
-from harness.core.records import Arm, Burst, Lost, Ready, Record
+from harness.core.records import Arm, Lost, Ready, Record, Window
 from harness.report.matrix import grid
 
 # Columns: the name, type and meaning of everything in the Parquet tables; their order is that of the files.
@@ -52,23 +52,25 @@ _ARM = (
     *_always("text", block="of the plan"),
     *_always(
         "integer",
-        restart="counted from 0: each has fresh processes",
-        life="counted from 0 within a restart",
+        replicate="counted from 0: each has fresh processes",
+        attempt="counted from 0 within a replicate",
         position="0 is the block's reference, n its n-th comparison",
     ),
 )
-_CELL = (
+_CONFIG = (
     *_always("text", workload="by name", size="smoke, quick or standard"),
     *_always("integer", batch="samples per optimizer step"),
     *_always("text", stack="what is switched on, `A+B=2`; empty for nothing", timing="what its windows cover"),
-    *_maybe("text", subject="what the comparison is called; none for the reference"),
+    *_maybe("text", label="what the comparison is called; none for the reference"),
 )
 _RUNS = (
     *_RUN,
     *_always("moment", began="UTC"),
     *_always("text", version="of the harness", command="measures the same again", design="of the plan"),
-    *_always("integer", seed="of the plan", restarts="planned for every comparison", rounds="planned in each restart"),
-    *_maybe("number", target="half-width of a log ratio beyond which restarts are added; none where they are fixed"),
+    *_always(
+        "integer", seed="of the plan", replicates="planned for every comparison", rounds="planned in each replicate"
+    ),
+    *_maybe("number", target="half-width of a log ratio beyond which replicates are added; none where they are fixed"),
     *_always("truth", contributed="somebody else measured it"),
     *_always("text", environment="digest of all facts of the machine", device="cpu or cuda"),
     *_maybe("text", accelerator="its name", capability="of the accelerator", driver="of the accelerator"),
@@ -84,7 +86,7 @@ _RUNS = (
 _ARMS = (
     *_RUN,
     *_ARM,
-    *_CELL,
+    *_CONFIG,
     *_always(
         "number",
         build_s="seconds for model, data and optimizer, after the imports",
@@ -93,8 +95,8 @@ _ARMS = (
         step_s="seconds of a step at the end of the warm-up",
     ),
     *_always("integer", warm_up_steps="count"),
-    *_always("truth", steady="the times had settled", engaged="all that was promised took effect"),
-    *_maybe("text", unengaged="sentences on what did not take effect"),
+    *_always("truth", steady="the times had settled", active="all that was promised took effect"),
+    *_maybe("text", inactive="sentences on what did not take effect"),
     *_maybe(
         "number",
         seed_spread="mean difference of the first losses between seeds; the reference's alone",
@@ -118,14 +120,14 @@ _LOSSES = (
     *_always("integer", step="counted from 1, from the seeded start"),
     *_always("number", loss="may be nan or infinite"),
 )
-_BURSTS = (
+_WINDOWS = (
     *_RUN,
     *_ARM,
-    *_CELL,
-    *_always("integer", order="counts the windows of a life", steps="count", samples="count"),
+    *_CONFIG,
+    *_always("integer", order="counts the windows of an attempt", steps="count", samples="count"),
     *_always(
         "number",
-        began_s="seconds since the life's windows began",
+        began_s="seconds since the attempt's windows began",
         wall_s="seconds",
         rate="samples a second over the whole window",
         wait_s="seconds of waiting for batches",
@@ -164,7 +166,7 @@ _BURSTS = (
 _LOST = (
     *_RUN,
     *_ARM,
-    *_CELL,
+    *_CONFIG,
     *_always("text", outcome="failed, skipped or interrupted", reason="one line", trace="may be empty"),
     *_maybe("text", kind="what ended it, in a word; none before version 0.2.0"),
 )
@@ -192,7 +194,7 @@ _PROFILE: Mapping[str, tuple[Kind, str]] = {
 _RATIOS = (
     *_RUN,
     *_always("text", environment="digest; ratios of two environments are never pooled"),
-    *_always("text", workload="by name", subject="what the comparison is called"),
+    *_always("text", workload="by name", label="what the comparison is called"),
     *_maybe("text", size="smoke, quick or standard", timing="what is timed"),
     *_maybe("text", treatment="its stack", reference="its stack", reference_name="what the matrix calls it"),
     *_maybe("integer", batch="samples per optimizer step", copy="numbers repetitions, from 0"),
@@ -203,8 +205,8 @@ _RATIOS = (
         low="lower end of its 95 % interval",
         high="upper end; may be infinite",
         df="degrees of freedom of Student's t",
-        interference="root mean square of the reference's own log change between windows with like samples",
-        crowding="mean share of the cores that others took while none was idle; 0 where it was not read",
+        drift="root mean square of the reference's own log change between windows with like samples",
+        contention="mean share of the cores that others took while none was idle; 0 where it was not read",
         trimmed_ratio="mean of log ratios of pairs without the extreme ones: what stalls do not reach",
         energy_ratio="samples a joule over the reference's: above 1 is thriftier; none where nobody counted",
         energy_low="lower end of its 95 % interval",
@@ -215,7 +217,7 @@ _RATIOS = (
         pairs="windows of the treatment, each between two of the reference",
         windows="of both arms, with those that were left out",
         left_out="windows, on evidence from outside of the arms alone; `notes` tells why",
-        restarts="with fresh processes of both arms",
+        replicates="with fresh processes of both arms",
     ),
     *_maybe(
         "text",
@@ -224,7 +226,7 @@ _RATIOS = (
     ),
     *_maybe(
         "truth",
-        outlying="its restarts disagree more than its neighbours'",
+        outlying="its replicates disagree more than its neighbours'",
         disturbed="the machine was too restless for a verdict",
         sensitive="leaving out extreme pairs would move the ratio by more than half its interval",
     ),
@@ -243,7 +245,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     "arms": _ARMS,
     "settings": _SETTINGS,
     "losses": _LOSSES,
-    "bursts": _BURSTS,
+    "windows": _WINDOWS,
     "lost": _LOST,
     "ratios": _RATIOS,
 }
@@ -252,7 +254,7 @@ ABOUT: Mapping[str, str] = {
     "arms": "a row for each arm that was ready",
     "settings": "a row for each effective setting of each arm",
     "losses": "a row for each of the first losses of each arm",
-    "bursts": "a row for each window",
+    "windows": "a row for each window",
     "lost": "a row for each arm that gave no more windows",
     "ratios": "a row for each comparison, measured or not",
 }
@@ -261,7 +263,7 @@ ABOUT: Mapping[str, str] = {
 # Rows: what each table says of a run, flat, with the names of its columns.
 
 Fields = dict[str, Any]
-NEVER_PLANNED = "not planned"  # of a hole: the plan itself says why it is not made
+NEVER_PLANNED = "not planned"  # of a missing result: the plan itself says why it is not made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,24 +279,24 @@ class Exported:
         """What every row of the run begins with."""
         return {"machine": self.kept.machine, "run": self.kept.name}
 
-    def cell(self, arm: Arm) -> Fields:
-        """The cell that an arm is, and what its comparison is called."""
+    def config(self, arm: Arm) -> Fields:
+        """The configuration that an arm is, and what its comparison is called."""
         block = next(block for block in self.plan.blocks if block.identity == arm.block)
         comparison = block.comparisons[arm.position - 1] if arm.position else None
-        cell = comparison.treatment if comparison else block.reference
+        config = comparison.treatment if comparison else block.reference
         return {
-            "workload": cell.workload,
-            "size": cell.size,
-            "batch": cell.batch,
-            "stack": stack(cell),
+            "workload": config.workload,
+            "size": config.size,
+            "batch": config.batch,
+            "stack": stack(config),
             "timing": block.timing.value,
-            "subject": comparison.subject if comparison else None,
+            "label": comparison.label if comparison else None,
         }
 
 
-def stack(cell: Cell) -> str:
-    """What a cell switches on, as it is written on the command line; empty for nothing."""
-    return "+".join(str(switch) for switch in cell.switches)
+def stack(config: Configuration) -> str:
+    """What a configuration switches on, as it is written on the command line; empty for nothing."""
+    return "+".join(str(option) for option in config.options)
 
 
 def _runs(run: Exported) -> Iterator[Fields]:
@@ -308,7 +310,7 @@ def _runs(run: Exported) -> Iterator[Fields]:
         "command": kept.command,
         "design": run.plan.design,
         "seed": run.plan.seed,
-        "restarts": protocol.restarts,
+        "replicates": protocol.replicates,
         "rounds": protocol.rounds,
         "target": protocol.target,
         "contributed": kept.contributed,
@@ -325,10 +327,10 @@ def _arms(run: Exported) -> Iterator[Fields]:
     for ready in _of(run, Ready):
         yield {
             **_arm(ready.arm),
-            **run.cell(ready.arm),
+            **run.config(ready.arm),
             **{name: getattr(ready, name) for name in (*numbers, *told)},
-            "engaged": not ready.unengaged,
-            "unengaged": "; ".join(ready.unengaged) or None,
+            "active": not ready.inactive,
+            "inactive": "; ".join(ready.inactive) or None,
         }
 
 
@@ -354,24 +356,24 @@ def _losses(run: Exported) -> Iterator[Fields]:
             yield {**_arm(ready.arm), "step": step, "loss": loss}
 
 
-def _bursts(run: Exported) -> Iterator[Fields]:
+def _windows(run: Exported) -> Iterator[Fields]:
     counts = ("order", "steps", "samples", "device_bytes", "process_bytes", "strangers")
     host = ("host_bytes", "host_peak_bytes", "host_peak_since_start")
     seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "queue_s", "others", "rate")
     board = ("clock_mhz", "memory_clock_mhz", "watts", "energy_j", "temperature_c")
     edges = ("first_step", "lead_steps", "lead_s", "first_half_s", "batches", "produced", "slipped")
-    for burst in _of(run, Burst):
-        facts = {name: getattr(burst, name) for name in (*counts, *host, *seconds, *board, *edges)}
-        facts["slowest_s"] = max(burst.slowest_s) if burst.slowest_s else None
-        facts["throttled"] = None if burst.throttled is None else ", ".join(burst.throttled)
-        yield {**_arm(burst.arm), **run.cell(burst.arm), **facts}
+    for window in _of(run, Window):
+        facts = {name: getattr(window, name) for name in (*counts, *host, *seconds, *board, *edges)}
+        facts["slowest_s"] = max(window.slowest_s) if window.slowest_s else None
+        facts["throttled"] = None if window.throttled is None else ", ".join(window.throttled)
+        yield {**_arm(window.arm), **run.config(window.arm), **facts}
 
 
 def _lost(run: Exported) -> Iterator[Fields]:
     for lost in _of(run, Lost):
         kind = lost.kind.value if lost.kind else None
         facts = {"outcome": lost.outcome, "reason": lost.reason, "trace": lost.trace, "kind": kind}
-        yield {**_arm(lost.arm), **run.cell(lost.arm), **facts}
+        yield {**_arm(lost.arm), **run.config(lost.arm), **facts}
 
 
 def _of(run: Exported, kind: type[Any]) -> Iterator[Any]:
@@ -379,14 +381,14 @@ def _of(run: Exported, kind: type[Any]) -> Iterator[Any]:
 
 
 def _arm(arm: Arm) -> Fields:
-    return {"block": arm.block, "restart": arm.restart, "life": arm.life, "position": arm.position}
+    return {"block": arm.block, "replicate": arm.replicate, "attempt": arm.attempt, "position": arm.position}
 
 
 def _ratios(run: Exported) -> Iterator[Fields]:
     matrix = run.kept.matrix
     for table in matrix.tables:
         yield from (_ratio(matrix, table, row) for row in table.rows)
-    yield from (_hole(matrix, hole) for hole in matrix.holes)
+    yield from (_no_result(matrix, no_result) for no_result in matrix.no_results)
 
 
 def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
@@ -394,7 +396,7 @@ def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
     return {
         "environment": matrix.environment.digest,
         "workload": comparison.treatment.workload,
-        "subject": row.comparison.subject,
+        "label": row.comparison.label,
         "size": comparison.treatment.size,
         "timing": table.timing.value,
         "treatment": stack(comparison.treatment),
@@ -419,11 +421,13 @@ def _estimate(row: Row) -> Fields:
     estimate = row.estimate
     if estimate is None:
         return {}
-    numbers = ("ratio", "low", "high", "df", "interference", "crowding", "trimmed_ratio", "pairs", "windows")
+    numbers = ("ratio", "low", "high", "df", "trimmed_ratio", "pairs", "windows")
     return {
         **{name: getattr(estimate, name) for name in (*numbers, "method", "outlying", "disturbed", "sensitive")},
+        "drift": estimate.drift,
+        "contention": estimate.contention,
         "left_out": sum(count for _, count in estimate.left_out),
-        "restarts": estimate.processes,
+        "replicates": estimate.processes,
         "verdict": estimate.verdict.value,
     }
 
@@ -451,13 +455,13 @@ def _profile(side: str, profile: Profile | None) -> Fields:
     return {f"{side}_{name}": value for name, value in facts.items()}
 
 
-def _hole(matrix: Matrix, hole: Hole) -> Fields:
+def _no_result(matrix: Matrix, no_result: NoResult) -> Fields:
     return {
         "environment": matrix.environment.digest,
-        "workload": hole.workload,
-        "subject": hole.subject,
+        "workload": no_result.workload,
+        "label": no_result.label,
         "outcome": NEVER_PLANNED,
-        "words": hole.reason,
+        "words": no_result.reason,
     }
 
 
@@ -466,7 +470,7 @@ MAKERS: Mapping[str, Callable[[Exported], Iterator[Fields]]] = {
     "arms": _arms,
     "settings": _settings,
     "losses": _losses,
-    "bursts": _bursts,
+    "windows": _windows,
     "lost": _lost,
     "ratios": _ratios,
 }

@@ -1,7 +1,8 @@
 """Privacy: free texts of a run without the folders, the user and the host that they may name.
 
 Reasons, traces and settings come from error messages and open files. What helps a reader stays: the place inside a
-package, the name of a source or data file. Names of cells and settings are the harness's own words and are left alone.
+package, the name of a source or data file. Names of configurations and settings are the harness's own words and are
+left alone.
 """
 
 import re
@@ -97,14 +98,16 @@ def relative(path: str) -> str:
 
 
 def clean_run(run: Run, cleaner: Cleaner) -> Run:
-    """The run with its free texts cleaned: the command, reasons of holes, words about data and about promises."""
+    """The run with its free texts cleaned: the command, reasons of missing results, words about data and contracts."""
     plan = run.plan
     return replace(
         run,
         command=cleaner.command(run.command),
         plan=replace(
             plan,
-            holes=tuple(replace(hole, reason=cleaner.sentence(hole.reason)) for hole in plan.holes),
+            no_results=tuple(
+                replace(no_result, reason=cleaner.sentence(no_result.reason)) for no_result in plan.no_results
+            ),
             data={name: cleaner.sentence(words) for name, words in plan.data.items()},
         ),
     )
@@ -118,5 +121,5 @@ def clean_record(record: Record, cleaner: Cleaner) -> Record:
         settings: dict[str, Value] = {
             name: cleaner.value(value) if isinstance(value, str) else value for name, value in record.effective.items()
         }
-        return replace(record, effective=settings, unengaged=tuple(map(cleaner.sentence, record.unengaged)))
+        return replace(record, effective=settings, inactive=tuple(map(cleaner.sentence, record.inactive)))
     return record

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.codec import stored
+from harness.core.configuration import FORMER_NAMES, Comparison, Configuration, parse_option
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
-from harness.core.records import BITS, Arm, Burst, Lost, Ready, Record
+from harness.core.records import BITS, Arm, Lost, Ready, Record, Window
 from harness.store import MEASUREMENTS, RUN, Run
 
 # Refusals: why something from a stranger is not taken in, in words that are safe to show.
@@ -41,14 +42,14 @@ def shown(text: str, most: int = SHOWN) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def sentence(subject: str, unfit: Unfit, usual_remedy: str) -> str:
+def sentence(label: str, unfit: Unfit, usual_remedy: str) -> str:
     """The whole sentence: the subject, what is wrong with it, and what helps."""
-    return f"{subject}: {shown(unfit.words, _SENTENCE)}; {unfit.remedy or usual_remedy}."
+    return f"{label}: {shown(unfit.words, _SENTENCE)}; {unfit.remedy or usual_remedy}."
 
 
 # Ranges: what a number from a stranger may be, so that every ratio, logarithm and interval of it exists.
 #
-# The widest interval is that of two restarts whose log ratios lie 83 apart, as the rates allowed here can: its half-
+# The widest interval is that of two replicates whose log ratios lie 83 apart, as the rates allowed here can: its half-
 # width is 12.7 times 41, and the exponential of that is still a number (docs/decisions/strangers-results.md).
 
 MOST = 2**63 - 1  # bytes, and every other count
@@ -65,12 +66,12 @@ def within(value: float | None, low: float, high: float, where: str) -> None:
 
 # Sound plans: whether what a run says of itself holds together, before anybody computes with it.
 
-LONGEST_NAME, LONGEST_FACT = 2000, 200  # characters; a stack of thirty switches has six hundred
+LONGEST_NAME, LONGEST_FACT = 2000, 200  # characters; a stack of thirty options has six hundred
 # Beyond these a report would take minutes: the largest plan so far has 61 blocks and 238 comparisons.
 MOST_BLOCKS, MOST_IN_BLOCK, MOST_COMPARISONS = 2000, 64, 10_000
-MOST_HOLES, MOST_WORKLOADS, MOST_NAMED, MOST_PACKAGES = 10_000, 100, 5000, 200
+MOST_NO_RESULTS, MOST_WORKLOADS, MOST_NAMED, MOST_PACKAGES = 10_000, 100, 5000, 200
 MOST_LOOKS = 20
-WHOLE = frozenset({"everything", "as_found", "plain", "itself"})  # stacks that do not name their switches
+WHOLE = frozenset({*FORMER_NAMES, *FORMER_NAMES.values(), "itself"})  # stacks that do not name their options
 UNNAMEABLE = "folders are named in Latin letters and digits; if that is a real chip, tell who maintains speedmatrix"
 TOO_EARLY = "set the clock of that machine and measure again"
 
@@ -159,13 +160,15 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _check_counts(plan: Plan) -> None:
-    workloads = {block.reference.workload for block in plan.blocks} | {hole.workload for hole in plan.holes}
+    workloads = {block.reference.workload for block in plan.blocks} | {
+        no_result.workload for no_result in plan.no_results
+    }
     in_block = max((len(block.comparisons) for block in plan.blocks), default=0)
     counts = (
         ("blocks", len(plan.blocks), MOST_BLOCKS),
         ("comparisons in one block", in_block, MOST_IN_BLOCK),
         ("comparisons", len(plan.comparisons), MOST_COMPARISONS),
-        ("holes", len(plan.holes), MOST_HOLES),
+        ("holes", len(plan.no_results), MOST_NO_RESULTS),
         ("workloads", len(workloads), MOST_WORKLOADS),
         ("names", len(plan.names) + len(plan.promises) + len(plan.data), MOST_NAMED),
     )
@@ -177,27 +180,36 @@ def _check_counts(plan: Plan) -> None:
 def _names(plan: Plan) -> Iterator[str]:
     """Everything that stands in a table's heading or first column."""
     yield from (plan.design, *plan.names, *plan.names.values(), *plan.promises, *plan.data)
-    yield from (name for hole in plan.holes for name in (hole.workload, hole.subject))
+    yield from (name for no_result in plan.no_results for name in (no_result.workload, no_result.label))
     for block in plan.blocks:
         yield block.identity
         yield from _names_of(block.reference)
         for comparison in block.comparisons:
-            yield comparison.subject
+            yield comparison.label
             yield from _names_of(comparison.treatment)
 
 
-def _names_of(cell: Cell) -> Iterator[str]:
-    yield from (cell.workload, cell.size)
-    yield from (str(switch) for switch in cell.switches)
+def _names_of(config: Configuration) -> Iterator[str]:
+    yield from (config.workload, config.size)
+    yield from (str(option) for option in config.options)
 
 
 def _check_protocol(protocol: Protocol) -> None:
-    for name in ("burst_s", "floor_s", "settle_s", "ceiling_s", "start_allowance_s", "start_limit_s", "burst_limit_s"):
-        within(getattr(protocol, name), 0.0, 1e9, f"{RUN}: {name}")
-    for name in ("burst_steps", "floor_steps", "loss_steps", "discarded_rounds"):
-        within(getattr(protocol, name), 0, 10**9, f"{RUN}: {name}")
-    for name in ("restarts", "rounds", "lives", "treatments"):
-        within(getattr(protocol, name), 1, 10**6, f"{RUN}: {name}")
+    durations = (
+        "window_s",
+        "floor_s",
+        "settle_s",
+        "upper_bound_s",
+        "start_allowance_s",
+        "start_limit_s",
+        "window_limit_s",
+    )
+    for name in durations:
+        within(getattr(protocol, name), 0.0, 1e9, f"{RUN}: {stored(name)}")
+    for name in ("window_steps", "floor_steps", "loss_steps", "discarded_rounds"):
+        within(getattr(protocol, name), 0, 10**9, f"{RUN}: {stored(name)}")
+    for name in ("replicates", "rounds", "attempts", "treatments"):
+        within(getattr(protocol, name), 1, 10**6, f"{RUN}: {stored(name)}")
     within(protocol.target, 1e-6, 1.0, f"{RUN}: target")
     for name in ("slow_s", "timed_s"):
         within(getattr(protocol, name), 0.0, 1e9, f"{RUN}: {name}")
@@ -209,39 +221,39 @@ def _check_protocol(protocol: Protocol) -> None:
 
 def _check_comparison(block: Block, comparison: Comparison, plan: Plan) -> None:
     treatment, reference = comparison.treatment, comparison.reference
-    where = f"{RUN}, block {shown(block.identity, 40)}, '{shown(comparison.subject, 60)}'"
+    where = f"{RUN}, block {shown(block.identity, 40)}, '{shown(comparison.label, 60)}'"
     if reference != block.reference or comparison.timing is not block.timing:
         raise Unfit(f"{where} is not compared with its block's reference, on what its block times")
     if (treatment.workload, treatment.size) != (reference.workload, reference.size):
         raise Unfit(f"{where} compares {_short(treatment)} with {_short(reference)}, which gives no ratio")
     within(block.rounds, 1, 10**6, f"{where}: rounds")
     within(comparison.copy, 0, 10**6, f"{where}: copy")
-    for cell in (treatment, reference):
-        _check_cell(cell, plan, where)
-    _check_subject(comparison, where)
+    for config in (treatment, reference):
+        _check_config(config, plan, where)
+    _check_label(comparison, where)
 
 
-def _check_subject(comparison: Comparison, where: str) -> None:
-    """A subject that is a stack, not words about one, names what its cells switch on: pages are found by it."""
-    known = {*comparison.treatment.switches, *comparison.reference.switches}
-    named = [] if " " in comparison.subject else comparison.subject.split("+")
+def _check_label(comparison: Comparison, where: str) -> None:
+    """A subject that is a stack, not words about one, names what it switches on: pages are found by it."""
+    known = {*comparison.treatment.options, *comparison.reference.options}
+    named = [] if " " in comparison.label else comparison.label.split("+")
     for part in named:
-        if part not in WHOLE and parse_switch(part) not in known:
-            raise Unfit(f"{where} is named after '{shown(part, 40)}', which neither of its cells switches on")
+        if part not in WHOLE and parse_option(part) not in known:
+            raise Unfit(f"{where} is named after '{shown(part, 40)}', which neither of its configurations switches on")
 
 
-def _check_cell(cell: Cell, plan: Plan, where: str) -> None:
-    within(cell.batch, 1, 10**9, f"{where}: batch")
-    names = [switch.name for switch in cell.switches]
+def _check_config(config: Configuration, plan: Plan, where: str) -> None:
+    within(config.batch, 1, 10**9, f"{where}: batch")
+    names = [option.name for option in config.options]
     if len(set(names)) < len(names):
-        raise Unfit(f"{where} switches '{shown(max(names, key=names.count))}' on twice")
+        raise Unfit(f"{where} options '{shown(max(names, key=names.count))}' on twice")
     for name in names:
         if name not in plan.promises:
             raise Unfit(f"{where} switches on '{shown(name)}' without saying what that promises")
 
 
-def _short(cell: Cell) -> str:
-    return shown(f"{cell.workload}@{cell.size}", 40)
+def _short(config: Configuration) -> str:
+    return shown(f"{config.workload}@{config.size}", 40)
 
 
 # Strict JSON: bytes from a stranger as plain data, without anything that two readers would understand differently.
@@ -322,9 +334,9 @@ def _check_text(text: str) -> None:
 
 OUTCOMES = ("failed", "skipped", "interrupted")
 MOST_SETTINGS, MOST_LOSSES, MOST_SENTENCES = 500, 10_000, 100
-MOST_LIVES = 10_000
-# A phase is read from other clocks than the burst it belongs to, and copies may run beside the computation.
-LONGEST_PHASE = 2.0  # bursts
+MOST_ATTEMPTS = 10_000
+# A phase is read from other clocks than the window it belongs to, and copies may run beside the computation.
+LONGEST_PHASE = 2.0  # windows
 ROUNDING = 1 + 1e-6  # of seconds that are sums and differences of others
 # Of what a driver tells: more than any device has, in the units of the names.
 _OF_THE_DEVICE = {
@@ -342,7 +354,7 @@ class _Course:
     environment: Environment
     ready: dict[Arm, Ready] = field(default_factory=dict)
     lost: set[Arm] = field(default_factory=set)
-    last: dict[tuple[str, int, int], Burst] = field(default_factory=dict)  # of each life
+    last: dict[tuple[str, int, int], Window] = field(default_factory=dict)  # of each attempt
 
 
 def check_records(run: Run, records: Iterable[Record]) -> None:
@@ -351,26 +363,26 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
     course, number = _Course(run.environment), 0
     for number, record in enumerate(records, 1):
         where = f"{MEASUREMENTS}, line {number}:"
-        _check_arm(record.arm, blocks, run.plan.protocol.most_restarts, where)
+        _check_arm(record.arm, blocks, run.plan.protocol.most_replicates, where)
         if record.arm in course.lost:
             raise Unfit(f"{where} that arm was lost before")
         if isinstance(record, Ready):
             _check_ready(record, course, where)
-        elif isinstance(record, Burst):
-            _check_burst(record, course, blocks[record.arm.block], where)
+        elif isinstance(record, Window):
+            _check_window(record, course, blocks[record.arm.block], where)
         else:
             _check_lost(record, course, where)
     if number == 0:
         raise Unfit("nothing was measured in it yet", NOTHING_MEASURED)
 
 
-def _check_arm(arm: Arm, blocks: dict[str, Block], restarts: int, where: str) -> None:
+def _check_arm(arm: Arm, blocks: dict[str, Block], replicates: int, where: str) -> None:
     block = blocks.get(arm.block)
     if block is None:
         raise Unfit(f"{where} the plan has no block '{shown(arm.block)}'")
     within(arm.position, 0, len(block.comparisons), f"{where} the position in block {shown(arm.block)}")
-    within(arm.restart, 0, restarts - 1, f"{where} the restart")
-    within(arm.life, 0, MOST_LIVES, f"{where} the life")
+    within(arm.replicate, 0, replicates - 1, f"{where} the replicate")
+    within(arm.attempt, 0, MOST_ATTEMPTS, f"{where} the attempt")
 
 
 def _check_ready(ready: Ready, course: _Course, where: str) -> None:
@@ -391,66 +403,66 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
     for name, count, most in (
         ("settings", len(ready.effective), MOST_SETTINGS),
         ("losses", len(ready.losses), MOST_LOSSES),
-        ("sentences", len(ready.unengaged), MOST_SENTENCES),
+        ("sentences", len(ready.inactive), MOST_SENTENCES),
     ):
         if count > most:
             raise Unfit(f"{where} it has {count:,} {name}, and {most:,} are the most")
 
 
-def _check_burst(burst: Burst, course: _Course, block: Block, where: str) -> None:
-    if burst.arm not in course.ready:
-        raise Unfit(f"{where} a burst of an arm that never was ready, so that nobody saw what it had engaged")
-    if burst.timing is not block.timing:
-        raise Unfit(f"{where} a burst of {burst.timing}, and its block times {block.timing}")
-    _check_times(burst, where)
+def _check_window(window: Window, course: _Course, block: Block, where: str) -> None:
+    if window.arm not in course.ready:
+        raise Unfit(f"{where} a window of an arm that never was ready, so that nobody saw what it had active")
+    if window.timing is not block.timing:
+        raise Unfit(f"{where} a window of {window.timing}, and its block times {block.timing}")
+    _check_times(window, where)
     for name, least in (("steps", 1), ("samples", 1), ("order", 0), ("host_bytes", 1), ("device_bytes", 0)):
-        within(getattr(burst, name), least, MOST, f"{where} {name}")
-    within(burst.host_peak_bytes, burst.host_bytes, MOST, f"{where} host_peak_bytes")
-    within(burst.others, 0.0, 1.0, f"{where} others")
-    _check_device(burst, course.environment, where)
-    _check_edges(burst, where)
-    _check_steps(burst, where)
-    within(burst.rate, SLOWEST, FASTEST, f"{where} the rate in samples a second")
-    effective = course.ready[burst.arm].effective
-    _check_samples(burst, _cell(burst.arm, block), effective, where)
-    within(burst.first_step, 0, (course.ready[burst.arm].cycle_steps or MOST) - 1, f"{where} first_step")
-    _check_batches(burst, effective, where)
-    _check_turn(burst, course, where)
+        within(getattr(window, name), least, MOST, f"{where} {name}")
+    within(window.host_peak_bytes, window.host_bytes, MOST, f"{where} host_peak_bytes")
+    within(window.others, 0.0, 1.0, f"{where} others")
+    _check_device(window, course.environment, where)
+    _check_edges(window, where)
+    _check_steps(window, where)
+    within(window.rate, SLOWEST, FASTEST, f"{where} the rate in samples a second")
+    effective = course.ready[window.arm].effective
+    _check_samples(window, _config(window.arm, block), effective, where)
+    within(window.first_step, 0, (course.ready[window.arm].cycle_steps or MOST) - 1, f"{where} first_step")
+    _check_batches(window, effective, where)
+    _check_turn(window, course, where)
 
 
-def _check_turn(burst: Burst, course: _Course, where: str) -> None:
-    """Arms of a life take turns: a window and what leads into it lie after the window before."""
-    life = (burst.arm.block, burst.arm.restart, burst.arm.life)
-    before = course.last.get(life)
-    if before is not None and burst.order <= before.order:
-        raise Unfit(f"{where} order {burst.order} comes after order {before.order} of the same life")
-    if before is not None and ROUNDING * burst.began_s < before.began_s + before.wall_s + (burst.lead_s or 0.0):
+def _check_turn(window: Window, course: _Course, where: str) -> None:
+    """Arms of an attempt take turns: a window and what leads into it lie after the window before."""
+    attempt = (window.arm.block, window.arm.replicate, window.arm.attempt)
+    before = course.last.get(attempt)
+    if before is not None and window.order <= before.order:
+        raise Unfit(f"{where} order {window.order} comes after order {before.order} of the same life")
+    if before is not None and ROUNDING * window.began_s < before.began_s + before.wall_s + (window.lead_s or 0.0):
         raise Unfit(f"{where} began_s and lead_s say that it began before the one before it had ended")
-    course.last[life] = burst
+    course.last[attempt] = window
 
 
-def _cell(arm: Arm, block: Block) -> Cell:
+def _config(arm: Arm, block: Block) -> Configuration:
     return block.comparisons[arm.position - 1].treatment if arm.position else block.reference
 
 
-def _check_samples(burst: Burst, cell: Cell, effective: dict[str, Value], where: str) -> None:
+def _check_samples(window: Window, config: Configuration, effective: dict[str, Value], where: str) -> None:
     """Every step has a batch of samples, but for the last one of an epoch where that is kept at half the size."""
-    if burst.timing is Timing.EVALUATION:
-        if burst.samples % burst.steps:
-            raise Unfit(f"{where} samples is {burst.samples}, and {burst.steps} equal passes cannot have as many")
+    if window.timing is Timing.EVALUATION:
+        if window.samples % window.steps:
+            raise Unfit(f"{where} samples is {window.samples}, and {window.steps} equal passes cannot have as many")
         return
-    parts = 1 if burst.timing is Timing.COMPUTE else _count(effective, "micro_batches") or 1
-    each = cell.batch // parts * parts
-    missing = burst.steps * each - burst.samples
-    short = each - each // 2 if _keeps_last_batch(cell, effective) else 0
-    if missing and not (short and 0 < missing <= burst.steps * short and missing % short == 0):
+    parts = 1 if window.timing is Timing.COMPUTE else _count(effective, "micro_batches") or 1
+    each = config.batch // parts * parts
+    missing = window.steps * each - window.samples
+    short = each - each // 2 if _keeps_last_batch(config, effective) else 0
+    if missing and not (short and 0 < missing <= window.steps * short and missing % short == 0):
         raise Unfit(
-            f"{where} samples is {burst.samples}, and {burst.steps} steps of {each} samples have another number"
+            f"{where} samples is {window.samples}, and {window.steps} steps of {each} samples have another number"
         )
 
 
-def _keeps_last_batch(cell: Cell, effective: dict[str, Value]) -> bool:
-    return effective.get("last_batch") == "short" or any(one.name == "keep_last_batch" for one in cell.switches)
+def _keeps_last_batch(config: Configuration, effective: dict[str, Value]) -> bool:
+    return effective.get("last_batch") == "short" or any(one.name == "keep_last_batch" for one in config.options)
 
 
 def _count(effective: dict[str, Value], name: str) -> int | None:
@@ -458,76 +470,76 @@ def _count(effective: dict[str, Value], name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _check_batches(burst: Burst, effective: dict[str, Value], where: str) -> None:
+def _check_batches(window: Window, effective: dict[str, Value], where: str) -> None:
     """What loader workers finished and what steps took may differ by what the queue holds, and no more."""
-    if (burst.batches is None) is not (burst.produced is None):
+    if (window.batches is None) is not (window.produced is None):
         raise Unfit(f"{where} batches and produced are told together or not at all")
-    if burst.batches is None or burst.produced is None:
-        if burst.slipped is not None:
+    if window.batches is None or window.produced is None:
+        if window.slipped is not None:
             raise Unfit(f"{where} slipped is told without batches")
         return
     workers, ahead = _count(effective, "workers"), _count(effective, "prefetch_factor")
     if workers == 0:
         raise Unfit(f"{where} batches is told of an arm without loader workers")
     parts = _count(effective, "micro_batches")
-    if burst.batches % burst.steps or (parts and burst.batches != parts * burst.steps):
-        raise Unfit(f"{where} batches is {burst.batches}, which {burst.steps} steps cannot take")
+    if window.batches % window.steps or (parts and window.batches != parts * window.steps):
+        raise Unfit(f"{where} batches is {window.batches}, which {window.steps} steps cannot take")
     if workers and ahead:
         queue = workers * ahead + 1  # and one on its way to the device
-        within(burst.produced, burst.batches - queue, burst.batches + queue, f"{where} produced")
-        within(burst.slipped, 0, queue, f"{where} slipped")
+        within(window.produced, window.batches - queue, window.batches + queue, f"{where} produced")
+        within(window.slipped, 0, queue, f"{where} slipped")
 
 
-def _check_edges(burst: Burst, where: str) -> None:
+def _check_edges(window: Window, where: str) -> None:
     for name in ("lead_steps", "batches", "produced", "slipped"):
-        within(getattr(burst, name), 0, MOST, f"{where} {name}")
-    within(burst.lead_s, 0.0, LONGEST_S, f"{where} lead_s")
-    if (burst.lead_steps is None) is not (burst.lead_s is None):
+        within(getattr(window, name), 0, MOST, f"{where} {name}")
+    within(window.lead_s, 0.0, LONGEST_S, f"{where} lead_s")
+    if (window.lead_steps is None) is not (window.lead_s is None):
         raise Unfit(f"{where} lead_steps and lead_s are told together or not at all")
-    if burst.lead_steps and not burst.lead_s:
-        raise Unfit(f"{where} lead_s is 0, and {burst.lead_steps} steps led into it")
+    if window.lead_steps and not window.lead_s:
+        raise Unfit(f"{where} lead_s is 0, and {window.lead_steps} steps led into it")
 
 
-def _check_steps(burst: Burst, where: str) -> None:
+def _check_steps(window: Window, where: str) -> None:
     """What is told of single steps and of the first half fits the window's own time."""
-    within(burst.first_half_s, 0.0, burst.wall_s, f"{where} first_half_s")
-    slowest = burst.slowest_s
+    within(window.first_half_s, 0.0, window.wall_s, f"{where} first_half_s")
+    slowest = window.slowest_s
     if slowest is None:
         return
-    if len(slowest) != min(burst.steps, 1 + burst.steps // 50):
-        raise Unfit(f"{where} slowest_s tells of {len(slowest)} steps, which is another share of {burst.steps}")
+    if len(slowest) != min(window.steps, 1 + window.steps // 50):
+        raise Unfit(f"{where} slowest_s tells of {len(slowest)} steps, which is another share of {window.steps}")
     if not all(later <= sooner for sooner, later in pairwise(slowest)):
         raise Unfit(f"{where} slowest_s does not begin with the slowest step")
     for one in slowest:
-        within(one, 0.0, ROUNDING * burst.wall_s, f"{where} slowest_s")
-    others, half = burst.steps - len(slowest), burst.steps // 2
-    least_s = burst.wall_s / ROUNDING - others * slowest[-1]
-    within(sum(slowest), least_s, ROUNDING * burst.wall_s, f"{where} the sum of slowest_s")
+        within(one, 0.0, ROUNDING * window.wall_s, f"{where} slowest_s")
+    others, half = window.steps - len(slowest), window.steps // 2
+    least_s = window.wall_s / ROUNDING - others * slowest[-1]
+    within(sum(slowest), least_s, ROUNDING * window.wall_s, f"{where} the sum of slowest_s")
     most_s = ROUNDING * half * slowest[0]
-    least_s = burst.wall_s / ROUNDING - (burst.steps - half) * slowest[0]
-    within(burst.first_half_s, max(0.0, least_s), most_s, f"{where} first_half_s")
+    least_s = window.wall_s / ROUNDING - (window.steps - half) * slowest[0]
+    within(window.first_half_s, max(0.0, least_s), most_s, f"{where} first_half_s")
 
 
-def _check_device(burst: Burst, environment: Environment, where: str) -> None:
+def _check_device(window: Window, environment: Environment, where: str) -> None:
     for name, most in _OF_THE_DEVICE.items():
-        within(getattr(burst, name), 0.0, most, f"{where} {name}")
-    within(burst.energy_j or None, 1e-3, 1e12, f"{where} energy_j")  # drivers count thousandths
-    for one in burst.throttled or ():
+        within(getattr(window, name), 0.0, most, f"{where} {name}")
+    within(window.energy_j or None, 1e-3, 1e12, f"{where} energy_j")  # drivers count thousandths
+    for one in window.throttled or ():
         if one not in BITS.values():
             raise Unfit(f"{where} the throttling '{shown(one)}' is none of {', '.join(BITS.values())}")
     for name in (*_OF_THE_DEVICE, "device_s", "device_bytes", "energy_j", "throttled"):
-        if environment.device == "cpu" and getattr(burst, name) is not None:
+        if environment.device == "cpu" and getattr(window, name) is not None:
             raise Unfit(f"{where} {name} is told of a device, and {RUN} was measured without one")
     for name in ("device_bytes", "process_bytes"):
-        within(getattr(burst, name), 0, environment.accelerator_memory_bytes or MOST, f"{where} {name}")
+        within(getattr(window, name), 0, environment.accelerator_memory_bytes or MOST, f"{where} {name}")
 
 
-def _check_times(burst: Burst, where: str) -> None:
-    within(burst.wall_s, SHORTEST_S, LONGEST_S, f"{where} wall_s")
-    within(burst.began_s, 0.0, LONGEST_S, f"{where} began_s")
-    within(burst.wait_s, 0.0, ROUNDING * burst.wall_s, f"{where} wait_s")
+def _check_times(window: Window, where: str) -> None:
+    within(window.wall_s, SHORTEST_S, LONGEST_S, f"{where} wall_s")
+    within(window.began_s, 0.0, LONGEST_S, f"{where} began_s")
+    within(window.wait_s, 0.0, ROUNDING * window.wall_s, f"{where} wait_s")
     for name in ("copy_s", "device_s", "queue_s"):
-        within(getattr(burst, name), 0.0, LONGEST_PHASE * burst.wall_s, f"{where} {name}")
+        within(getattr(window, name), 0.0, LONGEST_PHASE * window.wall_s, f"{where} {name}")
 
 
 def _check_lost(lost: Lost, course: _Course, where: str) -> None:

@@ -1,4 +1,4 @@
-"""Cells for asv: each workload is measured once in one call of asv, and all values of its cells are taken from that.
+"""Configurations for asv: each workload is measured once in one call of asv, and all its values are taken from that.
 
 asv starts a process for every single value. The first that asks for a workload has it measured; what came out is kept
 below .asv/measured, with the run it was read from, and answers all others. Another `asv run` measures anew.
@@ -23,12 +23,12 @@ RUN = "SPEEDMATRIX_ASV_RUN"  # names one call of asv; the plugin sets it
 SIZE, BUDGET = "SPEEDMATRIX_ASV_SIZE", "SPEEDMATRIX_ASV_BUDGET"
 BESIDE_S = 20.0  # of a budget, for what is no measurement: imports, planning, the report
 DIGITS = 4  # of a relative time; a hundredth of a percent is below every noise floor
-TOGETHER = "everything"
+TOGETHER = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The values of one comparison; the last two of the optimized side, one for each restart."""
+    """The values of one comparison; the last two of the optimized side, one for each replicate."""
 
     relative: tuple[float, ...]  # its time over the reference's: the ratio of totals between the ends of its interval
     peak_bytes: tuple[int, ...]  # of the device where that is a GPU, else of the host
@@ -41,7 +41,7 @@ class Measured:
 
     run: str  # folder of the run, below .asv/measured
     values: Mapping[str, Shown]
-    holes: Mapping[str, str]  # the words for what has no values
+    no_results: Mapping[str, str]  # the words for what has no values
     failed: str = ""  # why there is no run at all
 
 
@@ -50,20 +50,20 @@ def workloads() -> list[Workload]:
     return [workload for _, workload in sorted(read_catalogue(ledger=False).workloads.items())]
 
 
-def subjects(workload: Workload) -> list[str]:
+def labels(workload: Workload) -> list[str]:
     """The comparisons that asv follows: all optimizations together, and what the workload wants seen first."""
     return [TOGETHER, *workload.first_look]
 
 
-def shown(workload: str, subject: str) -> Shown:
-    """The values of a comparison; raises NotImplementedError with the words for a hole, Mistake for a failure."""
+def shown(workload: str, label: str) -> Shown:
+    """The values of a comparison; NotImplementedError tells why there are none, Mistake that it failed."""
     measured = _measured_once(workload)
     if measured.failed:
         raise Mistake(measured.failed)
-    if subject in measured.values:
-        return measured.values[subject]
-    words = measured.holes.get(subject, "the run says nothing of it")
-    raise NotImplementedError(f"{workload}, {subject}: {words}")
+    if label in measured.values:
+        return measured.values[label]
+    words = measured.no_results.get(label, "the run says nothing of it")
+    raise NotImplementedError(f"{workload}, {label}: {words}")
 
 
 def as_samples(values: Sequence[float], digits: int | None = None) -> dict[str, Any]:
@@ -115,23 +115,23 @@ def expected_s(workload: Workload) -> float:
     Where it is done sooner, further comparisons get the rest.
     """
     from harness.cli.planning import pace_of, usual_size
-    from harness.core.protocol import BRIEF, FEWEST_RESTARTS
+    from harness.core.protocol import BRIEF, FEWEST_REPLICATES
     from harness.measure.surroundings import read_environment
     from harness.plan.cost import UNSEEN, USUAL, arm_s
 
     environment = read_environment("auto")
     size = os.environ.get(SIZE) or usual_size(environment)
     pace = pace_of(workload, size, environment.device) if size in workload.sizes else USUAL
-    return FEWEST_RESTARTS * 2 * UNSEEN * arm_s(BRIEF, pace) + BESIDE_S
+    return FEWEST_REPLICATES * 2 * UNSEEN * arm_s(BRIEF, pace) + BESIDE_S
 
 
 def _measure(name: str, folder: Path) -> Measured:
-    from harness.integrations.cells import Wanted, holes, measured
+    from harness.integrations.configurations import Wanted, measured, no_results
 
     workload = read_catalogue(ledger=False).workload(name)
     wanted = Wanted(
         workload=name,
-        subjects=workload.first_look,
+        labels=workload.first_look,
         stack=TOGETHER,
         size=os.environ.get(SIZE),
         budget=os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s",
@@ -139,54 +139,55 @@ def _measure(name: str, folder: Path) -> Measured:
     try:
         run = measured(wanted, folder)
     except Mistake as mistake:
-        return Measured(run="", values={}, holes={}, failed=str(mistake))
+        return Measured(run="", values={}, no_results={}, failed=str(mistake))
     return Measured(
         run=str(run.relative_to(ROOT / ".asv" / "measured")) if run.is_relative_to(ROOT) else run.name,
         values=dict(_values(run)),
-        holes={_bare(subject): words for subject, words in holes(run).items()} | dict(_out_of_time(run, wanted.budget)),
+        no_results={_bare(label): words for label, words in no_results(run).items()}
+        | dict(_out_of_time(run, wanted.budget)),
     )
 
 
 def _out_of_time(run: Path, budget: str) -> Iterator[tuple[str, str]]:
     """The remedy that asv's user has where the time did not suffice: not to continue the run, which is asv's own."""
     from harness.analyze.soundness import Outcome
-    from harness.integrations.cells import samples
+    from harness.integrations.configurations import samples
 
-    for subject, found in samples(run):
+    for label, found in samples(run):
         absence = found.row.absence
-        if absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_RESTART}:
-            yield _bare(subject), f"{budget} did not suffice; {BUDGET}=10m gives each workload ten minutes"
+        if absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
+            yield _bare(label), f"{budget} did not suffice; {BUDGET}=10m gives each workload ten minutes"
 
 
 def _values(run: Path) -> Iterator[tuple[str, Shown]]:
     from harness.analyze.evidence import gather
-    from harness.integrations.cells import samples
+    from harness.integrations.configurations import samples
     from harness.store import read_records, read_run
 
     sides = {one.comparison: one.treatment for one in gather(read_run(run).plan, read_records(run))}
-    for subject, found in samples(run):
+    for label, found in samples(run):
         side = sides[found.row.comparison]
         if found.relative:
             yield (
-                _bare(subject),
+                _bare(label),
                 Shown(
                     relative=found.relative,
-                    peak_bytes=_peaks(side.bursts),
+                    peak_bytes=_peaks(side.windows),
                     start_s=tuple(ready.build_s + ready.first_step_s for ready in side.readies),
                 ),
             )
 
 
-def _peaks(bursts: Sequence[Any]) -> tuple[int, ...]:
-    """The highest of each restart; where the kernel tells of no peak, what was resident after a window."""
+def _peaks(windows: Sequence[Any]) -> tuple[int, ...]:
+    """The highest of each replicate; where the kernel tells of no peak, what was resident after a window."""
     found: dict[int, int] = {}
-    for burst in bursts:
-        host_bytes = burst.host_bytes if burst.host_peak_bytes is None else burst.host_peak_bytes
-        count = host_bytes if burst.device_bytes is None else burst.device_bytes
-        found[burst.arm.restart] = max(count, found.get(burst.arm.restart, 0))
+    for window in windows:
+        host_bytes = window.host_bytes if window.host_peak_bytes is None else window.host_peak_bytes
+        count = host_bytes if window.device_bytes is None else window.device_bytes
+        found[window.arm.replicate] = max(count, found.get(window.arm.replicate, 0))
     return tuple(found.values())
 
 
-def _bare(subject: str) -> str:
+def _bare(label: str) -> str:
     """The name without its level, which differs between machines where asv's parameters may not."""
-    return subject.partition("=")[0]
+    return label.partition("=")[0]

@@ -1,7 +1,7 @@
 """Listing: the comparisons that a front end shows, known from the plan before anything is measured, and without torch.
 
 What is listed is the first look: as many comparisons of each workload as the time is likely to buy, in the order of
-the design `alone`, and every hole of the plan with its words.
+the design `alone`, and every missing result of the plan with its words.
 """
 
 from collections import defaultdict
@@ -12,15 +12,15 @@ from pathlib import Path
 from harness.cli.measuring import seconds_of
 from harness.cli.planning import SMALLEST_POOL, Wish, prepared
 from harness.cli.reading import read_kept
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.core.optimization import Timing
 from harness.core.plan import Plan
-from harness.integrations.cells import Wanted
+from harness.integrations.configurations import Wanted
 from harness.plan.cost import Pace, arm_s
 from harness.report.words import one_line
 from harness.store import read_records, read_run
 
-STACKS = ("everything", "as_found")  # subjects that stand for several switches
+STACKS = ("all", "original")  # subjects that stand for several options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One comparison that can be shown, or a hole."""
+    """One comparison that can be shown, or a missing result."""
 
     device: str
     workload: str
-    subject: str
-    name: str  # of its cell, short: leak@quick#512:everything; says what is timed where that is not steps
+    label: str
+    name: str  # of its configuration, short: leak@quick#512:all; says what is timed where that is not steps
     reference: str  # what the reference is called
-    comparison: Comparison | None  # None for a hole
-    reason: str | None = None  # the words of a hole
+    comparison: Comparison | None  # None for a missing result
+    reason: str | None = None  # the words of a missing result
 
 
 def listed(asked: Asked) -> tuple[Listed, ...]:
@@ -66,20 +66,20 @@ def wanted(asked: Asked, listing: Sequence[Listed], selected: Collection[Listed]
     first, *others = dict.fromkeys(one.workload for one in chosen)
     whole = Wanted(workload=first, others=tuple(others), size=asked.size, device=chosen[0].device, budget=asked.budget)
     if others:
-        same = chosen[0].subject if len({one.subject for one in chosen}) == 1 else None
+        same = chosen[0].label if len({one.label for one in chosen}) == 1 else None
         return replace(whole, stack=same) if same in STACKS and len(chosen) >= SMALLEST_POOL else whole
     available = [one for one in measurable if one.workload == first]
     return whole if len(chosen) == len(available) else _narrowed(whole, available, chosen)
 
 
 def _narrowed(whole: Wanted, available: Sequence[Listed], chosen: Sequence[Listed]) -> Wanted:
-    stacks = [one.subject for one in chosen if one.subject in STACKS]
+    stacks = [one.label for one in chosen if one.label in STACKS]
     if len(stacks) > 1:  # a command names one at most
         return whole
-    alone = [one.subject for one in chosen if one.subject not in STACKS]
-    company = [one.subject for one in available if one.subject not in STACKS and one.subject not in alone]
+    alone = [one.label for one in chosen if one.label not in STACKS]
+    company = [one.label for one in available if one.label not in STACKS and one.label not in alone]
     missing = max(0, SMALLEST_POOL - len(chosen))
-    return replace(whole, stack=next(iter(stacks), None), subjects=(*alone, *company[:missing]))
+    return replace(whole, stack=next(iter(stacks), None), labels=(*alone, *company[:missing]))
 
 
 def _planned(asked: Asked, device: str) -> Iterator[Listed]:
@@ -92,15 +92,15 @@ def _planned(asked: Asked, device: str) -> Iterator[Listed]:
         share_s = None if budget_s is None else budget_s / len(by_workload)
         for comparison in comparisons[: _affordable(plan, share_s, ready.paces[name])]:
             yield _comparable(comparison, plan, ready.environment.device)
-    yield from _holes(plan, ready.environment.device)
+    yield from _no_results(plan, ready.environment.device)
 
 
 def _wish(asked: Asked, device: str) -> Wish:
     """What `run` with the same words wishes."""
     return Wish(
         workloads=asked.workloads, size=asked.size, batch=None, design="alone", only=(), stack=None,
-        reference="plain", probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device=device, own=None,
-        target="none",
+        reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device=device,
+        own=None, target="none",
     )  # fmt: skip
 
 
@@ -108,11 +108,11 @@ def _affordable(plan: Plan, share_s: float | None, pace: Pace) -> int | None:
     """How many treatments so much time is likely to buy, by the guess that a campaign begins with; None for all."""
     if share_s is None:
         return None
-    return max(SMALLEST_POOL, int(share_s / (plan.protocol.restarts * arm_s(plan.protocol, pace))) - 1)
+    return max(SMALLEST_POOL, int(share_s / (plan.protocol.replicates * arm_s(plan.protocol, pace))) - 1)
 
 
 def _recorded(folder: Path) -> Iterator[Listed]:
-    """What a run measured or tried, and its holes; raises Mistake where the folder is no run, or has invented times."""
+    """What a run measured or tried, and its missing results; raises Mistake where it is no run or rehearsed."""
     read_kept(folder)
     run = read_run(folder)
     begun = {(record.arm.block, record.arm.position) for record in read_records(folder)}
@@ -120,32 +120,32 @@ def _recorded(folder: Path) -> Iterator[Listed]:
         for position, comparison in enumerate(block.comparisons, 1):
             if (block.identity, position) in begun:
                 yield _comparable(comparison, run.plan, run.environment.device)
-    yield from _holes(run.plan, run.environment.device)
+    yield from _no_results(run.plan, run.environment.device)
 
 
 def _comparable(comparison: Comparison, plan: Plan, device: str) -> Listed:
     reference = comparison.reference
-    short = f"{reference.workload}@{reference.size}#{reference.batch}:{comparison.subject}"
+    short = f"{reference.workload}@{reference.size}#{reference.batch}:{comparison.label}"
     copy = f" ({comparison.copy + 1})" if comparison.copy else ""
     timed = "" if comparison.timing is Timing.STEP else f" {comparison.timing}"
     return Listed(
         device=device,
         workload=reference.workload,
-        subject=comparison.subject,
+        label=comparison.label,
         name=one_line(f"{short}{copy}{timed}"),
-        reference=one_line(plan.names.get(str(reference)) or "+".join(map(str, reference.switches)) or "plain"),
+        reference=one_line(plan.names.get(str(reference)) or "+".join(map(str, reference.options)) or "baseline"),
         comparison=comparison,
     )
 
 
-def _holes(plan: Plan, device: str) -> Iterator[Listed]:
-    for hole in plan.holes:
+def _no_results(plan: Plan, device: str) -> Iterator[Listed]:
+    for no_result in plan.no_results:
         yield Listed(
             device=device,
-            workload=hole.workload,
-            subject=hole.subject,
-            name=one_line(f"{hole.workload}:{hole.subject}"),
-            reference="plain",
+            workload=no_result.workload,
+            label=no_result.label,
+            name=one_line(f"{no_result.workload}:{no_result.label}"),
+            reference="baseline",
             comparison=None,
-            reason=one_line(hole.reason),
+            reason=one_line(no_result.reason),
         )

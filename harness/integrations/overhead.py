@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import compose
+from harness.core.configuration import compose
 from harness.core.mistake import Mistake
 from harness.measure.surroundings import read_environment
 from harness.run.arm import ROOT, launch_environment

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Absence, Outcome
-from harness.core.cell import Comparison
 from harness.core.codec import encode
+from harness.core.configuration import Comparison
 from harness.core.environment import Environment
-from harness.integrations.cells import Samples, samples
+from harness.integrations.configurations import Samples, samples
 from harness.report.matrix import TIMED
-from harness.report.words import one_line, ratio
+from harness.report.words import called, one_line, ratio
 from harness.store import read_run
 
 SECONDS, RELATIVE = "seconds", "relative"
@@ -116,17 +116,17 @@ def sentence(row: Row) -> str:
     """The ratio with its interval, what may be said of it and what it rests on; raises ValueError where it has none."""
     estimate = row.estimate
     if estimate is None:
-        raise ValueError(f"{row.subject} has no ratio")
+        raise ValueError(f"{row.label} has no ratio")
     quality = f"; losses: {row.quality.status}" if row.quality else ""
     return one_line(
-        f"{ratio(estimate)} against {row.reference_name}, {estimate.verdict}; "
-        f"{estimate.pairs} pairs in {estimate.processes} restarts{quality}"
+        f"{ratio(estimate)} against {called(row.reference_name)}, {estimate.verdict}; "
+        f"{estimate.pairs} pairs in {estimate.processes} replicates{quality}"
     )
 
 
 def words(absence: Absence, budget: str | None) -> str:
     """Why there is no ratio; the remedy is the front end's own where a budget ran out."""
-    if budget is not None and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_RESTART}:
+    if budget is not None and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
         return f"{absence.outcome}: the budget of {budget} did not suffice; --speedmatrix-budget gives more"
     return one_line(absence.words)
 

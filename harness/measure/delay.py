@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from harness.core.cell import DELAY_S
+from harness.core.configuration import DELAY_S
 from harness.core.recipe import Recipe, Value
 from harness.measure.device import synchronize, timed
 

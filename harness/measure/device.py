@@ -1,4 +1,4 @@
-"""Process-wide switches, all set explicitly: the process belongs to one arm, so nothing is ever undone."""
+"""Process-wide options, all set explicitly: the process belongs to one arm, so nothing is ever undone."""
 
 import gc
 import os
@@ -106,7 +106,7 @@ def settle_backend(recipe: Recipe) -> None:
 
 
 def effective_backend() -> dict[str, Value]:
-    """The same switches, read back."""
+    """The same options, read back."""
     return {
         "threads": torch.get_num_threads(),
         "matmul_precision": torch.get_float32_matmul_precision(),

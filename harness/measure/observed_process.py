@@ -209,7 +209,7 @@ def _loss(value: float, device: torch.device) -> Tensor:
     return torch.full((), value, device=device, requires_grad=True)
 
 
-# Larger than any hole that a heap trimmed by glibc's own rules has free; nothing of it is ever touched.
+# Larger than any missing result that a heap trimmed by glibc's own rules has free; nothing of it is ever touched.
 PROBE_BYTES = 256 << 20
 
 

@@ -164,7 +164,7 @@ def _difference(one: Sequence[float], other: Sequence[float]) -> float:
 GROUPS = 4  # workers finish side by side: so many batches of each are the least that show their mean rate
 
 
-def ceilings_of(session: Session, opening: Opening, protocol: Protocol) -> tuple[float | None, float | None]:
+def upper_bounds_of(session: Session, opening: Opening, protocol: Protocol) -> tuple[float | None, float | None]:
     """Samples a second of the loader alone and of the step alone; None for what the windows will tell."""
     ahead = session.task.recipe.workers > 0
     if not ahead and session.task.device.type == "cpu":
@@ -180,7 +180,7 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
     taken, group = feed.taken, task.recipe.workers
     epoch = task.size.epoch_steps * task.recipe.micro_batches
     spent_s = timed(feed.fetch, GROUPS * group, task.device)
-    while spent_s < protocol.ceiling_s:
+    while spent_s < protocol.upper_bound_s:
         spent_s += timed(feed.fetch, group, task.device)
     done = feed.taken - taken
     whole = -(-done // epoch) * epoch
@@ -194,7 +194,9 @@ def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> flo
     slow = protocol.is_slow(opening.step_s)
     compute = session.step_on(cycle(opening.full_batches(session.feed.order)).__next__)
     compute()
-    rate = session.task.size.batch * _calls_per_s(compute, 1 if slow else 2, protocol.ceiling_s, session.task.device)
+    rate = session.task.size.batch * _calls_per_s(
+        compute, 1 if slow else 2, protocol.upper_bound_s, session.task.device
+    )
     session.phases.split()
     return rate
 

@@ -1,4 +1,4 @@
-"""The page cache: a data folder's files thrown out of it before a burst, and read back in afterwards."""
+"""The page cache: a data folder's files thrown out of it before a window, and read back in afterwards."""
 
 import ctypes
 import mmap
@@ -20,7 +20,7 @@ class StillWarm(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ColdFiles:
-    """The files that a burst must read from storage."""
+    """The files that a window must read from storage."""
 
     files: tuple[Path, ...]
 

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Seconds of one burst: waiting for batches and copying them, and where events tell it, the span of the steps.
+    """Seconds of one window: waiting for batches and copying them, and where events tell it, the span of the steps.
 
     A span lasts from the first kernel of a step to its last, and holds the gaps in which the device waits for the host:
     there are some where the host takes as long to queue the step.
@@ -65,7 +65,7 @@ class CpuPhases:
 
 @dataclass(slots=True)
 class CudaPhases:
-    """On CUDA the copy and the span of each step's kernels are bounded by events, read when the burst is over."""
+    """On CUDA the copy and the span of each step's kernels are bounded by events, read when the window is over."""
 
     wait_ns: int = 0
     copies: list[tuple[torch.cuda.Event, torch.cuda.Event]] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""The board: what an NVIDIA device's driver tells before and after a burst, and never in it.
+"""The board: what an NVIDIA device's driver tells before and after a window, and never in it.
 
 An answer may take the driver a millisecond, in which loader workers go on filling their queue. So all that is read
-between the lead-in of a burst and its first timed step is one counter.
+between the lead-in of a window and its first timed step is one counter.
 """
 
 import os
@@ -35,7 +35,7 @@ class Board:
         return None if counted_mj is None else counted_mj / 1000
 
     def after(self, strangers: int | None, energy_j: float | None) -> dict[str, Any]:
-        """The fields of a Burst that tell of the device, beside what was read before it; the counter comes first."""
+        """The fields of a Window that tell of the device, beside what was read before it; the counter comes first."""
         spent_j, watts = _since(energy_j, self.energy_j()), self.driver.number("nvmlDeviceGetPowerUsage")
         return {
             "energy_j": spent_j,

@@ -8,7 +8,7 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, Value
@@ -18,7 +18,7 @@ from harness.measure.delay import begun
 from harness.measure.device import device_bytes, effective_backend, forget_memory, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
-from harness.measure.opening import Opening, ceilings_of, observe, spreads, take_first_steps
+from harness.measure.opening import Opening, observe, spreads, take_first_steps, upper_bounds_of
 from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
@@ -72,8 +72,8 @@ class Trial:
             feed.taken = offset * each + feed.taken - session.consumed
         return [later - sooner for sooner, later in pairwise(stamps)]
 
-    def burst(self, lead: int, steps: int, start: int = 0) -> dict[str, Any]:
-        """Times so many steps after a lead-in; gives the fields of a Burst; raises Unsettled.
+    def window(self, lead: int, steps: int, start: int = 0) -> dict[str, Any]:
+        """Times so many steps after a lead-in; gives the fields of a Window; raises Unsettled.
 
         Without batches in flight the window begins with step `start`; else with whatever comes after the lead-in.
         """
@@ -84,12 +84,12 @@ class Trial:
             lead_s = self._lead_in(lead, start)
             with self.cold.dropped() if self.cold else nullcontext():
                 led_in = {"lead_s": lead_s, "lead_steps": lead, "slipped": slipped}
-                return self._burst(steps, strangers) | led_in
+                return self._window(steps, strangers) | led_in
 
         events = events_of(self.session.task.recipe, self.session.task.device)
-        return undisturbed(taken, events, lambda window: float(window["wall_s"]))
+        return undisturbed(taken, events, lambda one: float(one["wall_s"]))
 
-    def _burst(self, steps: int, strangers: int | None) -> dict[str, Any]:
+    def _window(self, steps: int, strangers: int | None) -> dict[str, Any]:
         session, feed, device = self.session, self.session.feed, self.session.task.device
         steps = self.session.task.size.epoch_steps * self._epochs_at_once() if self.cold else self._whole(steps)
         session.phases.split()
@@ -197,7 +197,7 @@ def begin(
     observed, score = observe(session, opening, timing)
     spread: dict[str, Any] = spreads(session, opening, protocol) if is_reference else {"seed_spread": None}
     trains = timing in {Timing.STEP, Timing.EPOCH}
-    loader_rate, compute_rate = ceilings_of(session, opening, protocol) if trains else (None, None)
+    loader_rate, compute_rate = upper_bounds_of(session, opening, protocol) if trains else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
@@ -218,7 +218,7 @@ def begin(
         "step_s": warm.step_s,
         "steady": warm.steady,
         "effective": effective,
-        "unengaged": unengaged(proof, effective),
+        "inactive": inactive(proof, effective),
         "losses": opening.losses,
         "loader_rate": loader_rate,
         "compute_rate": compute_rate,
@@ -255,7 +255,7 @@ def _delayed(trial: Trial) -> dict[str, Value]:
 
 
 def _timed_step(session: Session, opening: Opening, timing: Timing) -> Callable[[], object]:
-    """What one step of a burst is."""
+    """What one step of a window is."""
     if timing is Timing.EVALUATION:
         return session.evaluate
     if timing is Timing.COMPUTE:
@@ -279,7 +279,7 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
 
 
 def _finish_epoch(trial: Trial, warm: WarmUp) -> WarmUp:
-    """Steps to the end of the epoch and through a whole one, so that a burst begins with a boundary.
+    """Steps to the end of the epoch and through a whole one, so that a window begins with a boundary.
 
     Where the recipe evaluates after so many epochs, it goes through as many: then a step takes its share of that too.
     """
@@ -310,7 +310,7 @@ def _always() -> bool:
 # Learning: a training without a clock, to see whether the model learns and whether its evaluation can be believed.
 
 # The arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
-UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, ceiling_s=0.01)
+UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)
 
 
 def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: Callable[[int, float], None]) -> Learned:
@@ -324,13 +324,13 @@ def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: C
         show(number, losses[-1])
     train_s = perf_counter() - began
     evaluation, again = session.evaluate(), session.evaluate()
-    as_found = session.evaluate(slow)
+    original = session.evaluate(slow)
     session.feed.close()
     return Learned(
         losses=tuple(losses),
         evaluation=evaluation,
         again=again,
-        as_found=as_found,
-        unengaged=ready["unengaged"],
+        original=original,
+        inactive=ready["inactive"],
         train_s=train_s,
     )

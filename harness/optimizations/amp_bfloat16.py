@@ -4,7 +4,7 @@ Halves the bytes moved and uses the fast matrix units of recent GPUs and CPUs; n
 the step waits for data. Losses change in the third digit.
 
 A CPU without matrix units for bfloat16 converts every number on the way and may take several times as long. There
-it is measured alone, and `everything` leaves it out.
+it is measured alone, and `all` leaves it out.
 
 On CPUs with AMX, torch 2.11's oneDNN reads memory that nobody wrote in some convolutions with 512 channels, and the
 loss may be no number; `doctor` tries it, and `ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16` cures it.

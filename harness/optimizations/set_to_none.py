@@ -1,7 +1,7 @@
 """Gradients set to None instead of filled with zeros.
 
 Saves one pass over all gradients and the addition to zeros that follows. PyTorch's default since 2.0, so asking for it
-changes nothing in code that never asked for the opposite; our plain reference fills with zeros.
+changes nothing in code that never asked for the opposite; our baseline reference fills with zeros.
 
     optimizer.zero_grad(set_to_none=True)
 """

@@ -1,7 +1,7 @@
 """TensorFloat-32 for convolutions: float32 convolutions with a ten-bit mantissa on the tensor cores.
 
 A large gain for float32 convolutional training on Ampere and later; nothing once autocast has taken the convolutions to
-16 bits. In PyTorch it is on by default, so a baseline called float32 often is not; our plain reference has it off.
+16 bits. In PyTorch it is on by default, so a baseline called float32 often is not; our baseline reference has it off.
 
     torch.backends.cudnn.allow_tf32 = True
 """

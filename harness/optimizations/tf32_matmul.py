@@ -1,7 +1,7 @@
 """TensorFloat-32 for matrix products: float32 products with a ten-bit mantissa on the tensor cores.
 
 A large gain for the linear layers of float32 training on Ampere and later; nothing once autocast has taken the products
-to 16 bits, and nothing for convolutions, which have a switch of their own. In PyTorch it is off by default.
+to 16 bits, and nothing for convolutions, which have an option of their own. In PyTorch it is off by default.
 
     torch.set_float32_matmul_precision("high")
 """

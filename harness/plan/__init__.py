@@ -1,1 +1,1 @@
-"""Which cells are measured, and in which order: pure."""
+"""Which configurations are measured, and in which order: pure."""

@@ -79,9 +79,9 @@ def _check(minutes: float, left_s: float, able: Sequence[Want]) -> None:
     least = _needed(able)
     if left_s < least:
         count = len({name for one in able for name in one.workloads})
-        subject = f"{_number(count)} workload{'s' if count != 1 else ''}"
+        label = f"{_number(count)} workload{'s' if count != 1 else ''}"
         raise Mistake(
-            f"--minutes {minutes:g} is too short for {subject}; give {math.ceil((least + PAGES_S) / 60)} or more, "
+            f"--minutes {minutes:g} is too short for {label}; give {math.ceil((least + PAGES_S) / 60)} or more, "
             f"name fewer workloads, or take a smaller --size{_costliest(able)}."
         )
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from statistics import geometric_mean
 from typing import TypeVar
 
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
-from harness.core.protocol import FEWEST_RESTARTS, SETTLING_STEPS, Protocol
+from harness.core.protocol import FEWEST_REPLICATES, SETTLING_STEPS, Protocol
 from harness.core.records import Ready, Record
-from harness.plan.schedule import PER_BRACKET, Kept, given_up, pairs_of
+from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 
 START_S = 4.0  # of an arm until its first step: process, imports, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
@@ -29,7 +29,7 @@ UNSEEN = 1.25  # a workload of which nothing is known may take so much longer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast the plain steps of a workload are, about."""
+    """How fast the baseline steps of a workload are, about."""
 
     step_s: float = USUAL_STEP_S
     epoch_steps: float = math.inf
@@ -56,11 +56,11 @@ def start_s(protocol: Protocol, steps_s: Sequence[float]) -> float:
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
     """Seconds of all windows of one replicate, and of what leads into them; longer where an arm is far faster."""
-    steps = protocol.window_steps(steps_s[0], min(steps_s), epoch_steps)
+    steps = protocol.steps_of_windows(steps_s[0], min(steps_s), epoch_steps)
     if block.timing is Timing.EPOCH and math.isfinite(epoch_steps):
         steps = math.ceil(steps / epoch_steps) * int(epoch_steps)
     rounds, treatments = block.rounds or protocol.rounds, len(steps_s) - 1
-    visits = (rounds * math.ceil(treatments / PER_BRACKET) + 1, *[rounds] * treatments)
+    visits = (rounds * math.ceil(treatments / PER_WINDOW_PAIR) + 1, *[rounds] * treatments)
     lead = [_lead_steps(protocol, one) + EXTRA_STEPS for one in steps_s]
     each_s = [RESUMED_S + (steps + led) * one for led, one in zip(lead, steps_s, strict=True)]
     return sum(count * one for count, one in zip(visits, each_s, strict=True))
@@ -71,7 +71,7 @@ def _warm_s(protocol: Protocol, step_s: float) -> float:
     settling = max(SETTLING_STEPS, 4 * _lead_steps(protocol, step_s)) if protocol.discarded_rounds else 0
     steps_s = (protocol.loss_steps + OBSERVED_STEPS + settling) * step_s
     warm_s = max(floor_steps * step_s, protocol.floor_s) + WATCHED * protocol.settle_s
-    return START_S + steps_s + protocol.ceiling_s + warm_s
+    return START_S + steps_s + protocol.upper_bound_s + warm_s
 
 
 def _lead_steps(protocol: Protocol, step_s: float) -> int:
@@ -80,16 +80,16 @@ def _lead_steps(protocol: Protocol, step_s: float) -> int:
 
 def arm_s(protocol: Protocol, pace: Pace) -> float:
     """Seconds for each arm of a replicate whose steps are timed beside a single treatment."""
-    cell = Cell(workload="", size="", batch=1)
+    config = Configuration(workload="", size="", batch=1)
     rounds = protocol.rounds_of(pace.step_s, pace.epoch_steps)
-    block = Block(identity="", reference=cell, timing=Timing.STEP, comparisons=(), rounds=rounds)
+    block = Block(identity="", reference=config, timing=Timing.STEP, comparisons=(), rounds=rounds)
     return replicate_s(block, protocol, pace, (1.0,)) / 2
 
 
 def seconds_for(plan: Plan, paces: Mapping[str, Pace]) -> float:
     """Seconds of the replicates that all comparisons of a plan get."""
     return sum(
-        plan.protocol.restarts * replicate_s(one, plan.protocol, _pace(one, paces), [1.0] * len(one.comparisons))
+        plan.protocol.replicates * replicate_s(one, plan.protocol, _pace(one, paces), [1.0] * len(one.comparisons))
         for one in plan.blocks
     )
 
@@ -100,7 +100,7 @@ def first_ratios_s(plan: Plan, paces: Mapping[str, Pace]) -> dict[str, float]:
     for block in plan.blocks:
         first.setdefault(block.reference.workload, block)
     return {
-        name: FEWEST_RESTARTS * replicate_s(block, plan.protocol, _pace(block, paces), (1.0,))
+        name: FEWEST_REPLICATES * replicate_s(block, plan.protocol, _pace(block, paces), (1.0,))
         for name, block in first.items()
     }
 
@@ -155,8 +155,8 @@ class Forecast:
         return sorted((one for one in waiting if one), key=lambda place: self.first_ratio_s(*place))
 
     def first_ratio_s(self, block: Block, position: int) -> float:
-        """Seconds until a comparison has as few restarts as give a ratio."""
-        return self.replicate_s(block, (position,)) * max(0, FEWEST_RESTARTS - self.timed(block, position))
+        """Seconds until a comparison has as few replicates as give a ratio."""
+        return self.replicate_s(block, (position,)) * max(0, FEWEST_REPLICATES - self.timed(block, position))
 
     @property
     def has_ratio(self) -> bool:
@@ -164,7 +164,7 @@ class Forecast:
         return any(map(self._has_ratio, self.workloads))
 
     def _has_ratio(self, workload: str) -> bool:
-        return any(self.timed(*place) >= FEWEST_RESTARTS for place in self._places(workload))
+        return any(self.timed(*place) >= FEWEST_REPLICATES for place in self._places(workload))
 
     def _first_of(self, workload: str) -> tuple[Block, int] | None:
         return next((place for place in self._places(workload) if not self._has_failed(*place)), None)
@@ -174,14 +174,14 @@ class Forecast:
         return [(block, position) for block in blocks for position in range(1, len(block.comparisons) + 1)]
 
     def timed(self, block: Block, position: int) -> int:
-        """Restarts in which a comparison was timed."""
+        """Replicates in which a comparison was timed."""
         return sum(pairs_of(position, records) > 0 for records in self._records(block))
 
     def _has_failed(self, block: Block, position: int) -> bool:
         return any(given_up(one, records) for records in self._records(block) for one in (0, position))
 
     def _records(self, block: Block) -> list[list[Record]]:
-        return [self.kept.get((block.identity, one), []) for one in range(self.plan.protocol.most_restarts)]
+        return [self.kept.get((block.identity, one), []) for one in range(self.plan.protocol.most_replicates)]
 
     def _slower(self, workload: str) -> float:
         """How many times as long as guessed arms of a workload take: as measured, or as others do."""

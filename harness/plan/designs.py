@@ -1,4 +1,4 @@
-"""Designs: which comparisons answer a question; each is a pure function from a scope to comparisons and holes."""
+"""Designs: which comparisons answer a question; pure functions from a scope to comparisons and missing results."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -8,19 +8,19 @@ from itertools import combinations, product
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.cell import CONTROLS, SHARES, Comparison, Conflict, Switch, compose, unmet
-from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, switches
+from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, options
+from harness.core.configuration import CONTROLS, SHARES, Comparison, Conflict, Option, compose, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Timing
-from harness.core.plan import Block, Hole
+from harness.core.plan import Block, NoResult
 from harness.core.workload import Workload
 from harness.plan.feasibility import (
     Entry,
     Scope,
+    all_options,
     based_on,
     compare,
-    everything,
     hindrance,
     ordered,
     single,
@@ -43,7 +43,7 @@ def calibration(scope: Scope) -> Iterator[Entry]:
         yield from (single(controlled, control, share) for control in CONTROLS.values())
     for copy in range(copies(scope)):
         yield Comparison(
-            subject="itself",
+            label="itself",
             treatment=scope.reference,
             reference=scope.reference,
             timing=scope.probe or Timing.STEP,
@@ -56,15 +56,15 @@ def copies(scope: Scope) -> int:
     return max(-(-COPIES // scope.workloads), scope.protocol.treatments)
 
 
-# Balanced stacks: the few further stacks that tell most about every switch, beside those that are measured anyway.
+# Balanced stacks: the few further stacks that tell most about every option, beside those that are measured anyway.
 #
-# Coordinate exchange (R. K. Meyer and C. J. Nachtsheim 1995) towards a D-optimal design: one switch of one stack is
+# Coordinate exchange (R. K. Meyer and C. J. Nachtsheim 1995) towards a D-optimal design: one option of one stack is
 # changed at a time, and the change is kept if the determinant of the information about all single effects grows. Stacks
 # that cannot be are never visited, and what needs another is switched off with it.
 
-Stack = tuple[Switch, ...]  # sorted
+Stack = tuple[Option, ...]  # sorted
 Array = NDArray[np.float64]
-PASSES = 20  # over all switches of all stacks at most; most often five find no more
+PASSES = 20  # over all options of all stacks at most; most often five find no more
 DRAWS = 20  # for each stack that is wanted, before there are thought to be no others
 RIDGE = 1e-3  # of an effect that no stack shows yet, so that the determinant is never 0
 
@@ -74,19 +74,19 @@ class Space:
     """The stacks that there are: at most one level of each optimization, on top of what is always on."""
 
     below: Stack
-    levels: tuple[tuple[Switch, ...], ...]  # of each optimization that varies
+    levels: tuple[tuple[Option, ...], ...]  # of each optimization that varies
     needs: Mapping[str, tuple[str, ...]]  # optimization -> others that it makes no sense without
     possible: Callable[[Stack], bool]
 
-    def with_level(self, stack: Stack, levels: Sequence[Switch], level: Switch | None) -> Stack:
+    def with_level(self, stack: Stack, levels: Sequence[Option], level: Option | None) -> Stack:
         """The stack with this level, or what is always on, in place of others; what then lacks something is off."""
         name = levels[0].name
         kept = [one for one in stack if one.name != name]
         return self.sound([*kept, level] if level else [*kept, *(one for one in self.below if one.name == name)])
 
-    def sound(self, switches: Iterable[Switch]) -> Stack:
-        """These switches in order, without those that need what is not among them."""
-        found = tuple(switches)
+    def sound(self, options: Iterable[Option]) -> Stack:
+        """These options in order, without those that need what is not among them."""
+        found = tuple(options)
         names = {one.name for one in found}
         return tuple(sorted(one for one in found if names.issuperset(self.needs.get(one.name, ()))))
 
@@ -118,7 +118,7 @@ def balanced(space: Space, measured: Sequence[Stack], count: int, generator: np.
 
 
 def _exchanged(space: Space, others: Sequence[Stack], stack: Stack) -> Stack:
-    """A stack with each switch changed where that tells more, given all other stacks."""
+    """A stack with each option changed where that tells more, given all other stacks."""
     unknown = np.asarray(np.linalg.inv(_information(space, others)), dtype=np.float64)
     best = _told(space, unknown, stack)
     for levels in space.levels:
@@ -146,11 +146,11 @@ def _row(space: Space, stack: Stack) -> Array:
     return np.array([1.0, *(float(level in stack) for levels in space.levels for level in levels)])
 
 
-# Designs that cross switches: what each gives alone, what it gives last, pairs, all subsets, balanced stacks.
+# Designs that cross options: what each gives alone, what it gives last, pairs, all subsets, balanced stacks.
 #
-# They are about the switches that `everything` stacks, or about those that were chosen by name.
+# They are about the options that `all` stacks, or about those that were chosen by name.
 
-MOST = 6  # switches of a factorial: 63 stacks beside the reference
+MOST = 6  # options of a factorial: 63 stacks beside the reference
 
 
 def matrix(scope: Scope) -> Iterator[Entry]:
@@ -160,25 +160,25 @@ def matrix(scope: Scope) -> Iterator[Entry]:
     yield from entries
     timing = _timing_of_whole(scope)
     space = space_of(scope, (levels for levels in varied(scope) if scope.known[levels[0].name].timed_on is timing))
-    measured = [scope.reference.switches, *(one.treatment.switches for one in entries if isinstance(one, Comparison))]
+    measured = [scope.reference.options, *(one.treatment.options for one in entries if isinstance(one, Comparison))]
     count = -(-sum(map(len, space.levels)) // 2)
     for stack in balanced(space, measured, count, np.random.default_rng(0)):
-        subject = "+".join(str(one) for one in stack if one not in scope.reference.switches)
-        yield compare(scope, subject, stack, timing)
+        label = "+".join(str(one) for one in stack if one not in scope.reference.options)
+        yield compare(scope, label, stack, timing)
 
 
 def removed(scope: Scope) -> Iterator[Entry]:
     """All together, and each switched off again: what it still gives when all others are on."""
     _check_requirements(scope)
     whole = full_stack(scope)
-    yield compare(scope, "everything", whole, _timing_of_whole(scope))
+    yield compare(scope, "all", whole, _timing_of_whole(scope))
     for levels in varied(scope):
-        switch = next((one for one in levels if one in whole), None)
-        if switch:
-            yield _without(scope, whole, switch)
+        option = next((one for one in levels if one in whole), None)
+        if option:
+            yield _without(scope, whole, option)
         elif not _absent(scope, levels[0]):
             reason = "is no part of it, since it conflicts with what was named before"
-            yield Hole(workload=scope.workload.name, subject=f"everything without {levels[0]}", reason=reason)
+            yield NoResult(workload=scope.workload.name, label=f"all without {levels[0]}", reason=reason)
 
 
 def pairs(scope: Scope) -> Iterator[Entry]:
@@ -189,36 +189,36 @@ def pairs(scope: Scope) -> Iterator[Entry]:
 
 
 def factorial(scope: Scope) -> Iterator[Entry]:
-    """Every subset of a few switches, six at most, against the reference."""
+    """Every subset of a few options, six at most, against the reference."""
     _check_requirements(scope)
-    switches = varied(scope)
-    if len(switches) > MOST:
-        count = len(switches)
-        raise Mistake(f"All subsets of {count} switches are too many; name {MOST} at most, each with --only NAME.")
-    for picked in product(*((None, *levels) for levels in switches)):
-        added = tuple(switch for switch in picked if switch)
+    options = varied(scope)
+    if len(options) > MOST:
+        count = len(options)
+        raise Mistake(f"All subsets of {count} options are too many; name {MOST} at most, each with --only NAME.")
+    for picked in product(*((None, *levels) for levels in options)):
+        added = tuple(option for option in picked if option)
         if added:
             yield _subset(scope, added)
 
 
 def full_stack(scope: Scope) -> Stack:
-    """All that is switched on together: `everything`, or what was chosen, as far as it goes together."""
+    """All that is switched on together: `all`, or what was chosen, as far as it goes together."""
     if not scope.chosen:
-        return everything(scope)
-    first = {switch.name: switch for switch in reversed(scope.chosen)}  # of several levels the one that is named first
+        return all_options(scope)
+    first = {option.name: option for option in reversed(scope.chosen)}  # of several levels the one that is named first
     tried = (one for one in scope.chosen if first[one.name] == one and not _absent(scope, one))
     return together(scope, sorted(tried, key=lambda one: bool(scope.known[one.name].requires)))
 
 
-def varied(scope: Scope) -> list[tuple[Switch, ...]]:
-    """The levels of each optimization that a crossed design switches, in the order in which they are tried."""
-    whole = scope.chosen or everything(scope)
+def varied(scope: Scope) -> list[tuple[Option, ...]]:
+    """The levels of each optimization that a crossed design options, in the order in which they are tried."""
+    whole = scope.chosen or all_options(scope)
     names = dict.fromkeys(one.name for one in whole) if scope.chosen else {one.name: None for one in ordered(scope)}
-    levels = (tuple(one for one in whole if one.name == name and one not in scope.reference.switches) for name in names)
+    levels = (tuple(one for one in whole if one.name == name and one not in scope.reference.options) for name in names)
     return [one for one in levels if one]
 
 
-def space_of(scope: Scope, levels: Iterable[tuple[Switch, ...]]) -> Space:
+def space_of(scope: Scope, levels: Iterable[tuple[Option, ...]]) -> Space:
     """The stacks of some optimizations that can be run against the scope's reference."""
     able = (tuple(one for one in alike if not _absent(scope, one)) for alike in levels)
     known: dict[Stack, bool] = {}
@@ -229,7 +229,7 @@ def space_of(scope: Scope, levels: Iterable[tuple[Switch, ...]]) -> Space:
         return known[stack]
 
     return Space(
-        below=scope.reference.switches,
+        below=scope.reference.options,
         levels=tuple(alike for alike in able if alike),
         needs={name: one.requires for name, one in scope.known.items() if one.requires},
         possible=possible,
@@ -242,57 +242,57 @@ def _singles(scope: Scope) -> Iterator[Entry]:
 
 
 def _check_requirements(scope: Scope) -> None:
-    present = {one.name for one in (*scope.chosen, *scope.reference.switches)}
-    for switch in scope.chosen:
-        for name in scope.known[switch.name].requires:
+    present = {one.name for one in (*scope.chosen, *scope.reference.options)}
+    for option in scope.chosen:
+        for name in scope.known[option.name].requires:
             if name not in present:
-                raise Mistake(f"{switch} needs {name}: name it too, with --only {name}, or put it into --reference.")
+                raise Mistake(f"{option} needs {name}: name it too, with --only {name}, or put it into --reference.")
 
 
-def _without(scope: Scope, whole: Stack, switch: Switch) -> Entry:
-    """The whole without one switch and what needs it, against the whole."""
-    rest = tuple(one for one in whole if one != switch)
-    orphans = [one for one in rest if switch.name in scope.known[one.name].requires]
+def _without(scope: Scope, whole: Stack, option: Option) -> Entry:
+    """The whole without one option and what needs it, against the whole."""
+    rest = tuple(one for one in whole if one != option)
+    orphans = [one for one in rest if option.name in scope.known[one.name].requires]
     nor = f" (nor {', '.join(map(str, orphans))}, which cannot be without)" if orphans else ""
     left = tuple(one for one in rest if one not in orphans)
-    before = tuple(one for one in scope.reference.switches if one.name == switch.name)  # another level of it
-    subject = f"everything without {switch}{nor}"
-    return compare(based_on(scope, whole), subject, tuple(sorted((*left, *before))), _timing(scope, (switch,)))
+    before = tuple(one for one in scope.reference.options if one.name == option.name)  # another level of it
+    label = f"all without {option}{nor}"
+    return compare(based_on(scope, whole), label, tuple(sorted((*left, *before))), _timing(scope, (option,)))
 
 
-def _two(scope: Scope, pair: tuple[Switch, Switch]) -> Entry:
+def _two(scope: Scope, pair: tuple[Option, Option]) -> Entry:
     """Two switches on top of the reference and of what they require."""
     below = scope
-    for switch in pair:
-        below = based_on(below, with_required(below, scope.known[switch.name]))
-    names = {switch.name for switch in pair}
-    common = tuple(one for one in below.reference.switches if one.name not in names or one in scope.reference.switches)
+    for option in pair:
+        below = based_on(below, with_required(below, scope.known[option.name]))
+    names = {option.name for option in pair}
+    common = tuple(one for one in below.reference.options if one.name not in names or one in scope.reference.options)
     return _subset(based_on(scope, common), pair)
 
 
-def _subset(scope: Scope, added: tuple[Switch, ...]) -> Entry:
+def _subset(scope: Scope, added: tuple[Option, ...]) -> Entry:
     """Some switches on top of the reference, or the words for why they cannot be."""
-    names = {switch.name for switch in added}
-    stack = tuple(sorted((*(one for one in scope.reference.switches if one.name not in names), *added)))
-    subject, present = "+".join(map(str, added)), {one.name for one in stack}
-    for switch in added:
-        lacking = sorted(set(scope.known[switch.name].requires) - present)
-        reason = _absent(scope, switch) or (
-            f"{switch} needs {', '.join(lacking)}, which is off here" if lacking else ""
+    names = {option.name for option in added}
+    stack = tuple(sorted((*(one for one in scope.reference.options if one.name not in names), *added)))
+    label, present = "+".join(map(str, added)), {one.name for one in stack}
+    for option in added:
+        lacking = sorted(set(scope.known[option.name].requires) - present)
+        reason = _absent(scope, option) or (
+            f"{option} needs {', '.join(lacking)}, which is off here" if lacking else ""
         )
         if reason:
-            return Hole(workload=scope.workload.name, subject=subject, reason=reason)
+            return NoResult(workload=scope.workload.name, label=label, reason=reason)
     try:
-        return compare(scope, subject, stack, _timing(scope, added))
+        return compare(scope, label, stack, _timing(scope, added))
     except Conflict as conflict:
-        return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
+        return NoResult(workload=scope.workload.name, label=label, reason=str(conflict))
 
 
-def _timing(scope: Scope, switches: Iterable[Switch]) -> Timing:
-    """What several switches are timed on together: whole epochs hold steps, an evaluation holds neither."""
-    asked: Mapping[Timing, Switch] = {scope.known[one.name].timed_on: one for one in switches}
+def _timing(scope: Scope, options: Iterable[Option]) -> Timing:
+    """What several options are timed on together: whole epochs hold steps, an evaluation holds neither."""
+    asked: Mapping[Timing, Option] = {scope.known[one.name].timed_on: one for one in options}
     if Timing.EVALUATION in asked and len(asked) > 1 and not scope.probe:
-        other = next(switch for timing, switch in asked.items() if timing is not Timing.EVALUATION)
+        other = next(option for timing, option in asked.items() if timing is not Timing.EVALUATION)
         raise Conflict(f"{asked[Timing.EVALUATION]} acts on evaluations, {other} does not")
     return max(asked, key=[Timing.STEP, Timing.EPOCH, Timing.EVALUATION].index)
 
@@ -303,8 +303,8 @@ def _timing_of_whole(scope: Scope) -> Timing:
     return Timing.EVALUATION if asked == {Timing.EVALUATION} else Timing.STEP
 
 
-def _absent(scope: Scope, switch: Switch) -> str | None:
-    return hindrance(scope, scope.known[switch.name], switch.level)
+def _absent(scope: Scope, option: Option) -> str | None:
+    return hindrance(scope, scope.known[option.name], option.level)
 
 
 # The design `claims`: what the ledger's claims come to on this machine, and the comparisons that test them.
@@ -325,7 +325,7 @@ class Ground:
 def resolve(claim: Claim, ground: Ground) -> Resolution:
     """The pair of stacks that tests a claim here, with words for what had to be left out; or why nothing can.
 
-    Switches that this machine cannot run are left out if something remains of what the treatment adds, and none of
+    Options that this machine cannot run are left out if something remains of what the treatment adds, and none of
     them is essential; else the claim's stand-in is tried in the treatment's place.
     """
     if hindrance := _hindrance(claim, ground):
@@ -345,7 +345,7 @@ def concerns(claim: Claim, workload: Workload) -> bool:
     return claim.workload in {ANY, workload.name}
 
 
-Question = tuple[tuple[Switch, ...], tuple[Switch, ...], Timing]  # treatment, reference, and what they are timed on
+Question = tuple[tuple[Option, ...], tuple[Option, ...], Timing]  # treatment, reference, and what they are timed on
 
 
 def questions(claims: Iterable[Claim], ground: Ground) -> frozenset[Question]:
@@ -356,7 +356,7 @@ def questions(claims: Iterable[Claim], ground: Ground) -> frozenset[Question]:
 
 def marked(block: Block, asked: Collection[Question]) -> Block:
     """The block with the positions of what was asked."""
-    found = ((one.treatment.switches, one.reference.switches, one.timing) for one in block.comparisons)
+    found = ((one.treatment.options, one.reference.options, one.timing) for one in block.comparisons)
     return replace(block, claimed=tuple(position for position, one in enumerate(found, 1) if one in asked))
 
 
@@ -373,8 +373,8 @@ def _hindrance(claim: Claim, ground: Ground) -> str | None:
     return f"there is no optimization '{absent}'" if absent else None
 
 
-def _meant(stack: str, ground: Ground) -> tuple[Switch, ...]:
-    return switches(stack, ground.workload, ground.environment.device)
+def _meant(stack: str, ground: Ground) -> tuple[Option, ...]:
+    return options(stack, ground.workload, ground.environment.device)
 
 
 def _tried(claim: Claim, ground: Ground) -> Resolution:
@@ -382,7 +382,7 @@ def _tried(claim: Claim, ground: Ground) -> Resolution:
     (ours, our_reasons), (theirs, their_reasons) = (_runnable(stack, ground) for stack in meant)
     reasons = {**their_reasons, **our_reasons}
     lost = set(meant[0]) - set(meant[1]) and not set(ours) - set(theirs)  # nothing of what it would have added
-    if lost or ours == theirs or any(switch.name in claim.essential for switch in reasons):
+    if lost or ours == theirs or any(option.name in claim.essential for option in reasons):
         words = "; ".join(f"{', '.join(names)} {why}" for why, names in _by_reason(reasons).items())
         return Untried(reason=words or f"nothing differs on {ground.workload.name}")
     for stack in (ours, theirs):
@@ -395,14 +395,14 @@ def _tried(claim: Claim, ground: Ground) -> Resolution:
     return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=(*known, *left_out))
 
 
-def _by_reason(reasons: Mapping[Switch, str]) -> dict[str, list[str]]:
+def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for switch, why in sorted(reasons.items()):
-        found.setdefault(why, []).append(str(switch))
+    for option, why in sorted(reasons.items()):
+        found.setdefault(why, []).append(str(option))
     return found
 
 
-def _runnable(stack: tuple[Switch, ...], ground: Ground) -> tuple[tuple[Switch, ...], dict[Switch, str]]:
+def _runnable(stack: tuple[Option, ...], ground: Ground) -> tuple[tuple[Option, ...], dict[Option, str]]:
     """What of a stack this machine can run, and why not the rest."""
     reasons = {one: unmet(ground.known[one.name], ground.environment, ground.workload, one.level) for one in stack}
     return tuple(one for one, why in reasons.items() if why is None), {one: why for one, why in reasons.items() if why}
@@ -419,9 +419,9 @@ def alone(scope: Scope) -> Iterator[Entry]:
 
 def combined(scope: Scope) -> Iterator[Entry]:
     """All optimizations of the training step together, and what the real system had switched on."""
-    yield compare(scope, "everything", everything(scope))
-    if scope.as_found and scope.as_found != scope.reference.switches:
-        yield compare(scope, "as_found", scope.as_found)
+    yield compare(scope, "all", all_options(scope))
+    if scope.original and scope.original != scope.reference.options:
+        yield compare(scope, "original", scope.original)
 
 
 def levels(scope: Scope) -> Iterator[Entry]:
@@ -435,13 +435,13 @@ def against_itself(scope: Scope) -> Iterator[Entry]:
     """The reference against ten copies of itself: every ratio is 1, so what differs is the machine's noise."""
     for copy in range(10):
         timing = scope.probe or Timing.STEP
-        cell = scope.reference
-        yield Comparison(subject="itself", treatment=cell, reference=cell, timing=timing, copy=copy)
+        config = scope.reference
+        yield Comparison(label="itself", treatment=config, reference=config, timing=timing, copy=copy)
 
 
 def claims(scope: Scope) -> Iterator[Entry]:
     """What tests the ledger's claims: each pair of stacks once, every claim on a reference of its own."""
-    if scope.reference.switches or scope.probe:
+    if scope.reference.options or scope.probe:
         raise Mistake("A claim names its own reference and what it is timed on; leave out --reference and --probe.")
     entries = list(_of_claims(scope))
     # Every block pays for its reference: what shares one with most others is decided at the least cost, so it is first.
@@ -457,7 +457,7 @@ def _of_claims(scope: Scope) -> Iterator[Entry]:
     for claim in scope.claims:
         found = resolve(claim, ground) if concerns(claim, scope.workload) else None
         if isinstance(found, Untried):
-            yield Hole(workload=scope.workload.name, subject=claim.name, reason=found.reason)
+            yield NoResult(workload=scope.workload.name, label=claim.name, reason=found.reason)
         elif found and (same := replace(found, shortfalls=())) not in seen:
             seen.append(same)
             yield _tested(scope, found)
@@ -467,8 +467,8 @@ def _tested(scope: Scope, tried: Tried) -> Entry:
     allowance_s = scope.protocol.start_allowance_s
     slow = next((one for one in tried.treatment if scope.known[one.name].start_s > allowance_s), None)
     if slow and (reason := hindrance(scope, scope.known[slow.name])):
-        return Hole(workload=scope.workload.name, subject=tried.subject, reason=reason)
-    return compare(based_on(scope, tried.reference), tried.subject, tried.treatment, tried.timing)
+        return NoResult(workload=scope.workload.name, label=tried.label, reason=reason)
+    return compare(based_on(scope, tried.reference), tried.label, tried.treatment, tried.timing)
 
 
 DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
@@ -483,5 +483,5 @@ DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "pairs": pairs,
     "factorial": factorial,
 }
-# Those that --only narrows to the switches that are named, instead of taking the design's place.
+# Those that --only narrows to the options that are named, instead of taking the design's place.
 CROSSED = frozenset({"matrix", "removed", "pairs", "factorial"})

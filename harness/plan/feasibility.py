@@ -5,17 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
-from harness.core.cell import Cell, Comparison, Conflict, Switch, batch_scale, compose, unmet
 from harness.core.claims import Claim
+from harness.core.configuration import Comparison, Configuration, Conflict, Option, batch_scale, compose, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
 from harness.core.workload import Workload
 
-Entry = Comparison | Hole
+Entry = Comparison | NoResult
 
 # What is tried first when time is short: the stages in which most systems lose most.
 STAGE_ORDER = (Stage.INPUT, Stage.DEVICE, Stage.EVALUATION, Stage.SYNC, Stage.HOST, Stage.LAUNCH)
@@ -26,90 +26,90 @@ class Scope:
     """One workload on one machine, and what may be switched on there."""
 
     workload: Workload
-    reference: Cell
+    reference: Configuration
     optimizations: tuple[Optimization, ...]
     known: Mapping[str, Optimization]
-    as_found: tuple[Switch, ...]
+    original: tuple[Option, ...]
     environment: Environment
     protocol: Protocol
     unserved: str | None = None  # why the workload's service cannot start here
     claims: tuple[Claim, ...] = ()  # the ledger's
-    probe: Timing | None = None  # times every cell on this instead of what its optimization asks for
+    probe: Timing | None = None  # times every configuration on this instead of what its optimization asks for
     workloads: int = 1  # that the plan is about: some designs share out what a machine needs once
-    chosen: tuple[Switch, ...] = ()  # what designs that cross switches are about; empty means all that go together
+    chosen: tuple[Option, ...] = ()  # what designs that cross options are about; empty means all that go together
 
 
 def single(scope: Scope, optimization: Optimization, level: int | str | None) -> Entry:
     """One optimization on top of the reference and of what it requires, or the words for why not."""
-    switch = Switch(name=optimization.name, level=level)
+    option = Option(name=optimization.name, level=level)
     if reason := hindrance(scope, optimization, level):
-        return Hole(workload=scope.workload.name, subject=str(switch), reason=reason)
-    if switch in scope.reference.switches:
-        return Hole(workload=scope.workload.name, subject=str(switch), reason="on in the reference already")
+        return NoResult(workload=scope.workload.name, label=str(option), reason=reason)
+    if option in scope.reference.options:
+        return NoResult(workload=scope.workload.name, label=str(option), reason="on in the reference already")
     below = with_required(scope, optimization)
-    return compare(based_on(scope, below), str(switch), stacked(below, switch), optimization.timed_on)
+    return compare(based_on(scope, below), str(option), stacked(below, option), optimization.timed_on)
 
 
-def compare(scope: Scope, subject: str, switches: tuple[Switch, ...], timing: Timing = Timing.STEP) -> Entry:
+def compare(scope: Scope, label: str, options: tuple[Option, ...], timing: Timing = Timing.STEP) -> Entry:
     """A stack against the scope's reference, or the words for why it is impossible."""
     try:
-        treatment, reference = equal_samples(scope, switches)
-        _check_cell(scope, treatment)
-        _check_cell(scope, reference)
+        treatment, reference = equal_samples(scope, options)
+        _check_config(scope, treatment)
+        _check_config(scope, reference)
     except Conflict as conflict:
-        return Hole(workload=scope.workload.name, subject=subject, reason=str(conflict))
-    return Comparison(subject=subject, treatment=treatment, reference=reference, timing=scope.probe or timing)
+        return NoResult(workload=scope.workload.name, label=label, reason=str(conflict))
+    return Comparison(label=label, treatment=treatment, reference=reference, timing=scope.probe or timing)
 
 
-def based_on(scope: Scope, switches: tuple[Switch, ...]) -> Scope:
-    """The scope with another reference, its batch as large as those switches make the usual one."""
-    usual = scope.reference.batch // batch_scale(scope.reference.switches, scope.known)
-    batch = usual * batch_scale(switches, scope.known)
-    return replace(scope, reference=replace(scope.reference, switches=switches, batch=batch))
+def based_on(scope: Scope, options: tuple[Option, ...]) -> Scope:
+    """The scope with another reference, its batch as large as those options make the usual one."""
+    usual = scope.reference.batch // batch_scale(scope.reference.options, scope.known)
+    batch = usual * batch_scale(options, scope.known)
+    return replace(scope, reference=replace(scope.reference, options=options, batch=batch))
 
 
-def equal_samples(scope: Scope, switches: tuple[Switch, ...]) -> tuple[Cell, Cell]:
-    """A stack's cell and its reference, with as many samples for each update; raises Conflict where that cannot be.
+def equal_samples(scope: Scope, options: tuple[Option, ...]) -> tuple[Configuration, Configuration]:
+    """A stack's configuration and its reference, with as many samples an update; raises Conflict where that cannot be.
 
     Where the stack's batch is larger, the reference takes the same samples in batches of its own size and adds up their
     gradients: see docs/decisions/batch-scale.md.
     """
-    treatment, reference = based_on(scope, switches).reference, scope.reference
+    treatment, reference = based_on(scope, options).reference, scope.reference
     times, rest = divmod(treatment.batch, reference.batch)
     if times == 1 and not rest:
         return treatment, reference
     if rest or not times:
         raise Conflict(f"an update takes {treatment.batch} samples, in the reference {reference.batch}")
-    return treatment, replace(reference, batch=treatment.batch, switches=_in_parts(scope, times))
+    return treatment, replace(reference, batch=treatment.batch, options=_in_parts(scope, times))
 
 
-def _in_parts(scope: Scope, times: int) -> tuple[Switch, ...]:
-    """The reference's switches, and gradients added up over so many parts of a batch."""
-    switches = scope.reference.switches
-    parts = compose(scope.workload, switches, scope.known).micro_batches
+def _in_parts(scope: Scope, times: int) -> tuple[Option, ...]:
+    """The reference's options, and gradients added up over so many parts of a batch."""
+    options = scope.reference.options
+    parts = compose(scope.workload, options, scope.known).micro_batches
     if parts == times:
-        return switches
+        return options
     if parts > 1:
         raise Conflict(f"the reference takes a batch in {parts} parts already, and would have to take {times}")
     name = next(name for name, one in scope.known.items() if dict(one.sets) == {"micro_batches": LEVEL})
-    return stacked(switches, Switch(name=name, level=times))
+    return stacked(options, Option(name=name, level=times))
 
 
-def _check_cell(scope: Scope, cell: Cell) -> None:
-    """Raises Conflict where a cell cannot be run, whatever it is compared with."""
-    recipe = compose(scope.workload, cell.switches, scope.known)
+def _check_config(scope: Scope, config: Configuration) -> None:
+    """Raises Conflict where a configuration cannot be run, whatever it is compared with."""
+    recipe = compose(scope.workload, config.options, scope.known)
     try:
-        steps = scope.workload.at(cell.size, cell.batch).epoch_steps
+        steps = scope.workload.at(config.size, config.batch).epoch_steps
     except Mistake as mistake:
         raise Conflict(str(mistake).rstrip(".")) from mistake
-    if cell.batch % recipe.micro_batches:
-        raise Conflict(f"a batch of {cell.batch} cannot be taken in {recipe.micro_batches} equal parts")
-    if recipe.keep_last_batch and min(cell.batch, steps) < 2:
+    if config.batch % recipe.micro_batches:
+        raise Conflict(f"a batch of {config.batch} cannot be taken in {recipe.micro_batches} equal parts")
+    if recipe.keep_last_batch and min(config.batch, steps) < 2:
         raise Conflict("a shorter last batch needs two batches or more, of two samples or more")
     least = scope.workload.least_samples
-    if cell.batch // (recipe.micro_batches * (1 + recipe.keep_last_batch)) < least:
+    if config.batch // (recipe.micro_batches * (1 + recipe.keep_last_batch)) < least:
         raise Conflict(f"{scope.workload.name} normalises over {least} samples at least, so it cannot train on fewer")
-    if reason := scope.workload.unstackable(recipe, cell.batch // recipe.micro_batches):
+    if reason := scope.workload.unstackable(recipe, config.batch // recipe.micro_batches):
         raise Conflict(reason)
     _check_service(scope, recipe)
 
@@ -123,7 +123,7 @@ def _check_service(scope: Scope, recipe: Recipe) -> None:
 KEEPING_THE_TASK = frozenset({Numerics.EXACT, Numerics.CLOSE})
 
 
-def everything(scope: Scope, allowed: frozenset[Numerics] = KEEPING_THE_TASK) -> tuple[Switch, ...]:
+def all_options(scope: Scope, allowed: frozenset[Numerics] = KEEPING_THE_TASK) -> tuple[Option, ...]:
     """All optimizations of the training step that keep the task, stacked in order of their stages.
 
     `allowed` says what they may do to losses. One that others supersede stays off, and so does one that conflicts with
@@ -133,14 +133,14 @@ def everything(scope: Scope, allowed: frozenset[Numerics] = KEEPING_THE_TASK) ->
     superseded = {name for one in willing for name in one.supersedes}
     seconded = sorted(willing, key=lambda one: bool(one.excludes))
     wanted = (one for one in seconded if one.name not in superseded)
-    return together(scope, (Switch(name=one.name, level=one.usual_level(scope.environment)) for one in wanted))
+    return together(scope, (Option(name=one.name, level=one.usual_level(scope.environment)) for one in wanted))
 
 
-def together(scope: Scope, switches: Iterable[Switch]) -> tuple[Switch, ...]:
-    """The reference's switches and these in turn; one that conflicts with those before it stays off."""
-    stack = scope.reference.switches
-    for switch in switches:
-        further = stacked(stack, switch)
+def together(scope: Scope, options: Iterable[Option]) -> tuple[Option, ...]:
+    """The reference's options and these in turn; one that conflicts with those before it stays off."""
+    stack = scope.reference.options
+    for option in options:
+        further = stacked(stack, option)
         try:
             compose(scope.workload, further, scope.known)
         except Conflict:
@@ -155,19 +155,19 @@ def _is_wanted(scope: Scope, optimization: Optimization, allowed: frozenset[Nume
     return optimization.numerics in allowed and optimization.sought and optimization.timed_on is not Timing.EVALUATION
 
 
-def stacked(switches: tuple[Switch, ...], switch: Switch) -> tuple[Switch, ...]:
-    """The switches with one more; another level of the same optimization is replaced."""
-    return tuple(sorted((*(one for one in switches if one.name != switch.name), switch)))
+def stacked(options: tuple[Option, ...], option: Option) -> tuple[Option, ...]:
+    """The options with one more; another level of the same optimization is replaced."""
+    return tuple(sorted((*(one for one in options if one.name != option.name), option)))
 
 
-def with_required(scope: Scope, optimization: Optimization) -> tuple[Switch, ...]:
-    """The reference's switches and those without which the optimization makes no sense."""
-    switches = scope.reference.switches
+def with_required(scope: Scope, optimization: Optimization) -> tuple[Option, ...]:
+    """The reference's options and those without which the optimization makes no sense."""
+    options = scope.reference.options
     for name in optimization.requires:
-        if name not in {switch.name for switch in switches}:
+        if name not in {option.name for option in options}:
             level = scope.known[name].usual_level(scope.environment)
-            switches = stacked(switches, Switch(name=name, level=level))
-    return switches
+            options = stacked(options, Option(name=name, level=level))
+    return options
 
 
 def ordered(scope: Scope) -> list[Optimization]:

@@ -2,7 +2,7 @@
 
 Stacks are ranked by what a model predicts for them. Beside the best guess a few proposals come from models drawn at
 random from what the data allow (Thompson sampling, W. R. Thompson 1933), so that what is hardly known is tried too.
-Where there are too many stacks to rank them all, they are reached from good ones by changing one or two switches.
+Where there are too many stacks to rank them all, they are reached from good ones by changing one or two options.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.plan.designs import Space, Stack
 
 Array = NDArray[np.float64]
@@ -109,13 +109,13 @@ def _sound(space: Space) -> Iterator[Stack]:
     for picked in product(*((None, *levels) for levels in space.levels)):
         names = {one.name for one in picked if one}
         below = (one for one in space.below if one.name not in names)
-        switches = tuple(sorted((*below, *(one for one in picked if one))))
-        if space.sound(switches) == switches:
-            yield switches
+        options = tuple(sorted((*below, *(one for one in picked if one))))
+        if space.sound(options) == options:
+            yield options
 
 
 def _descent(space: Space, start: Stack, forecast: Forecast) -> Iterator[Stack]:
-    """The stacks on the way down from a start, each with its neighbours: one switch changed, or two where one fails."""
+    """The stacks on the way down from a start, each with its neighbours: one option changed, or two where one fails."""
     stack, time = start, float(forecast([start])[0])
     while True:
         for changes in (1, 2):
@@ -141,13 +141,13 @@ def _neighbours(space: Space, stack: Stack, changes: int) -> list[Stack]:
 
 
 def without_what_hurts(
-    space: Space, whole: Stack, first: Mapping[Switch, float], last: Mapping[Switch, float]
+    space: Space, whole: Stack, first: Mapping[Option, float], last: Mapping[Option, float]
 ) -> tuple[Stack, ...]:
     """Stacks to measure where no model is trusted: all together without what hurts.
 
-    `first` and `last` are log ratios of each switch put on first and put on last. What costs time there is dropped:
+    `first` and `last` are log ratios of each option put on first and put on last. What costs time there is dropped:
     all that costs anything put on last, then all whose mean of both does, then the worst alone. Starting from
-    everything is right, since behind a bottleneck most switches gain nothing by themselves.
+    everything is right, since behind a bottleneck most options gain nothing by themselves.
     """
     mean = {one: (first.get(one, gain) + gain) / 2 for one, gain in last.items()}
     harmful = sorted((one for one in last if last[one] < 0), key=lambda one: last[one])

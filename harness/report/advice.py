@@ -17,17 +17,17 @@ from harness.analyze.advice import (
     Style,
     remedy,
 )
-from harness.analyze.attribution import WHOLE, BreakEven, Effect, Interplay, Kind, learns_alike
-from harness.analyze.estimate import MOST_RESTARTS
+from harness.analyze.attribution import WHOLE, BreakEven, Effect, JointEffect, Kind, learns_alike
+from harness.analyze.estimate import MOST_REPLICATES
 from harness.analyze.profile import Bottleneck, Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
-from harness.core.cell import Comparison, Switch
+from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Optimization
 from harness.report import matrix as sentences
 from harness.report.matrix import TIMED, behind
 from harness.report.words import duration, factor, ratio, share, size
 
-# Points of advice about single switches: the gain, what it costs and what speaks against it, in words.
+# Points of advice about single options: the gain, what it costs and what speaks against it, in words.
 
 NUMERICS = {
     Numerics.EXACT: "the same losses, bit for bit",
@@ -35,7 +35,7 @@ NUMERICS = {
     Numerics.DIFFERENT: "a change of what is learned",
 }
 _NO_SLOWER_S = 0.05  # of a start, which nobody notices
-_MOST_NAMES = 4  # of switches, told one by one
+_MOST_NAMES = 4  # of options, told one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ class Point:
 
 
 def full(item: Item, counsel: Counsel) -> Point:
-    """Everything that there is to say of a switch that gains."""
+    """Everything that there is to say of an option that gains."""
     one = item.optimization
     return Point(
-        name=str(item.switch),
+        name=str(item.option),
         title=one.title if one else "",
         figure=ratio(item.effect.gain),
         verdict=item.effect.verdict,
@@ -73,7 +73,7 @@ def short(item: Item, counsel: Counsel) -> Point:
     """The figure and what it rests on, for what is not switched on."""
     effect = item.effect
     return Point(
-        name=str(item.switch),
+        name=str(item.option),
         title=item.optimization.title if item.optimization else "",
         figure=ratio(effect.gain),
         verdict=effect.verdict,
@@ -82,9 +82,9 @@ def short(item: Item, counsel: Counsel) -> Point:
 
 
 def open_question(item: Item) -> Point:
-    """What would decide about an undecided switch."""
+    """What would decide about an undecided option."""
     return Point(
-        name=str(item.switch),
+        name=str(item.option),
         figure=ratio(item.effect.gain),
         verdict=item.effect.verdict,
         main=(_decided_by(item),),
@@ -95,7 +95,7 @@ def open_question(item: Item) -> Point:
 def withheld(item: Item) -> Point:
     """Why there is no advice from a row, and how to get some."""
     return Point(
-        name=str(item.switch),
+        name=str(item.option),
         figure=ratio(item.effect.gain),
         main=notes(item.effect),
         ask=item.effect.row.comparison,
@@ -104,10 +104,10 @@ def withheld(item: Item) -> Point:
 
 
 def _decided_by(item: Item) -> str:
-    if item.restarts is None:
-        return f"It lies too near to where two verdicts meet, or is known too badly: not even {MOST_RESTARTS} restarts."
+    if item.replicates is None:
+        return f"It lies too near to where two verdicts meet, or is known badly: not even {MOST_REPLICATES} replicates."
     now = item.effect.estimate.processes
-    return f"About {item.restarts} restarts instead of {now} would decide, if the estimate stays where it is."
+    return f"About {item.replicates} replicates instead of {now} would decide, if the estimate stays where it is."
 
 
 def _price(item: Item) -> Iterator[str]:
@@ -154,38 +154,38 @@ def _place(effect: Effect, counsel: Counsel) -> str:
     """What was timed and on top of what, long stacks by their names or their lengths."""
     timed, whole = f"On {TIMED[effect.timing]}", counsel.whole
     if whole is not None and effect.above == whole.comparison.treatment:
-        return f"{timed}, last in {whole.subject}"
+        return f"{timed}, last in {whole.label}"
     if not effect.turned:
         return f"{timed}, on top of {shortened(effect.row.reference_name)}"
-    return f"{timed}, on top of {shortened('+'.join(map(str, effect.below.switches)) or 'plain')}"
+    return f"{timed}, on top of {shortened('+'.join(map(str, effect.below.options)) or 'baseline')}"
 
 
 def shortened(stack: str) -> str:
-    """A stack by its switches, or by their number where they are many."""
+    """A stack by its options, or by their number where they are many."""
     names = stack.split("+")
     return stack if len(names) <= _MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
 def _of_level(item: Item, counsel: Counsel) -> Iterator[str]:
     """A word where the code, which is an example, shows another level than the one that was measured."""
-    level, one = item.switch.level, item.optimization
+    level, one = item.option.level, item.optimization
     if one is not None and level is not None and str(level) not in remedy(one, counsel.device):
-        yield f"The code is an example; what was measured is {item.switch}."
+        yield f"The code is an example; what was measured is {item.option}."
 
 
 def _in_stack(item: Item, counsel: Counsel) -> Iterator[str]:
     whole = counsel.whole
     if item.last is None or whole is None or item.effect.turned:
         return
-    yield f"Beside all others of {whole.subject} it brings {ratio(item.last)}."
+    yield f"Beside all others of {whole.label} it brings {ratio(item.last)}."
 
 
 def _meetings(item: Item, counsel: Counsel) -> Iterator[str]:
     """Whether it simply multiplies with others, where that was seen not to be so."""
-    for one in counsel.interplays:
-        pair = [one.subject, one.among]
-        if str(item.switch) in pair:
-            pair.remove(str(item.switch))
+    for one in counsel.joint_effects:
+        pair = [one.label, one.among]
+        if str(item.option) in pair:
+            pair.remove(str(item.option))
             yield f"With {pair[0]}: {one.kind}."
 
 
@@ -262,9 +262,9 @@ def notes(effect: Effect) -> tuple[str, ...]:
 def _warnings(item: Item, counsel: Counsel) -> Iterator[str]:
     if item.call is Call.WITH_WARNING:
         yield from quality_warnings(item.effect.row.quality, item.optimization)
-    calls = {str(one.switch): one.call for one in counsel.items}
-    base = counsel.base.cell.switches if counsel.base else ()
-    for below in (one for one in item.effect.below.switches if one not in base and not item.effect.turned):
+    calls = {str(one.option): one.call for one in counsel.items}
+    base = counsel.base.config.options if counsel.base else ()
+    for below in (one for one in item.effect.below.options if one not in base and not item.effect.turned):
         call = calls.get(str(below))
         if call not in {Call.SWITCH_ON, None}:
             yield f"It was measured on top of {below}, about which the advice is: {call}."
@@ -280,7 +280,7 @@ def quality_warnings(found: Quality | None, optimization: Optimization | None) -
         yield "Nothing shows that it learns alike: compare the score before you keep it."
 
 
-# Points of advice about several switches: ready-made stacks, and how switches meet.
+# Points of advice about several options: ready-made stacks, and how options meet.
 
 RULES = {
     Style.FASTEST: "The fastest measured stack in which nothing is known to change what is learned.",
@@ -297,7 +297,7 @@ _STAGES = {"input": "the input", "compute": "the training step"}
 def stack(made: ReadyMade, counsel: Counsel, known: Mapping[str, Optimization]) -> Point:
     """One ready-made stack: its number where it has one, and what its rule would put together where nobody did."""
     best, earlier = made.best, counsel.ready_made[: list(Style).index(made.style)]
-    twin = next((one for one in earlier if best and one.best and one.best.cell == best.cell), None)
+    twin = next((one for one in earlier if best and one.best and one.best.config == best.config), None)
     same = next((one for one in earlier if one.untried == made.untried), None) if made.untried else None
     return Point(
         name=made.style.capitalize(),
@@ -319,10 +319,10 @@ def _again(best: Candidate | None, twin: ReadyMade | None) -> Comparison | None:
 
 
 def _put_together(made: ReadyMade, same: ReadyMade | None) -> Iterator[str]:
-    """What the rule makes of single switches, where that was not measured."""
+    """What the rule makes of single options, where that was not measured."""
     if made.untried is None:
         return
-    names = made.untried.subject.replace("+", ", ")
+    names = made.untried.label.replace("+", ", ")
     put = f"the same as for the {same.style} one" if same else names
     yield f"From what pays one by one the rule puts together {put}: not measured as a stack."
 
@@ -334,13 +334,13 @@ def _told(best: Candidate | None, twin: ReadyMade | None, counsel: Counsel) -> s
     if twin is not None:
         return f"It is the same stack as the {twin.style} one."
     shown = ", ".join(map(str, added(best, counsel))) or "the reference without what it names"
-    return f"It is {shown}." if shown == best.subject else f"{best.subject}: {shown}."
+    return f"It is {shown}." if shown == best.label else f"{best.label}: {shown}."
 
 
 def _best(best: Candidate, among: int, counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[str]:
     named = added(best, counsel)
     if len(best.rows) > 1:
-        yield f"Over {counsel.base.name if counsel.base else 'the reference'} by way of {best.rows[0].subject}."
+        yield f"Over {counsel.base.name if counsel.base else 'the reference'} by way of {best.rows[0].label}."
     if among > 1:
         yield f"The best of {among} that keep the rule, so it looks a little better than it is."
     yield from costs(best.profile, best.base_profile)
@@ -349,15 +349,15 @@ def _best(best: Candidate, among: int, counsel: Counsel, known: Mapping[str, Opt
 
 
 def loosest(found: Iterable[Numerics]) -> Numerics | None:
-    """What a stack promises: no more than the switch in it that promises least."""
+    """What a stack promises: no more than the option in it that promises least."""
     order = list(Numerics)
     return max(found, key=order.index, default=None)
 
 
-def added(best: Candidate, counsel: Counsel) -> tuple[Switch, ...]:
+def added(best: Candidate, counsel: Counsel) -> tuple[Option, ...]:
     """What a stack has beyond the base."""
-    base = counsel.base.cell.switches if counsel.base else ()
-    return tuple(one for one in best.cell.switches if one not in base)
+    base = counsel.base.config.options if counsel.base else ()
+    return tuple(one for one in best.config.options if one not in base)
 
 
 def _stack_warnings(best: Candidate) -> Iterator[str]:
@@ -368,12 +368,12 @@ def _stack_warnings(best: Candidate) -> Iterator[str]:
 
 
 def unwritten(counsel: Counsel, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
-    """The code of every switch that a ready-made stack names."""
+    """The code of every option that a ready-made stack names."""
     names: dict[str, None] = {}
     for made in counsel.ready_made:
-        switches = added(made.best, counsel) if made.best else ()
-        untried = made.untried.treatment.switches if made.untried else ()
-        names |= dict.fromkeys(str(one) for one in (*switches, *untried))
+        options = added(made.best, counsel) if made.best else ()
+        untried = made.untried.treatment.options if made.untried else ()
+        names |= dict.fromkeys(str(one) for one in (*options, *untried))
     found = ((name, known.get(name.partition("=")[0])) for name in names)
     return tuple(
         Point(name=name, title=one.title, main=(_sort_of(one),), code=remedy(one, counsel.device))
@@ -387,20 +387,20 @@ def _sort_of(one: Optimization) -> str:
     return f"Stage {one.stage}, numerics {exact}."
 
 
-def meeting(one: Interplay) -> Point:
-    """How a switch meets others, with the gap that shows it."""
+def meeting(one: JointEffect) -> Point:
+    """How an option meets others, with the gap that shows it."""
     return Point(
-        name=f"{one.subject} and {one.among}",
+        name=f"{one.label} and {one.among}",
         title=str(one.kind),
         figure=ratio(one.gap),
         main=(
-            f"{one.subject} brings {ratio(one.alone)} alone and {ratio(one.beside)} beside the rest.",
+            f"{one.label} brings {ratio(one.alone)} alone and {ratio(one.beside)} beside the rest.",
             _why(one),
         ),
     )
 
 
-def _why(one: Interplay) -> str:
+def _why(one: JointEffect) -> str:
     if one.kind is Kind.CONFLICT:
         return "Conflict: together they are slower than without it, so choose."
     if one.kind is Kind.SYNERGY:
@@ -453,7 +453,7 @@ def _chapter(counsel: Counsel, advice: Advice, known: Mapping[str, Optimization]
         leads=tuple(_leads(counsel)),
         warnings=tuple(_chapter_warnings(counsel)),
         sections=found,
-        skipped=sentences.holes(advice.kept.matrix, counsel.workload),
+        skipped=sentences.no_results(advice.kept.matrix, counsel.workload),
     )
 
 
@@ -464,7 +464,7 @@ def without_advice(counsel: Counsel) -> str | None:
     if counsel.base.timing not in WHOLE:
         return "No ratio of training was measured, only of its parts, so that nothing can be advised to switch on."
     if not counsel.items and counsel.whole is None and not counsel.looked_at:
-        return "No comparison that has a ratio switches anything on or off, so that nothing can be advised."
+        return "No comparison that has a ratio options anything on or off, so that nothing can be advised."
     return None
 
 
@@ -474,7 +474,7 @@ def _leads(counsel: Counsel) -> Iterator[str]:
         yield unadvised
     elif not counsel.called(Call.SWITCH_ON, Call.WITH_WARNING) and counsel.items:
         stacked = any(one.best for one in counsel.ready_made)
-        yield f"No single switch was surely faster here{'' if stacked else ', and no measured stack either'}."
+        yield f"No single option was surely faster here{'' if stacked else ', and no measured stack either'}."
     if counsel.base and profile and profile.bottleneck:
         yield sentences.cause(counsel.base.name, profile.bottleneck)
         yield _where_to_begin(profile.bottleneck)
@@ -513,9 +513,9 @@ def _sections(counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[S
     yield Section(key="stacks", title="Three ready-made stacks", lead=_of_stacks(counsel), points=made)
     yield Section(
         key="together",
-        title="How switches meet",
-        lead="The figure is what a switch brings beside others over what it brings alone.",
-        points=tuple(map(meeting, counsel.interplays)),
+        title="How options meet",
+        lead="The figure is what an option brings beside others over what it brings alone.",
+        points=tuple(map(meeting, counsel.joint_effects)),
     )
     yield from _rest(counsel)
     yield Section(
@@ -528,13 +528,13 @@ def _sections(counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[S
 
 def _gains(counsel: Counsel) -> Iterator[Section]:
     """What is faster, the largest gain first."""
-    switches = tuple(one for one in counsel.called(Call.SWITCH_ON) if not one.is_own_code)
+    options = tuple(one for one in counsel.called(Call.SWITCH_ON) if not one.is_own_code)
     own = tuple(one for one in counsel.called(Call.SWITCH_ON) if one.is_own_code)
     yield Section(
         key="on",
         title="Switch on",
         lead="The largest gain first.",
-        points=tuple(full(one, counsel) for one in switches),
+        points=tuple(full(one, counsel) for one in options),
     )
     yield Section(
         key="own",
@@ -567,8 +567,8 @@ def _rest(counsel: Counsel) -> Iterator[Section]:
     yield Section(
         key="undecided",
         title="Undecided",
-        lead="The intervals allow more than one verdict. The fewest restarts first.",
-        points=tuple(map(open_question, sorted(counsel.called(Call.UNDECIDED), key=_restarts))),
+        lead="The intervals allow more than one verdict. The fewest replicates first.",
+        points=tuple(map(open_question, sorted(counsel.called(Call.UNDECIDED), key=_replicates))),
     )
     yield Section(
         key="withheld",
@@ -578,12 +578,12 @@ def _rest(counsel: Counsel) -> Iterator[Section]:
     )
 
 
-def _restarts(item: Item) -> float:
-    return float("inf") if item.restarts is None else item.restarts
+def _replicates(item: Item) -> float:
+    return float("inf") if item.replicates is None else item.replicates
 
 
 def _of_stacks(counsel: Counsel) -> str:
     base = counsel.base.name if counsel.base else "the reference"
     return (
-        f"Numbers against {base}, and only of stacks that were measured, one switch or more: {counsel.looked_at} here."
+        f"Numbers against {base}, and only of stacks that were measured, one option or more: {counsel.looked_at} here."
     )

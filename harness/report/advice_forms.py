@@ -11,12 +11,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.analyze.advice import Advice, Candidate, Counsel, Item, ReadyMade, remedy
-from harness.analyze.attribution import BreakEven, Gain, Interplay
+from harness.analyze.attribution import BreakEven, Gain, JointEffect
 from harness.analyze.profile import host_memory
 from harness.analyze.verdict import Verdict
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.report.advice import Chapter, Point, Section, without_advice
-from harness.report.matrix import escaped, grid, holes, plain
+from harness.report.matrix import escaped, grid, no_results, plain
 from harness.report.words import one_line, verbatim
 
 # Advice as JSON: the same in numbers, under a schema number that rises when a name changes its meaning.
@@ -41,16 +41,16 @@ def _counsel(counsel: Counsel, advice: Advice, commands: Mapping[Comparison, str
     base = counsel.base
     return {
         "workload": counsel.workload,
-        "reference": str(base.cell) if base else None,
+        "reference": str(base.config) if base else None,
         "reference_name": base.name if base else None,
         "bottleneck": base.profile.bottleneck if base and base.profile else None,
         "no_advice": without_advice(counsel),
         "items": [_item(one, commands, counsel.device) for one in counsel.items],
-        "interplays": [_interplay(one) for one in counsel.interplays],
+        "interplays": [_joint_effect(one) for one in counsel.joint_effects],
         "stacks": [_stack(one, commands) for one in counsel.ready_made],
         "measured_stacks": counsel.looked_at,
         "skipped": [
-            {"subjects": subjects, "why": why} for subjects, why in holes(advice.kept.matrix, counsel.workload)
+            {"subjects": labels, "why": why} for labels, why in no_results(advice.kept.matrix, counsel.workload)
         ],
     }
 
@@ -60,7 +60,7 @@ def _item(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[s
     ours, theirs = effect.with_it, effect.without_it
     kind, host = host_memory(ours, theirs) if ours and theirs else (None, None)
     return {
-        "switch": str(item.switch),
+        "switch": str(item.option),
         "advice": item.call,
         "own_code": item.is_own_code,
         "on_top_of": str(effect.below),
@@ -79,7 +79,7 @@ def _item(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[s
         "requires": optimization.requires if optimization else (),
         "excludes": tuple(optimization.excludes) if optimization else (),
         "snippet": remedy(optimization, device) if optimization else None,
-        "restarts_to_decide": item.restarts,
+        "restarts_to_decide": item.replicates,
         "command": commands.get(effect.row.comparison),
     }
 
@@ -94,9 +94,9 @@ def _start(found: BreakEven | None) -> dict[str, Any] | None:
     return {"extra_s": found.extra_s, "break_even_steps": found.steps, "break_even_s": found.seconds}
 
 
-def _interplay(one: Interplay) -> dict[str, Any]:
+def _joint_effect(one: JointEffect) -> dict[str, Any]:
     gains = {"alone": _gain(one.alone), "beside_others": _gain(one.beside), "gap": _gain(one.gap)}
-    return {"subject": one.subject, "among": one.among, "kind": one.kind, "held_by": one.held_by, **gains}
+    return {"subject": one.label, "among": one.among, "kind": one.kind, "held_by": one.held_by, **gains}
 
 
 def _stack(made: ReadyMade, commands: Mapping[Comparison, str]) -> dict[str, Any]:
@@ -105,19 +105,19 @@ def _stack(made: ReadyMade, commands: Mapping[Comparison, str]) -> dict[str, Any
         "style": made.style,
         "best_measured": _candidate(made.best),
         "among": made.among,
-        "not_measured": {"stack": untried.subject, "command": commands.get(untried)} if untried else None,
+        "not_measured": {"stack": untried.label, "command": commands.get(untried)} if untried else None,
     }
 
 
 def _candidate(one: Candidate | None) -> dict[str, Any] | None:
     if one is None:
         return None
-    cell = {"subject": one.subject, "cell": str(one.cell), "gain": _gain(one.gain), "learns_alike": one.learns_alike}
-    return {**cell, "start_up": _start(one.break_even)}
+    config = {"subject": one.label, "cell": str(one.config), "gain": _gain(one.gain), "learns_alike": one.learns_alike}
+    return {**config, "start_up": _start(one.break_even)}
 
 
 NO_COMMAND = "No command of this version asks for this alone."
-RULE = "Ordered by gain; each figure is a ratio with its 95 % interval for its own cell alone."
+RULE = "Ordered by gain; each figure is a ratio with its 95 % interval for its own configuration alone."
 _COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "dim", Verdict.UNDECIDED: "yellow"}
 Commands = Mapping[Comparison, str]
 
@@ -143,7 +143,7 @@ def _rendered(chapter: Chapter, commands: Commands) -> Iterator[RenderableType]:
         yield Padding(Text("The code of what these stacks switch on: --format markdown shows it.", style="dim"), (1, 0))
     if chapter.skipped:
         yield Text("Not measured", style="bold")
-    yield from (Padding(Text(f"{subjects}: {words}"), (0, 0, 0, 2)) for subjects, words in chapter.skipped)
+    yield from (Padding(Text(f"{labels}: {words}"), (0, 0, 0, 2)) for labels, words in chapter.skipped)
 
 
 def _section(section: Section, commands: Commands) -> Iterator[RenderableType]:

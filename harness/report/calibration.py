@@ -15,7 +15,7 @@ def controls(calibration: Calibration) -> Iterator[tuple[str, ...]]:
         for one in level.controls:
             truth = f"{one.truth:.3f}x" if one.truth else NOTHING
             found = ratio(one.estimate) if one.estimate else NOTHING
-            yield one.comparison.treatment.workload, one_line(one.comparison.subject), truth, found, _became(one)
+            yield one.comparison.treatment.workload, one_line(one.comparison.label), truth, found, _became(one)
 
 
 def _became(known: Known) -> str:
@@ -33,14 +33,14 @@ def facts(calibration: Calibration) -> Iterator[str]:
         "The order of turns", calibration.order_in_round, "a window right after the reference's", "one that comes later"
     )
     yield _correlation(calibration.correlation)
-    yield _transient(calibration.burst_s)
-    spread = 100 * calibration.terms.least_spread
-    yield f"Restarts lie {spread:.2f} % from the truth (standard deviation): no interval rests on less than that."
+    yield _transient(calibration.window_s)
+    spread = 100 * calibration.thresholds.least_spread
+    yield f"Replicates lie {spread:.2f} % from the truth (standard deviation): no interval rests on less than that."
 
 
 def _order(what: str, span: Span | None, one: str, other: str) -> str:
     if span is None:
-        return f"{what}: too few cells tell of it."
+        return f"{what}: too few configurations tell of it."
     matters = f"{one} differs from {other}" if span.excludes_zero else "shows no effect"
     return f"{what}: {matters}, by {_percent(span)}."
 

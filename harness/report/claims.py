@@ -1,4 +1,4 @@
-"""The ledger's report: every claim with its conditions, what was measured and the ruling, as words."""
+"""The ledger's report: every claim with its conditions, what was measured and the verdict, as words."""
 
 import io
 import json
@@ -12,12 +12,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.analyze.claims import REFUTED, Account, Basis, Finding, Gauged, Ruling
-from harness.core.cell import Cell
+from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, MeasuredValue
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
+from harness.core.configuration import Configuration
 from harness.report.matrix import escaped, grid
-from harness.report.words import NOTHING, factor, one_line
+from harness.report.words import NOTHING, called, factor, one_line
 
 COLUMNS = ("claim", "promised", "said of", "measured, 95 %", "verdict")
 
@@ -68,23 +68,29 @@ def _figure(value: float) -> str:
 
 def measured(finding: Finding) -> str:
     """The estimate with its interval, or nothing where there is none."""
-    gauged, metric = finding.gauged, finding.claim.metric
-    if gauged is None:
+    measured_value, metric = finding.measured_value, finding.claim.metric
+    if measured_value is None:
         return NOTHING
     if metric is Metric.DEVICE_SHARE:
-        return f"at most {100 * gauged.high:.0f} %"
-    return f"{_factor(gauged)} {_AS[metric]}"
+        return f"at most {100 * measured_value.high:.0f} %"
+    return f"{_factor(measured_value)} {_AS[metric]}"
 
 
-def _factor(gauged: Gauged) -> str:
-    places = 3 if gauged.high - gauged.low < 0.02 else 2 if gauged.high - gauged.low < 2 else 1
-    value, low, high = (factor(one, places) for one in (gauged.value, gauged.low, gauged.high))
+def _factor(measured_value: MeasuredValue) -> str:
+    places = (
+        3
+        if measured_value.high - measured_value.low < 0.02
+        else 2
+        if measured_value.high - measured_value.low < 2
+        else 1
+    )
+    value, low, high = (factor(one, places) for one in (measured_value.value, measured_value.low, measured_value.high))
     return f"{value}x [{low}, {high}]"
 
 
 def verdict(finding: Finding) -> str:
-    """The ruling, the words that belong to it, and how the test falls short of what was claimed."""
-    first = f"{finding.ruling}: {finding.words}" if finding.words else str(finding.ruling)
+    """The verdict, the words that belong to it, and how the test falls short of what was claimed."""
+    first = f"{finding.claim_verdict}: {finding.words}" if finding.words else str(finding.claim_verdict)
     return one_line("; ".join((first, *(finding.basis.tried.shortfalls if finding.basis else ()))))
 
 
@@ -108,12 +114,12 @@ def grouped(account: Account) -> dict[str, list[Finding]]:
 
 def count_line(findings: Sequence[Finding]) -> str:
     """How many claims came to what: `84 claims: 5 confirmed, 2 refuted (1 overstated, 1 harmful), 77 untestable`."""
-    counts = Counter(finding.ruling for finding in findings)
-    refuted = [f"{counts[one]} {one}" for one in Ruling if one in REFUTED and counts[one]]
-    parts = [f"{counts[one]} {one}" for one in Ruling if one not in REFUTED and counts[one]]
+    counts = Counter(finding.claim_verdict for finding in findings)
+    refuted = [f"{counts[one]} {one}" for one in ClaimVerdict if one in REFUTED and counts[one]]
+    parts = [f"{counts[one]} {one}" for one in ClaimVerdict if one not in REFUTED and counts[one]]
     if refuted:
         total = sum(counts[one] for one in REFUTED)
-        parts.insert(int(bool(counts[Ruling.CONFIRMED])), f"{total} refuted ({', '.join(refuted)})")
+        parts.insert(int(bool(counts[ClaimVerdict.CONFIRMED])), f"{total} refuted ({', '.join(refuted)})")
     return f"{len(findings)} claims: {', '.join(parts) or 'none'}"
 
 
@@ -134,36 +140,36 @@ def contradictions(findings: Sequence[Finding]) -> list[list[Finding]]:
 
 
 def details(finding: Finding) -> Iterator[str]:
-    """What stands behind one line: the whole promise, its source, the cells that test it and what was known before."""
+    """What stands behind one line: the whole claim, its source, the configurations that test it, what was known."""
     claim, basis = finding.claim, finding.basis
     yield f"{claim.text} Said in {claim.source}."
     if basis:
-        count = f", {finding.gauged.restarts} restarts" if finding.gauged else ""
+        count = f", {finding.measured_value.replicates} replicates" if finding.measured_value else ""
         yield f"Judged by {_comparison(basis)}, run {basis.run}{count}."
     elif claim.treatment:
-        yield f"Tested by {claim.treatment} against {claim.reference}, timed on {claim.timing}."
+        yield f"Tested by {claim.treatment} against {called(claim.reference)}, timed on {claim.timing}."
     if claim.remark:
         yield claim.remark
 
 
 def _comparison(basis: Basis) -> str:
-    cell = basis.cell
+    config = basis.config
     data = f", {basis.data}" if basis.data else ""
-    place = f"{cell.workload} at size {cell.size}, batch {cell.batch}, timed on {basis.tried.timing}{data}"
-    return f"{_stack(cell)} against {_stack(basis.reference)} ({place})"
+    place = f"{config.workload} at size {config.size}, batch {config.batch}, timed on {basis.tried.timing}{data}"
+    return f"{_stack(config)} against {called(_stack(basis.reference))} ({place})"
 
 
-def _stack(cell: Cell) -> str:
-    return "+".join(map(str, cell.switches)) or "plain"
+def _stack(config: Configuration) -> str:
+    return "+".join(map(str, config.options)) or "baseline"
 
 
 # The ledger's report in three forms: for the terminal, as Markdown and as JSON.
 
 SCHEMA = 1
 _COLOUR = {
-    Ruling.CONFIRMED: "green",
-    Ruling.UNDECIDED: "yellow",
-    Ruling.TESTED_OTHERWISE: "blue",
+    ClaimVerdict.CONFIRMED: "green",
+    ClaimVerdict.UNDECIDED: "yellow",
+    ClaimVerdict.TESTED_OTHERWISE: "blue",
     **dict.fromkeys(REFUTED, "red"),
 }
 _CONTRADICTING = "Claims that contradict each other"
@@ -197,8 +203,8 @@ def _table(findings: Sequence[Finding]) -> Table:
         table.add_column(name, overflow="fold", no_wrap=number == 0)
     for finding in findings:
         for row in body([finding]):
-            style = _COLOUR.get(finding.ruling, "dim")
-            table.add_row(*(Text(one_line(cell)) for cell in row[:-1]), Text(row[-1], style=style))
+            style = _COLOUR.get(finding.claim_verdict, "dim")
+            table.add_row(*(Text(one_line(config)) for config in row[:-1]), Text(row[-1], style=style))
     return table
 
 
@@ -251,14 +257,14 @@ def _plain(finding: Finding) -> dict[str, Any]:
     return {
         "claim": encode(finding.claim),
         "workload": finding.workload,
-        "verdict": str(finding.ruling),
-        "refuted": finding.ruling in REFUTED,
+        "verdict": str(finding.claim_verdict),
+        "refuted": finding.claim_verdict in REFUTED,
         "words": finding.words,
-        "estimate": encode(finding.gauged),
+        "estimate": encode(finding.measured_value),
         "tested": basis
         and {
             "run": basis.run,
-            "treatment": str(basis.cell),
+            "treatment": str(basis.config),
             "reference": str(basis.reference),
             "timing": str(basis.tried.timing),
             "real_data": basis.data,

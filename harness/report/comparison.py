@@ -29,7 +29,7 @@ from harness.analyze.comparison import (
 from harness.analyze.estimate import ALIKE, Difference
 from harness.analyze.profile import Bottleneck
 from harness.report.matrix import TIMED, escaped, grid, plain
-from harness.report.words import NOTHING, factor, one_line, rate, ratio
+from harness.report.words import NOTHING, called, factor, one_line, rate, ratio
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
@@ -46,37 +46,37 @@ def by_value(values: Mapping[str, str]) -> str:
     return "; ".join(f"{', '.join(places)} {value}" for value, places in letters.items())
 
 
-def wordless(cells: Sequence[Shared]) -> Iterator[str]:
-    """The words where cells have no ratio or no verdict in one place, those with the same words together."""
+def wordless(configs: Sequence[Shared]) -> Iterator[str]:
+    """The words where configurations have no ratio or no verdict in one place, those with the same words together."""
     told: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for cell in cells:
-        for one in cell.found:
+    for config in configs:
+        for one in config.found:
             row = one.entry.row
             if row.absence is not None:
-                told[one.letter, row.absence.words].append(cell.subject)
+                told[one.letter, row.absence.words].append(config.label)
             if row.estimate is not None and row.estimate.disturbed:
-                told[one.letter, "the machine was too restless for a verdict"].append(cell.subject)
-    for (letter, words), subjects in told.items():
-        yield f"{', '.join(subjects)} on {letter}: {words}"
+                told[one.letter, "the machine was too restless for a verdict"].append(config.label)
+    for (letter, words), labels in told.items():
+        yield f"{', '.join(labels)} on {letter}: {words}"
 
 
-def why(cells: Sequence[Shared], reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
-    """What else differs where cells differ; nothing shows that it is the cause. What is said alike is said once."""
+def why(configs: Sequence[Shared], reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
+    """What else differs where configurations differ; nothing shows that it is the cause. Each is said once."""
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for cell in cells:
-        for one in cell.found:
-            if one.against and (cell.disagrees or one.against.contrast.differs):
+    for config in configs:
+        for one in config.found:
+            if one.against and (config.disagrees or one.against.contrast.differs):
                 for cause in _causes(one.letter, one.against, reference, facts):
-                    told[cause][cell.subject].append(one.letter)
-    for cause, subjects in told.items():
-        named = (f"{name} ({', '.join(letters)})" for name, letters in subjects.items())
+                    told[cause][config.label].append(one.letter)
+    for cause, labels in told.items():
+        named = (f"{name} ({', '.join(letters)})" for name, letters in labels.items())
         yield f"{cause}: {', '.join(named)}"
 
 
 def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
     there, here = against.bottlenecks
     if there and here and against.moved:
-        yield f"The {stage(there)} holds {reference} back on {against.letter}, the {stage(here)} here"
+        yield f"The {stage(there)} holds {called(reference)} back on {against.letter}, the {stage(here)} here"
     for name, (was, now) in against.settings.items():
         yield f"Seen {name} {_shown(was)} on {against.letter}, {_shown(now)} here"
     if not against.moved and not against.settings:
@@ -112,13 +112,13 @@ def missing(comparison: MachineComparison) -> Iterator[str]:
 
 
 def apart(comparison: MachineComparison) -> Iterator[str]:
-    """What is not compared: cells without a ratio, other sizes and stacks, and what one place alone has."""
+    """What is not compared: configurations without a ratio, other sizes and stacks, and what one place alone has."""
     yield from _nowhere(comparison)
     for workload, scales in comparison.scales.items():
         told = "; ".join(_scale(letter, group) for letter, group in _by_letter(scales).items())
         yield (
-            f"{workload} was not measured alike everywhere ({told}): other sizes, batches or data are other cells, "
-            "without a ratio between them"
+            f"{workload} was not measured alike everywhere ({told}): other sizes, batches or data are other "
+            "configurations, without a ratio between them"
         )
     for workload, several in comparison.lonely.items():
         where = {letter for letter, names in comparison.measured.items() if workload in names}
@@ -144,16 +144,16 @@ def _scale(letter: str, scales: Sequence[Scale]) -> str:
 
 
 def _nowhere(comparison: MachineComparison) -> Iterator[str]:
-    """Cells that all have and none has a ratio of, those with the same words together."""
+    """Configurations that all have and none has a ratio of, those with the same words together."""
     alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for group in comparison.groups:
-        for cell in group.cells:
-            absences = [(one.letter, one.entry.row.absence) for one in cell.found]
+        for config in group.configs:
+            absences = [(one.letter, one.entry.row.absence) for one in config.found]
             if all(absence for _, absence in absences):
                 words = {letter: absence.words for letter, absence in absences if absence}
-                alike[group.cell.workload, by_value(words)].append(cell.subject)
-    for (workload, said), subjects in alike.items():
-        yield f"{workload}, without a ratio anywhere: {', '.join(subjects)} ({said})"
+                alike[group.config.workload, by_value(words)].append(config.label)
+    for (workload, said), labels in alike.items():
+        yield f"{workload}, without a ratio anywhere: {', '.join(labels)} ({said})"
 
 
 def on_data(data: str) -> str:
@@ -162,18 +162,18 @@ def on_data(data: str) -> str:
 
 
 def _lonely(one: Lonely) -> str:
-    return f"{one.subject} ({'; '.join(one.words)})" if one.words else one.subject
+    return f"{one.label} ({'; '.join(one.words)})" if one.words else one.label
 
 
 UNPAIRED = (
-    "Samples a second are unpaired, because machines cannot take turns: they have a range over single restarts, and a "
+    "Samples a second are unpaired, because machines cannot take turns: their range is over replicates, and a "
     "quotient of them has no verdict."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table; a row with an empty first cell belongs to the one above."""
+    """A table; a row with an empty first configuration belongs to the one above."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -193,9 +193,9 @@ def sections(comparison: MachineComparison) -> Iterator[Section]:
     facts = (*_unlike("", comparison.environments), *_unlike("measured with ", comparison.protocols))
     same = () if comparison.environments else ("Machine and software are alike in every fact that is recorded.",)
     yield Section(title=f"{count} places side by side", parts=(_places(comparison.places), (*same, *facts)))
-    yield Section(title="What the cells say together", parts=((summary(comparison), *_reading(comparison)),))
+    yield Section(title="What the configurations say together", parts=((summary(comparison), *_reading(comparison)),))
     for group in comparison.groups:
-        if any(one.entry.row.estimate for cell in group.cells for one in cell.found):
+        if any(one.entry.row.estimate for config in group.configs for one in config.found):
             yield _group(group, comparison)
     if parted := tuple(apart(comparison)):
         yield Section(title="Not compared", parts=(parted,))
@@ -203,23 +203,23 @@ def sections(comparison: MachineComparison) -> Iterator[Section]:
 
 
 def summary(comparison: MachineComparison) -> str:
-    """How many cells are shared, and what became of them."""
-    words = [cell.difference for cell in comparison.cells]
+    """How many configurations are shared, and what became of them."""
+    words = [config.difference for config in comparison.configs]
     counted = {
-        "pay differently": sum(cell.differs for cell in comparison.cells),
+        "pay differently": sum(config.differs for config in comparison.configs),
         "alike": words.count(Difference.ALIKE),
         "undecided": words.count(Difference.UNDECIDED),
         "without a second ratio": words.count(None),
     }
     told = ", ".join(f"{number} {what}" for what, number in counted.items() if number)
-    opposed = sum(cell.disagrees for cell in comparison.cells)
-    return f"Shared cells: {len(words)}, of them {told}. Verdicts disagree in {opposed or 'none'}."
+    opposed = sum(config.disagrees for config in comparison.configs)
+    return f"Shared configurations: {len(words)}, of them {told}. Verdicts disagree in {opposed or 'none'}."
 
 
 def _reading(comparison: MachineComparison) -> Iterator[str]:
-    made = sum(len(cell.contrasts) for cell in comparison.cells)
+    made = sum(len(config.contrasts) for config in comparison.configs)
     yield (
-        "A difference is one speedup over another, with a 95 % interval for its own cell alone: of "
+        "A difference is one speedup over another, with a 95 % interval for its own configuration alone: of "
         f"{made} intervals about one in twenty misses the truth by chance. Alike means within "
         f"{100 * (ALIKE - 1):.1f} %. They speak of these runs; other machines of the same kind may differ."
     )
@@ -245,23 +245,23 @@ def _unlike(before: str, facts: Iterable[Unlike]) -> Iterator[str]:
 
 
 def _group(group: Group, comparison: MachineComparison) -> Section:
-    cell = group.cell
-    sample = f"{cell.workload}, size {cell.size}, batch {cell.batch}{on_data(group.data)}"
-    title = f"{sample}: {TIMED[group.timing]} against {group.name}"
-    cells = [one for one in group.cells if any(found.entry.row.estimate for found in one.found)]
-    because = (*why(cells, group.name, (*comparison.environments, *comparison.protocols)), *wordless(cells))
+    config = group.config
+    sample = f"{config.workload}, size {config.size}, batch {config.batch}{on_data(group.data)}"
+    title = f"{sample}: {TIMED[group.timing]} against {called(group.name)}"
+    configs = [one for one in group.configs if any(found.entry.row.estimate for found in one.found)]
+    because = (*why(configs, group.name, (*comparison.environments, *comparison.protocols)), *wordless(configs))
     speeds = (_speeds(group.throughputs, comparison.currency), tuple(_held_back(group))) if group.throughputs else ()
-    return Section(title=title, parts=(_cells(cells), because, *speeds))
+    return Section(title=title, parts=(_cells(configs), because, *speeds))
 
 
-def _cells(cells: Sequence[Shared]) -> Grid:
+def _cells(configs: Sequence[Shared]) -> Grid:
     rows = []
-    for cell in cells:
-        for number, one in enumerate(cell.found):
+    for config in configs:
+        for number, one in enumerate(config.found):
             estimate, against = one.entry.row.estimate, one.against
             rows.append(
                 (
-                    "" if number else cell.subject,
+                    "" if number else config.label,
                     one.letter,
                     ratio(estimate) if estimate else NOTHING,
                     one.word,
@@ -284,7 +284,7 @@ def _speeds(throughputs: Sequence[Throughput], currency: str) -> Grid:
             row += [NOTHING if isinstance(speed.share, str) else f"{100 * speed.share:.2g} %"] if shares else []
             row += [NOTHING if speed.cost is None else factor(speed.cost)] if costs else []
             rows.append(tuple(row))
-    columns = ["", "stack", "samples/s, of single restarts", "unpaired, of single restarts"]
+    columns = ["", "stack", "samples/s, of single replicates", "unpaired, of single replicates"]
     columns += ["of the limit"] if shares else []
     columns += [f"{currency} a million"] if costs else []
     return Grid(columns=tuple(columns), rows=tuple(rows))
@@ -302,14 +302,14 @@ def _quotient(speed: Speed) -> str:
 def _held_back(group: Group) -> Iterator[str]:
     """The stage and both upper bounds of the reference in each place that has them."""
     seen: dict[str, Bottleneck] = {}
-    for cell in group.cells:
-        for one in cell.found:
+    for config in group.configs:
+        for one in config.found:
             profile = one.entry.table.profile
             if profile and profile.bottleneck:
                 seen.setdefault(one.letter, profile.bottleneck)
     for letter, found in sorted(seen.items(), key=lambda one: (len(one[0]), one[0])):
         bounds = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
-        yield f"{letter}: the {stage(found)} holds {group.name} back; {bounds}"
+        yield f"{letter}: the {stage(found)} holds {called(group.name)} back; {bounds}"
 
 
 # The comparison in three forms: for the terminal, as Markdown and as JSON.
@@ -344,11 +344,11 @@ def _table(part: Grid) -> Table:
     for number, row in enumerate(part.rows):
         next_begins = number + 1 < len(part.rows) and bool(part.rows[number + 1][0])
         continued = any(not one[0] for one in part.rows)
-        table.add_row(*map(_cell, row), end_section=continued and next_begins)
+        table.add_row(*map(_config, row), end_section=continued and next_begins)
     return table
 
 
-def _cell(text: str) -> Text:
+def _config(text: str) -> Text:
     return Text(one_line(text), style=_COLOUR[Difference(text)] if text in list(Difference) else "")
 
 
@@ -398,22 +398,22 @@ def _place(one: Place) -> dict[str, Any]:
 
 def _group_data(group: Group) -> dict[str, Any]:
     return {
-        "reference": str(group.cell),
+        "reference": str(group.config),
         "reference_name": group.name,
         "timing": group.timing,
         "real_data": group.data,
         "throughputs": group.throughputs,
-        "cells": [_shared(one) for one in group.cells],
+        "cells": [_shared(one) for one in group.configs],
     }
 
 
-def _shared(cell: Shared) -> dict[str, Any]:
+def _shared(config: Shared) -> dict[str, Any]:
     return {
-        "subject": cell.subject,
-        "treatment": str(cell.question.treatment),
-        "difference": cell.difference,
-        "verdicts_disagree": cell.disagrees,
-        "places": [_found(one) for one in cell.found],
+        "subject": config.label,
+        "treatment": str(config.question.treatment),
+        "difference": config.difference,
+        "verdicts_disagree": config.disagrees,
+        "places": [_found(one) for one in config.found],
     }
 
 

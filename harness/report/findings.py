@@ -70,15 +70,15 @@ def _both_ways(publication: Publication) -> Iterator[Fact]:
     for where in _topics(publication):
         for entry in where[2].main.measured if where[2].main else ():
             if entry.row.estimate and entry.row.estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}:
-                found[where[0].name, where[1].key, entry.row.comparison.subject].append((where, entry))
-    for (machine, _, subject), pairs in found.items():
+                found[where[0].name, where[1].key, entry.row.comparison.label].append((where, entry))
+    for (machine, _, label), pairs in found.items():
         ordered = sorted(pairs, key=lambda pair: ratio_of(pair[1]))
         (low, slow), (high, fast) = ordered[0], ordered[-1]
         if ratio_of(slow) < 1 < ratio_of(fast):
             yield Fact(
                 weight=math.log(ratio_of(fast) / ratio_of(slow)),
-                about=(machine, low[2].name, subject),
-                text=f"{code(subject)} makes {_link(high[0], high[2])} faster, {estimated(fast)}, and "
+                about=(machine, low[2].name, label),
+                text=f"{code(label)} makes {_link(high[0], high[2])} faster, {estimated(fast)}, and "
                 f"{_link(low[0], low[2])} slower, {_bare(slow)}, {_on(high[0], high[1])}.",
             )
 
@@ -91,18 +91,18 @@ def _bare(entry: Entry) -> str:
 def _loader_alone(publication: Publication) -> Iterator[Fact]:
     """A loader that is many times faster by itself, and a training that hardly notices."""
     for place, setting, topic in _topics(publication):
-        trained = {one.row.comparison.subject: one for one in (topic.main.measured if topic.main else ())}
+        trained = {one.row.comparison.label: one for one in (topic.main.measured if topic.main else ())}
         for sheet in topic.sheets:
-            alike = topic.main is not None and sheet.cell == topic.main.cell
+            alike = topic.main is not None and sheet.config == topic.main.config
             for one in sheet.measured if alike and sheet.timing is Timing.LOADER else ():
-                whole = trained.get(one.row.comparison.subject)
+                whole = trained.get(one.row.comparison.label)
                 gained = one.row.estimate is not None and one.row.estimate.low > _LOADER_GAIN
                 if whole is None or not gained or math.log(ratio_of(whole)) > _SHOWS * math.log(ratio_of(one)):
                     continue
                 yield Fact(
                     weight=math.log(ratio_of(one) / ratio_of(whole)),
-                    about=(place.name, topic.name, one.row.comparison.subject),
-                    text=f"{code(one.row.comparison.subject)} makes the loader of {_link(place, topic)} "
+                    about=(place.name, topic.name, one.row.comparison.label),
+                    text=f"{code(one.row.comparison.label)} makes the loader of {_link(place, topic)} "
                     f"faster by itself, {estimated(one)}, and its training {estimated(whole)}, {_on(place, setting)}.",
                 )
 
@@ -111,13 +111,13 @@ def _slower(publication: Publication) -> Iterator[Fact]:
     """An optimization that is switched on for a gain and costs time."""
     for place, setting, topic in _topics(publication):
         for one in topic.main.measured if topic.main else ():
-            subject, estimate = one.row.comparison.subject, one.row.estimate
-            name = subject.partition("=")[0]
+            label, estimate = one.row.comparison.label, one.row.estimate
+            name = label.partition("=")[0]
             if estimate and estimate.verdict is Verdict.SLOWER and name in publication.sought:
                 yield Fact(
                     weight=-math.log(estimate.ratio),
-                    about=(place.name, topic.name, subject),
-                    text=f"{code(subject)} slows {_link(place, topic)} down: {_bare(one)}, {_on(place, setting)}.",
+                    about=(place.name, topic.name, label),
+                    text=f"{code(label)} slows {_link(place, topic)} down: {_bare(one)}, {_on(place, setting)}.",
                 )
 
 
@@ -125,12 +125,12 @@ def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
     """What is faster and was promised to learn the same, and does not."""
     for place, setting, topic in _topics(publication):
         for one in topic.main.measured if topic.main else ():
-            quality, estimate, subject = one.row.quality, one.row.estimate, one.row.comparison.subject
+            quality, estimate, label = one.row.quality, one.row.estimate, one.row.comparison.label
             if quality and estimate and quality.status is Agreement.DIFFERS and estimate.verdict is Verdict.FASTER:
                 yield Fact(
                     weight=math.log(estimate.ratio),
-                    about=(place.name, topic.name, subject),
-                    text=f"{code(subject)} makes {_link(place, topic)} faster, {estimated(one)}, "
+                    about=(place.name, topic.name, label),
+                    text=f"{code(label)} makes {_link(place, topic)} faster, {estimated(one)}, "
                     f"and its quality differs: {escaped(quality.sentence)}; {_on(place, setting)}.",
                 )
 
@@ -139,14 +139,19 @@ def _refuted(publication: Publication) -> Iterator[Fact]:
     """A promise with a figure that a measurement refutes."""
     for place in publication.places:
         for finding in (one for account in place.accounts for one in account.findings):
-            claim, gauged = finding.claim, finding.gauged
+            claim, measured_value = finding.claim, finding.measured_value
             figure = claim.low or claim.high
-            if finding.ruling not in REFUTED or gauged is None or not figure or gauged.value <= 0:
+            if (
+                finding.claim_verdict not in REFUTED
+                or measured_value is None
+                or not figure
+                or measured_value.value <= 0
+            ):
                 continue
             page = "claims.md" if publication.has_claims else ""
             name = f"[{escaped(claim.name)}]({page})" if page else escaped(claim.name)
             yield Fact(
-                weight=abs(math.log(gauged.value / figure)),
+                weight=abs(math.log(measured_value.value / figure)),
                 about=(place.name, finding.workload, claim.name),
                 text=f"Promised ({name}): {escaped(_with_conditions(claim))}. Measured on {escaped(finding.workload)}: "
                 f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}.",
@@ -162,14 +167,14 @@ def _more_than_parts(publication: Publication) -> Iterator[Fact]:
     for place, setting, topic in _topics(publication):
         entries = topic.main.measured if topic.main else ()
         for one in entries:
-            beyond, subject = beyond_product(one, entries), one.row.comparison.subject
+            beyond, label = beyond_product(one, entries), one.row.comparison.label
             if beyond is None or not beyond.is_clear:
                 continue
             kind = "more" if beyond.log > 0 else "less"
             yield Fact(
                 weight=abs(beyond.log),
-                about=(place.name, topic.name, subject),
-                text=f"{code(subject)} on {_link(place, topic)} is {kind} than the product of its parts alone: "
+                about=(place.name, topic.name, label),
+                text=f"{code(label)} on {_link(place, topic)} is {kind} than the product of its parts alone: "
                 f"{estimated(one)}, which is {escaped(ratio(beyond))} of it, {_on(place, setting)}.",
             )
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -19,16 +19,17 @@ from rich.text import Text
 from harness.analyze.attribution import Gain
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
-from harness.analyze.prediction import Anatomy, Outlook, Predicted
+from harness.analyze.prediction import Decomposition, Outlook, Predicted
 from harness.analyze.profile import Bottleneck, HostMemory, Profile, host_memory
 from harness.analyze.verdict import Verdict
-from harness.core.cell import Cell
+from harness.core.codec import stored
+from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.report import prediction as predicted
-from harness.report.words import NOTHING, duration, energy, factor, looks, one_line, rate, ratio, share, size
+from harness.report.words import NOTHING, called, duration, energy, factor, looks, one_line, rate, ratio, share, size
 
 TIMED = {
     Timing.STEP: "training steps",
@@ -54,14 +55,16 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     environment, protocol = matrix.environment, matrix.protocol
     chip = environment.accelerator or f"{environment.cpu}, {environment.cores} cores"
     packages = ", ".join(f"{name} {version}" for name, version in environment.packages)
-    total = len(matrix.rows) + len(matrix.holes)
+    total = len(matrix.rows) + len(matrix.no_results)
     found = {
         "machine": f"{chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
-        "protocol": f"{protocol.restarts} restarts of {protocol.rounds} rounds, {windows(protocol)}{looks(protocol)}",
+        "protocol": (
+            f"{protocol.replicates} replicates of {protocol.rounds} rounds, {windows(protocol)}{looks(protocol)}"
+        ),
         "plan": f"{matrix.design}, seed {matrix.seed}",
-        "cells": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own cell alone",
+        "configurations": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
         "noise": matrix.noise,
     }
@@ -71,45 +74,48 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
 def windows(protocol: Protocol) -> str:
     """How long is timed at a stretch, and what leads into it: `windows of about 1 s after 100 ms or more untimed`."""
     led_in = f" after {duration(protocol.lead_s)} or more untimed" if protocol.lead_s else ""
-    return f"windows of about {duration(protocol.burst_s)}{led_in}"
+    return f"windows of about {duration(protocol.window_s)}{led_in}"
 
 
 def workloads(matrix: Matrix) -> tuple[str, ...]:
-    """All workloads of a matrix in its order, those that have nothing but holes too."""
-    named = (*(table.cell.workload for table in matrix.tables), *(hole.workload for hole in matrix.holes))
+    """All workloads of a matrix in its order, those that have nothing but missing results too."""
+    named = (
+        *(table.config.workload for table in matrix.tables),
+        *(no_result.workload for no_result in matrix.no_results),
+    )
     return tuple(dict.fromkeys(named))
 
 
 def title(table: Table) -> str:
     """What a table shows: workload, size, what was timed and against what."""
-    cell = table.cell
-    sample = f"{cell.workload}, size {cell.size}, batch {cell.batch}"
-    return one_line(f"{sample}: {TIMED[table.timing]} against {table.name}")
+    config = table.config
+    sample = f"{config.workload}, size {config.size}, batch {config.batch}"
+    return one_line(f"{sample}: {TIMED[table.timing]} against {called(table.name)}")
 
 
 def columns(table: Table) -> tuple[str, ...]:
     """The names of a table's columns; memory is the device's where there is one to tell."""
-    always = ("subject", "speedup, 95 %", "verdict", "input wait", _memory(table)[0], "engaged", "quality")
+    always = ("subject", "speedup, 95 %", "verdict", "input wait", _memory(table)[0], "active", "quality")
     return (*always, ENERGY) if _counts_energy(table) else always
 
 
 def body(table: Table) -> Iterator[tuple[str, ...]]:
-    """The cells of a table: its reference, then every row that has an estimate."""
+    """The configurations of a table: its reference, then every row that has an estimate."""
     spends, of = _counts_energy(table), _memory(table)[1]
     own = _energy(table.profile, None) if spends else ()
     yield one_line(table.name), "1 (reference)", NOTHING, *_costs(table.profile, of), NOTHING, NOTHING, *own
     for row in table.rows:
         if row.estimate is not None:
-            engaged = "yes" if row.comparison.treatment.switches else NOTHING
+            active = "yes" if row.comparison.treatment.options else NOTHING
             quality = row.quality.status.value if row.quality else NOTHING
             verdict = row.estimate.verdict.value
             spent = _energy(row.treatment, row.energy) if spends else ()
             yield (
-                one_line(row.subject),
+                one_line(row.label),
                 ratio(row.estimate),
                 verdict,
                 *_costs(row.treatment, of),
-                engaged,
+                active,
                 quality,
                 *spent,
             )
@@ -143,20 +149,20 @@ def _energy(profile: Profile | None, saved: Estimate | None) -> tuple[str]:
     return (f"{energy(profile.joules)}, {ratio(saved)}" if saved else energy(profile.joules),)
 
 
-def holes(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
+def no_results(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
     """What stands in place of a ratio in one workload: subjects, and the words that they share."""
-    return tuple((", ".join(subjects), words) for subjects, words in without_ratio(matrix, workload))
+    return tuple((", ".join(labels), words) for labels, words in without_ratio(matrix, workload))
 
 
 def without_ratio(matrix: Matrix, workload: str) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The subjects of one workload that have no ratio, together where they share the words for it."""
     rows = (row for row in matrix.rows if row.comparison.reference.workload == workload)
-    absent = ((row.subject, row.absence.words) for row in rows if row.absence is not None)
-    planned = ((hole.subject, hole.reason) for hole in matrix.holes if hole.workload == workload)
+    absent = ((row.label, row.absence.words) for row in rows if row.absence is not None)
+    planned = ((no_result.label, no_result.reason) for no_result in matrix.no_results if no_result.workload == workload)
     alike: dict[str, list[str]] = defaultdict(list)
-    for subject, words in (*absent, *planned):
-        alike[one_line(words)].append(one_line(subject))
-    return tuple((tuple(subjects), words) for words, subjects in alike.items())
+    for label, words in (*absent, *planned):
+        alike[one_line(words)].append(one_line(label))
+    return tuple((tuple(labels), words) for words, labels in alike.items())
 
 
 def causes(table: Table) -> Iterator[str]:
@@ -166,7 +172,7 @@ def causes(table: Table) -> Iterator[str]:
     if found is not None:
         yield cause(name, found)
     if table.profile and table.profile.facts:
-        yield f"Seen in {name}, and wherever nothing else is said: {facts(table.profile.facts)}."
+        yield f"Seen in {called(name)}, and wherever nothing else is said: {facts(table.profile.facts)}."
 
 
 def cause(name: str, found: Bottleneck) -> str:
@@ -175,7 +181,7 @@ def cause(name: str, found: Bottleneck) -> str:
     free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
     doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
     return (
-        f"The {stage} holds {name} back. It trains {rate(found.rate)}; its step alone takes "
+        f"The {stage} holds {called(name)} back. It trains {rate(found.rate)}; its step alone takes "
         f"{rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
         f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
         + (doubt if found.short_probe else "")
@@ -205,8 +211,8 @@ def remarks(row: Row) -> tuple[str, ...]:
 
 
 def behind(estimate: Estimate) -> str:
-    """What an interval rests on: `24 pairs in 2 restarts, moderated t with df 12`."""
-    return f"{estimate.pairs} pairs in {estimate.processes} restarts, {estimate.method} with df {estimate.df:.3g}"
+    """What an interval rests on: `24 pairs in 2 replicates, moderated t with df 12`."""
+    return f"{estimate.pairs} pairs in {estimate.processes} replicates, {estimate.method} with df {estimate.df:.3g}"
 
 
 def thrift(row: Row) -> str | None:
@@ -235,11 +241,11 @@ def details(row: Row) -> Iterator[str]:
     yield from row.notes
 
 
-# The terminal's report: one table for each workload, reference and timing, with its cause, notes and holes.
+# The terminal's report: one table for each workload, reference and timing, with its cause, notes and missing results.
 
 _WIDE, _NARROW = 100, 79  # below the first in_columns stand close and energy has none, below the second more lack
 FEW = 5  # predicted stacks; the other forms show more
-_LEFT_OUT_IF_NARROW = {*MEMORY, "engaged"}
+_LEFT_OUT_IF_NARROW = {*MEMORY, "active"}
 # Colour only repeats what the word beside it says.
 _COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "dim", Verdict.UNDECIDED: "yellow"}
 
@@ -263,18 +269,18 @@ def render(matrix: Matrix, width: int, named: int | None = None) -> Iterator[Ren
     yield _pairs(heading(matrix), style="dim")
     for workload in workloads(matrix):
         for table in matrix.tables:
-            if table.cell.workload == workload and any(row.estimate for row in table.rows):
+            if table.config.workload == workload and any(row.estimate for row in table.rows):
                 yield _title(title(table))
                 yield _grid(table, width)
                 yield from (Text(sentence) for sentence in causes(table))
                 yield Padding(_pairs(_remarks(table)), (1, 0, 0, 0))
         if found := without_ratio(matrix, workload):
             yield _title(f"{one_line(workload)}, without a ratio")
-            yield _pairs(((_counted(subjects, named), words) for subjects, words in found), widest=width // 2)
+            yield _pairs(((_counted(labels, named), words) for labels, words in found), widest=width // 2)
 
 
-def _counted(subjects: Sequence[str], named: int | None) -> str:
-    return f"{len(subjects)} comparisons" if named is not None and len(subjects) > named else ", ".join(subjects)
+def _counted(labels: Sequence[str], named: int | None) -> str:
+    return f"{len(labels)} comparisons" if named is not None and len(labels) > named else ", ".join(labels)
 
 
 def beyond(outlooks: Iterable[Outlook]) -> Iterator[RenderableType]:
@@ -283,10 +289,10 @@ def beyond(outlooks: Iterable[Outlook]) -> Iterator[RenderableType]:
         yield _title(predicted.title(outlook))
         yield from (Text(sentence) for sentence in predicted.prediction_sentences(outlook))
         yield from in_columns(predicted.COLUMNS, list(predicted.rows(outlook))[:FEW], style="italic dim")
-        if outlook.anatomy is not None:
-            yield _title(f"What {one_line(outlook.anatomy.subject)} is made of")
-            yield Text(predicted.part_sentence(outlook.anatomy))
-            yield from in_columns(predicted.PARTS, list(predicted.part_rows(outlook.anatomy)))
+        if outlook.decomposition is not None:
+            yield _title(f"What {one_line(outlook.decomposition.label)} is made of")
+            yield Text(predicted.part_sentence(outlook.decomposition))
+            yield from in_columns(predicted.PARTS, list(predicted.part_rows(outlook.decomposition)))
         if outlook.check is not None:
             yield _title("Foretold and measured")
             yield from (Text(sentence) for sentence in predicted.check_sentences(outlook.check))
@@ -300,7 +306,7 @@ def in_columns(names: Sequence[str], rows: Sequence[Sequence[str]], style: str =
     for name in names:
         grid.add_column(name, overflow="fold")
     for row in rows:
-        grid.add_row(*(Text(cell, style=style) for cell in row))
+        grid.add_row(*(Text(config, style=style) for config in row))
     yield grid
 
 
@@ -320,19 +326,19 @@ def _grid(table: Table, width: int) -> Grid:
         grid.add_column(
             header, justify="right" if counted else "left", no_wrap=names[index] != "subject", overflow="fold"
         )
-    for cells in body(table):
-        grid.add_row(*(_coloured(cells[index], verdict=cells[2]) for index in shown))
+    for configs in body(table):
+        grid.add_row(*(_coloured(configs[index], verdict=configs[2]) for index in shown))
     return grid
 
 
-def _coloured(cell: str, verdict: str) -> Text:
-    return Text(cell, style=_COLOUR[Verdict(verdict)] if cell == verdict in list(Verdict) else "")
+def _coloured(config: str, verdict: str) -> Text:
+    return Text(config, style=_COLOUR[Verdict(verdict)] if config == verdict in list(Verdict) else "")
 
 
 def _remarks(table: Table) -> Iterator[tuple[str, str]]:
     for row in table.rows:
         if said := remarks(row):
-            yield one_line(row.subject), "; ".join(said)
+            yield one_line(row.label), "; ".join(said)
 
 
 def _pairs(pairs: Iterable[tuple[str, str]], style: str = "", widest: int | None = None) -> Grid:
@@ -357,7 +363,7 @@ def matrix_to_markdown(matrix: Matrix, command: str, outlooks: Iterable[Outlook]
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no HTML, no link, no table border."""
     literal = _SPECIAL.sub(r"\\\1", one_line(text))
-    # Slashes after a colon and the dot after www would make links without any brackets.
+    # Slashes after a colon and the dot after www would make links without any pairs.
     return re.sub(r"(?i)\bwww\.", lambda www: www[0][:-1] + r"\.", literal.replace("://", r"\://"))
 
 
@@ -367,9 +373,9 @@ def _lines(matrix: Matrix, command: str) -> Iterator[str]:
     yield from ("", "To measure the same again:", "", *_code(command))
     for workload in workloads(matrix):
         for table in matrix.tables:
-            if table.cell.workload == workload and any(row.estimate for row in table.rows):
+            if table.config.workload == workload and any(row.estimate for row in table.rows):
                 yield from _table(table)
-        if missing := holes(matrix, workload):
+        if missing := no_results(matrix, workload):
             yield from _section(f"{workload}, without a ratio")
             yield from _escaped_grid(("subject", "why"), missing)
 
@@ -382,7 +388,7 @@ def _table(table: Table) -> Iterator[str]:
     yield ""
     for row in table.rows:
         if told := "; ".join(details(row)):
-            yield f"- {escaped(row.subject)}: {escaped(told)}."
+            yield f"- {escaped(row.label)}: {escaped(told)}."
 
 
 def _outlook(outlook: Outlook) -> Iterator[str]:
@@ -393,10 +399,10 @@ def _outlook(outlook: Outlook) -> Iterator[str]:
     if rows := tuple(predicted.rows(outlook)):
         yield from grid(predicted.COLUMNS, ((escaped(name), f"*{escaped(ratio)}*") for name, ratio in rows))
         yield ""
-    if outlook.anatomy is not None:
-        yield from (f"### What {escaped(outlook.anatomy.subject)} is made of", "")
-        yield from (escaped(predicted.part_sentence(outlook.anatomy)), "")
-        yield from (*_escaped_grid(predicted.PARTS, predicted.part_rows(outlook.anatomy)), "")
+    if outlook.decomposition is not None:
+        yield from (f"### What {escaped(outlook.decomposition.label)} is made of", "")
+        yield from (escaped(predicted.part_sentence(outlook.decomposition)), "")
+        yield from (*_escaped_grid(predicted.PARTS, predicted.part_rows(outlook.decomposition)), "")
     if outlook.check is not None:
         yield from ("### Foretold and measured", "")
         for sentence in predicted.check_sentences(outlook.check):
@@ -409,7 +415,7 @@ def _section(title: str) -> tuple[str, ...]:
 
 
 def grid(header: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
-    """A table of cells that are Markdown already."""
+    """A table of configurations that are Markdown already."""
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
     yield from (f"| {' | '.join(row)} |" for row in rows)
@@ -445,7 +451,7 @@ def matrix_to_json(matrix: Matrix, outlooks: Iterable[Outlook] = ()) -> str:
         "noise": matrix.noise,
         "cells_with_a_ratio": matrix.looked_at,
         "tables": tables,
-        "holes": matrix.holes,
+        "holes": matrix.no_results,
         "predicted": [_outlook_data(one) for one in outlooks],
     }
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
@@ -455,13 +461,13 @@ def _outlook_data(outlook: Outlook) -> dict[str, Any]:
     """What was predicted and not measured; `refused` says why there is nothing."""
     said, check = outlook.forecast, outlook.check
     return {
-        "reference": _cell(outlook.cell),
+        "reference": _config(outlook.config),
         "refused": said if isinstance(said, str) else None,
         "foretold": None if isinstance(said, str) else said.foretold,
         "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
         "stacks": [] if isinstance(said, str) else [predicted_stack(one) for one in said.fastest],
-        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.ceilings},
-        "anatomy": anatomy(outlook.anatomy) if outlook.anatomy else None,
+        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},
+        "anatomy": decomposition(outlook.decomposition) if outlook.decomposition else None,
         "cross_check": {
             "cells_fitted": check.fitted,
             "median_error": check.median_error,
@@ -470,7 +476,7 @@ def _outlook_data(outlook: Outlook) -> dict[str, Any]:
             "median_error_of_products": check.multiplied_error,
             "cells": [
                 {**predicted_stack(one.predicted), "measured": one.ratio, "product": one.multiplied}
-                for one in check.cells
+                for one in check.configs
             ],
         }
         if check
@@ -480,17 +486,17 @@ def _outlook_data(outlook: Outlook) -> dict[str, Any]:
 
 def predicted_stack(one: Predicted) -> dict[str, Any]:
     """A predicted ratio with its 90 % interval."""
-    switches = [str(switch) for switch in one.arrangement.switches]
-    return {"switches": switches, "predicted_ratio": one.ratio, "low_90": one.low, "high_90": one.high}
+    options = [str(option) for option in one.arrangement.options]
+    return {"switches": options, "predicted_ratio": one.ratio, "low_90": one.low, "high_90": one.high}
 
 
-def anatomy(found: Anatomy) -> dict[str, Any]:
+def decomposition(found: Decomposition) -> dict[str, Any]:
     """A stack in parts; every ratio with its 95 % interval."""
     parts = [
-        {"switch": str(one.switch), "alone": _gain(one.alone), "share": _gain(one.share), "last": _gain(one.last)}
+        {"switch": str(one.option), "alone": _gain(one.alone), "share": _gain(one.share), "last": _gain(one.last)}
         for one in found.parts
     ]
-    return {"subject": found.subject, "total": _gain(found.total), "parts": parts}
+    return {"subject": found.label, "total": _gain(found.total), "parts": parts}
 
 
 def _gain(found: Gain | None) -> dict[str, float] | None:
@@ -499,7 +505,7 @@ def _gain(found: Gain | None) -> dict[str, float] | None:
 
 def _table_data(table: Table) -> dict[str, Any]:
     return {
-        "reference": _cell(table.cell),
+        "reference": _config(table.config),
         "reference_name": table.name,
         "timing": table.timing,
         "reference_profile": _profile(table.profile),
@@ -509,9 +515,9 @@ def _table_data(table: Table) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     return {
-        "subject": row.subject,
+        "subject": row.label,
         "copy": row.comparison.copy,
-        "treatment": _cell(row.comparison.treatment),
+        "treatment": _config(row.comparison.treatment),
         "estimate": _estimate(row.estimate) if row.estimate else None,
         "energy": _estimate(row.energy) if row.energy else None,
         "absence": row.absence,
@@ -524,15 +530,15 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {**asdict(estimate), "disturbed": estimate.disturbed, "sensitive": estimate.sensitive}
+    return {**plain(estimate), "disturbed": estimate.disturbed, "sensitive": estimate.sensitive}
 
 
 def _profile(profile: Profile | None) -> dict[str, Any] | None:
-    return {**asdict(profile), "cell": str(profile.cell)} if profile else None
+    return {**plain(profile), "cell": str(profile.config)} if profile else None
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
-    return {**asdict(cell), "name": str(cell)}
+def _config(config: Configuration) -> dict[str, Any]:
+    return {**plain(config), "name": str(config)}
 
 
 def plain(value: Any) -> Any:
@@ -540,7 +546,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+        return {stored(one.name): plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):

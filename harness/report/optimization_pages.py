@@ -14,8 +14,8 @@ from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
 from harness.analyze.verdict import Verdict
-from harness.core.cell import parse_switch
 from harness.core.claims import Claim
+from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
@@ -40,7 +40,7 @@ class Measured:
     @property
     def level(self) -> str | None:
         """The level that was measured, where there are levels."""
-        level = parse_switch(self.row.comparison.subject).level
+        level = parse_option(self.row.comparison.label).level
         return None if level is None else str(level)
 
     @property
@@ -64,7 +64,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Label:
     """An optimization with all that is known of it; the newest run comes first."""
 
     optimization: Optimization
@@ -91,7 +91,7 @@ class Subject:
 
     @property
     def decided(self) -> tuple[tuple[Measured, Estimate], ...]:
-        """The newest ratio of each pair of cells on each machine, timed on what it acts on, where it has a verdict."""
+        """The newest ratio of each pair of configurations on each machine, timed on what it acts on, with a verdict."""
         latest: dict[tuple[object, ...], tuple[Measured, Estimate]] = {}
         for one in self.measured:
             comparison, estimate = one.row.comparison, one.row.estimate
@@ -110,11 +110,11 @@ def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged
     return tuple(Judged(claim=claim, findings=tuple(found[claim.name])) for claim in claims)
 
 
-def subject(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Subject:
+def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Label:
     """What there is about one optimization among all claims and all rows."""
     name = optimization.name
-    own = [one for one in measured if parse_switch(one.row.comparison.subject).name == name and one.tells]
-    return Subject(
+    own = [one for one in measured if parse_option(one.row.comparison.label).name == name and one.tells]
+    return Label(
         optimization=optimization,
         claims=tuple(one for one in claims if name in one.claim.differing),
         measured=tuple(sorted(own, key=lambda one: one.run, reverse=True)),
@@ -129,7 +129,7 @@ _NUMERICS = {
 }
 
 
-def page(of: Subject) -> str:
+def page(of: Label) -> str:
     """The page of one optimization."""
     one = of.optimization
     lines = [PAGE_MARK, "", f"# {one.name}: {one.title}", "", *prose(one.page), *grid(("fact", "value"), facts(one))]
@@ -176,7 +176,7 @@ def facts(one: Optimization) -> Iterator[tuple[str, str]]:
         "excludes": "; ".join(f"{link(name)}, because {escaped(reason)}" for name, reason in one.excludes.items()),
         "supersedes": ", ".join(map(link, one.supersedes)),
         "gains nothing where": "; ".join(f"`{seen}`: {escaped(why)}" for seen, why in one.pointless_where.items()),
-        "in `everything`": "" if one.sought else "no: it is a price, a harm or a condition, measured for its own sake",
+        "in `all`": "" if one.sought else "no: it is a price, a harm or a condition, measured for its own sake",
     }
     yield from ((name, value) for name, value in given.items() if value)
 
@@ -190,7 +190,7 @@ def link(name: str) -> str:
     return f"[{name}]({name}.md)"
 
 
-def _claimed(of: Subject) -> Iterator[str]:
+def _claimed(of: Label) -> Iterator[str]:
     yield from ("", "## What is claimed")
     alone = [one for one in of.claims if one.claim.differing == {of.name}]
     joined = [one.claim.name for one in of.claims if one.claim.differing != {of.name}]
@@ -208,16 +208,16 @@ def _claimed(of: Subject) -> Iterator[str]:
 def _promise(one: Judged) -> Iterator[str]:
     claim = one.claim
     verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in one.findings)
-    cells = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, verdicts
-    return (escaped(cell) or NOTHING for cell in cells)
+    configs = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, verdicts
+    return (escaped(config) or NOTHING for config in configs)
 
 
 def _ruled(finding: Finding) -> str:
-    """The ruling in one word, with its interval where it has one; the words beside it stand among all claims."""
-    return f"{finding.ruling}, {measured(finding)}" if finding.gauged else str(finding.ruling)
+    """The verdict in one word, with its interval where it has one; the words beside it stand among all claims."""
+    return f"{finding.claim_verdict}, {measured(finding)}" if finding.measured_value else str(finding.claim_verdict)
 
 
-def _measured(of: Subject) -> Iterator[str]:
+def _measured(of: Label) -> Iterator[str]:
     yield from ("", "## What was measured", "")
     where = f"{of.optimization.workload} " if of.optimization.workload else ""
     command = f"`./speedmatrix run {where}--only {of.name}`"
@@ -234,9 +234,9 @@ _COLUMNS = "machine", "workload", "level", "timed on", "against", "speedup, 95 %
 
 
 def _cells(one: Measured) -> Iterator[str]:
-    row, cell = one.row, one.row.comparison.reference
+    row, config = one.row, one.row.comparison.reference
     yield escaped(one.machine)
-    yield escaped(f"{cell.workload}, {cell.size}, batch {cell.batch}" + (f"; {one.data}" if one.data else ""))
+    yield escaped(f"{config.workload}, {config.size}, batch {config.batch}" + (f"; {one.data}" if one.data else ""))
     yield escaped(one.level or NOTHING)
     yield TIMED[row.comparison.timing]
     yield escaped(row.reference_name)
@@ -257,17 +257,17 @@ _INTRODUCTION = (
 )
 
 
-def index(subjects: Sequence[Subject]) -> str:
+def index(labels: Sequence[Label]) -> str:
     """The table of all pages, by stage and then by name."""
     lines = [PAGE_MARK, "", "# Optimizations", "", *textwrap.wrap(_INTRODUCTION, 118)]
     for stage in Stage:
-        inside = sorted((one for one in subjects if one.optimization.stage is stage), key=lambda one: one.name)
+        inside = sorted((one for one in labels if one.optimization.stage is stage), key=lambda one: one.name)
         if inside:
             lines += ["", f"## {str(stage).capitalize()}", "", *grid(_INDEX_COLUMNS, map(_entry, inside))]
     return "\n".join(lines) + "\n"
 
 
-def _entry(one: Subject) -> Iterator[str]:
+def _entry(one: Label) -> Iterator[str]:
     optimization = one.optimization
     yield link(one.name)
     yield escaped(optimization.title)
@@ -282,8 +282,8 @@ def _entry(one: Subject) -> Iterator[str]:
 
 
 def _told(one: Measured, estimate: Estimate) -> str:
-    cell = one.row.comparison.reference
-    which = [cell.workload, cell.size, *([f"level {one.level}"] if one.level else [])]
+    config = one.row.comparison.reference
+    which = [config.workload, config.size, *([f"level {one.level}"] if one.level else [])]
     quality = one.row.quality
     if quality and quality.status in {Agreement.DIFFERS, Agreement.NAN}:
         which.append("quality differs")

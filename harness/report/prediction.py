@@ -1,4 +1,4 @@
-"""Predicted: what the stage model says beyond the measured cells, in words and cells, before any format is chosen.
+"""Predicted: what the stage model says beyond the measured configurations, in words, before any format is chosen.
 
 A predicted ratio is written with a sign that no measured one has, and with its own interval; it has no verdict.
 """
@@ -6,9 +6,9 @@ A predicted ratio is written with a sign that no measured one has, and with its 
 from collections.abc import Iterator
 
 from harness.analyze.attribution import Gain
-from harness.analyze.prediction import Anatomy, Ceiling, CrossCheck, Forecast, Outlook, Predicted
+from harness.analyze.prediction import CrossCheck, Decomposition, Forecast, Outlook, Predicted, UpperBound
 from harness.analyze.stage_model import Stack
-from harness.report.words import NOTHING, factor, one_line, ratio
+from harness.report.words import NOTHING, called, factor, one_line, ratio
 
 TITLE = "Predicted, not measured"
 COLUMNS = "stack that was not measured", "predicted, 90 %"
@@ -17,9 +17,11 @@ CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
 
 
 def title(outlook: Outlook) -> str:
-    """What a section is about: `Predicted, not measured: leak, size quick, batch 64, against plain`."""
-    cell = outlook.cell
-    return one_line(f"{TITLE}: {cell.workload}, size {cell.size}, batch {cell.batch}, against {outlook.name}")
+    """What a section is about: `Predicted, not measured: leak, size quick, batch 64, against the baseline`."""
+    config = outlook.config
+    return one_line(
+        f"{TITLE}: {config.workload}, size {config.size}, batch {config.batch}, against {called(outlook.name)}"
+    )
 
 
 def prediction_sentences(outlook: Outlook) -> Iterator[str]:
@@ -30,28 +32,28 @@ def prediction_sentences(outlook: Outlook) -> Iterator[str]:
     else:
         yield _trust(said)
         yield from _left(said, outlook)
-        yield from map(ceiling, said.ceilings)
+        yield from map(upper_bound, said.upper_bounds)
 
 
 def _trust(said: Forecast) -> str:
     held = said.foretold
     return (
-        f"A stage model was fitted to the measured cells. Without knowing {held.stacks} of them it foretold their "
-        f"ratios with an error of {_percent(held.median_error)} in the median, {100 * held.inside:.0f} % inside their "
-        "90 % intervals. What it says of other stacks was not measured, and decides no verdict."
+        f"A stage model was fitted to the measured configurations. Without knowing {held.stacks} of them it predicted "
+        f"their ratios with an error of {_percent(held.median_error)} in the median, {100 * held.inside:.0f} % inside "
+        "their 90 % intervals. What it says of other stacks was not measured, and decides no verdict."
     )
 
 
 def _left(said: Forecast, outlook: Outlook) -> Iterator[str]:
     if said.unmeasured == 0:
-        yield "Every possible stack of these switches was measured: nothing is left to predict."
+        yield "Every possible stack of these options was measured: nothing is left to predict."
     elif outlook.best is not None:
         count = "too many to count" if said.unmeasured is None else f"{said.unmeasured:,}"
-        subject, found = outlook.best
-        yield f"Stacks that were not measured: {count}. The fastest measured is {one_line(subject)}: {ratio(found)}."
+        label, found = outlook.best
+        yield f"Stacks that were not measured: {count}. The fastest measured is {one_line(label)}: {ratio(found)}."
 
 
-def ceiling(found: Ceiling) -> str:
+def upper_bound(found: UpperBound) -> str:
     """The most that each stage of a stack could still give, by the model, the largest first."""
     ordered = sorted(found.stages.items(), key=lambda one: -one[1])
     words = ", ".join(f"{stage} {factor(times)}x" for stage, times in ordered)
@@ -62,7 +64,7 @@ def rows(outlook: Outlook) -> Iterator[tuple[str, str]]:
     """The fastest stacks that were not measured, each with what is predicted."""
     if not isinstance(outlook.forecast, str):
         for one in outlook.forecast.fastest:
-            yield stack(one.arrangement.switches, outlook), predicted(one)
+            yield stack(one.arrangement.options, outlook), predicted(one)
 
 
 def predicted(one: Predicted) -> str:
@@ -72,54 +74,57 @@ def predicted(one: Predicted) -> str:
 
 def stack(found: Stack, outlook: Outlook) -> str:
     """A stack by the shortest of its names: what it adds to the reference, or what it lacks of all together."""
-    plain = [str(one) for one in found if one not in outlook.cell.switches]
+    plain = [str(one) for one in found if one not in outlook.config.options]
     lacking = [str(one) for one in outlook.whole if one not in found]
     added = "+".join(plain) or outlook.name
-    if outlook.anatomy is None or set(found) - set(outlook.whole) or len(lacking) >= len(plain):
+    if outlook.decomposition is None or set(found) - set(outlook.whole) or len(lacking) >= len(plain):
         return one_line(added)
-    return one_line(f"{outlook.anatomy.subject} without {', '.join(lacking)}" if lacking else outlook.anatomy.subject)
+    return one_line(
+        f"{outlook.decomposition.label} without {', '.join(lacking)}" if lacking else outlook.decomposition.label
+    )
 
 
-def part_rows(anatomy: Anatomy) -> Iterator[tuple[str, str, str, str]]:
-    """What each switch of a measured stack brings, in the three ways in which that can be said."""
-    for one in anatomy.parts:
-        yield one_line(str(one.switch)), _gain(one.alone), _gain(one.share), _gain(one.last)
+def part_rows(decomposition: Decomposition) -> Iterator[tuple[str, str, str, str]]:
+    """What each option of a measured stack brings, in the three ways in which that can be said."""
+    for one in decomposition.parts:
+        yield one_line(str(one.option)), _gain(one.alone), _gain(one.share), _gain(one.last)
 
 
-def part_sentence(anatomy: Anatomy) -> str:
+def part_sentence(decomposition: Decomposition) -> str:
     """What the three columns are, and what the shares multiply to."""
-    known = [one.share.log for one in anatomy.parts if one.share is not None]
+    known = [one.share.log for one in decomposition.parts if one.share is not None]
     said = (
-        f"{one_line(anatomy.subject)} gives {ratio(anatomy.total)} as measured. Alone is what a switch adds to the "
+        f"{one_line(decomposition.label)} gives {ratio(decomposition.total)} as measured. "
+        "Alone is what an option adds to the "
         "reference, last what it adds to all the others"
     )
-    if len(known) < len(anatomy.parts):
+    if len(known) < len(decomposition.parts):
         return said + "; shares would be the model's, and there are none without it."
     product = Gain(log=sum(known), half_width=0.0).ratio
     return said + f"; its share is the mean over all orders, by the model. Shares multiply to {factor(product)}x."
 
 
 def check_sentences(check: CrossCheck) -> Iterator[str]:
-    """How well the cells of a matrix foretell all other measured stacks."""
-    others = len(check.cells)
+    """How well the configurations of a matrix foretell all other measured stacks."""
+    others = len(check.configs)
     yield (
-        f"Here the others were measured as well: the model, fitted to {check.fitted} of {check.fitted + others} cells "
-        f"(those of the design matrix), foretells the other {others} with an error of "
+        f"Here the others were measured as well: the model, fitted to {check.fitted} of {check.fitted + others} "
+        f"configurations (those of the design matrix), foretells the other {others} with an error of "
         f"{_percent(check.median_error)} in the median and {_percent(check.worst_error)} at worst; "
         f"{100 * check.inside:.0f} % lie inside their 90 % intervals."
     )
     if check.multiplied_error is not None:
         yield (
-            "Multiplying what each switch gives alone misses the same stacks by "
+            "Multiplying what each option gives alone misses the same stacks by "
             f"{_percent(check.multiplied_error)} in the median."
         )
 
 
 def check_rows(outlook: Outlook) -> Iterator[tuple[str, str, str, str]]:
     """Each stack that the model did not know, as measured, as it foretold it, and as singles would have it."""
-    for one in outlook.check.cells if outlook.check else ():
+    for one in outlook.check.configs if outlook.check else ():
         product = NOTHING if one.multiplied is None else f"{factor(one.multiplied)}x"
-        name = stack(one.predicted.arrangement.switches, outlook)
+        name = stack(one.predicted.arrangement.options, outlook)
         yield name, f"{factor(one.ratio)}x", predicted(one.predicted), product
 
 

@@ -13,13 +13,13 @@ from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
 from harness.analyze.verdict import Verdict
 from harness.analyze.winner import WINNER
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_plain
 
 KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
-STACKS = ("everything", "as_found")  # names of stacks whose content depends on the suite and the machine
+STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine
 _SIZES = ("standard", "quick")  # the most telling first; others come after them
 
 
@@ -32,7 +32,7 @@ class Sheet:
     entries: tuple[Entry, ...]
 
     @property
-    def cell(self) -> Cell:
+    def config(self) -> Configuration:
         """The reference."""
         return self.entries[0].row.comparison.reference
 
@@ -44,7 +44,7 @@ class Sheet:
     @property
     def is_plain(self) -> bool:
         """Whether the reference has everything off, or had in a former version."""
-        return is_or_was_plain(self.cell)
+        return is_or_was_plain(self.config)
 
     @property
     def began(self) -> str:
@@ -60,8 +60,8 @@ class Sheet:
         named: dict[object, Entry] = {}
         for one in sorted(self.estimated, key=lambda one: one.kept.began):
             comparison = one.row.comparison
-            named[comparison.subject if comparison.subject in STACKS else (comparison.treatment, comparison.copy)] = one
-        return tuple(sorted(named.values(), key=lambda one: (-ratio_of(one), one.row.subject)))
+            named[comparison.label if comparison.label in STACKS else (comparison.treatment, comparison.copy)] = one
+        return tuple(sorted(named.values(), key=lambda one: (-ratio_of(one), one.row.label)))
 
     @property
     def estimated(self) -> tuple[Entry, ...]:
@@ -78,7 +78,7 @@ class Sheet:
         """The measured rows as one table, beside the reference's profile in one run: see `profiled`."""
         profiled = self.profiled
         return Table(
-            cell=self.cell,
+            config=self.config,
             name=self.name,
             timing=self.timing,
             rows=tuple(one.row for one in self.measured),
@@ -95,7 +95,7 @@ class Sheet:
 
 
 def is_copy(entry: Entry) -> bool:
-    """Whether a cell was compared with itself."""
+    """Whether a configuration was compared with itself."""
     return entry.row.comparison.treatment == entry.row.comparison.reference
 
 
@@ -125,11 +125,11 @@ class Topic:
 
     name: str
     sheets: tuple[Sheet, ...]
-    holes: Mapping[str, str]  # subject -> why it was not compared; only where nothing else is known of it
+    no_results: Mapping[str, str]  # subject -> why it was not compared; only where nothing else is known of it
 
     @property
     def main(self) -> Sheet | None:
-        """The training steps against plain at the most telling size; of several batches the one with most ratios.
+        """The training steps against the baseline at the most telling size, of several batches at the one with most.
 
         Against what was plain in a former version, where today's has no ratio.
         """
@@ -173,12 +173,12 @@ class Topic:
 
 
 def _telling_first(sheet: Sheet) -> tuple[int, ...]:
-    return bool(sheet.cell.switches), telling(sheet), -len(sheet.measured), sheet.cell.batch
+    return bool(sheet.config.options), telling(sheet), -len(sheet.measured), sheet.config.batch
 
 
 def telling(sheet: Sheet) -> int:
     """How much the size of a sheet tells: 0 is the real system's."""
-    return _SIZES.index(sheet.cell.size) if sheet.cell.size in _SIZES else len(_SIZES)
+    return _SIZES.index(sheet.config.size) if sheet.config.size in _SIZES else len(_SIZES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +216,7 @@ class Place:
 
     @property
     def answers(self) -> tuple[tuple[Setting, Topic], ...]:
-        """For each workload the newest setting in which training has a ratio against plain, by name."""
+        """For each workload the newest setting in which training has a ratio against the baseline, by name."""
         found: dict[str, tuple[Setting, Topic]] = {}
         for setting in self.settings:
             for topic in setting.topics:
@@ -255,7 +255,7 @@ def file_name(text: str) -> str:
 # Grouping: the runs of a machine's folder into settings, topics and sheets.
 
 _TIMINGS = tuple(Timing)
-_SHORT = 3  # switches of a reference that is called by them all
+_SHORT = 3  # options of a reference that is called by them all
 
 
 def published_place(name: str, runs: Iterable[Kept], accounts: Iterable[Account] = ()) -> Place:
@@ -284,55 +284,55 @@ def _topics(runs: Iterable[Kept]) -> tuple[Topic, ...]:
     for entry in surest(runs):
         by_workload[entry.row.comparison.treatment.workload].append(entry)
     return tuple(
-        Topic(name=name, sheets=_sheets(entries), holes=_holes(name, runs, entries))
+        Topic(name=name, sheets=_sheets(entries), no_results=_no_results(name, runs, entries))
         for name, entries in sorted(by_workload.items())
     )
 
 
 def _sheets(entries: Iterable[Entry]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
-    stacks = {one.row.comparison.treatment: one.row.comparison.subject for one in entries if _is_named(one)}
-    grouped: dict[tuple[Cell, Timing, str], list[Entry]] = defaultdict(list)
+    stacks = {one.row.comparison.treatment: one.row.comparison.label for one in entries if _is_named(one)}
+    grouped: dict[tuple[Configuration, Timing, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         comparison = entry.row.comparison
         grouped[comparison.reference, comparison.timing, data_of(entry)].append(entry)
     sheets = [
-        Sheet(name=_name(cell, group, stacks), data=data, entries=tuple(group))
-        for (cell, _, data), group in grouped.items()
+        Sheet(name=_name(config, group, stacks), data=data, entries=tuple(group))
+        for (config, _, data), group in grouped.items()
     ]
     return tuple(sorted(sheets, key=_order))
 
 
 def _is_named(entry: Entry) -> bool:
-    return entry.row.comparison.subject in STACKS and not is_copy(entry)
+    return entry.row.comparison.label in STACKS and not is_copy(entry)
 
 
-def _name(cell: Cell, entries: Iterable[Entry], stacks: Mapping[Cell, str]) -> str:
-    """What its runs call a reference, unless that is a long row of switches."""
+def _name(config: Configuration, entries: Iterable[Entry], stacks: Mapping[Configuration, str]) -> str:
+    """What its runs call a reference, unless that is a long row of options."""
     called = next(entry.table.name for entry in entries)
-    if len(cell.switches) <= _SHORT or called in STACKS:
+    if len(config.options) <= _SHORT or called in STACKS:
         return called
-    return stacks.get(cell, f"a stack of {len(cell.switches)}")
+    return stacks.get(config, f"a stack of {len(config.options)}")
 
 
 def _order(sheet: Sheet) -> tuple[object, ...]:
-    """The plain system's training first, then what has most to tell."""
+    """The baseline's training first, then what has most to tell."""
     return (
         sheet.data,
         telling(sheet),
         not sheet.is_plain,
         _TIMINGS.index(sheet.timing),
         -len(sheet.measured),
-        str(sheet.cell),
+        str(sheet.config),
     )
 
 
-def _holes(workload: str, runs: Iterable[Kept], entries: Iterable[Entry]) -> dict[str, str]:
+def _no_results(workload: str, runs: Iterable[Kept], entries: Iterable[Entry]) -> dict[str, str]:
     """What newer runs first say cannot be compared; what a claim lacks stands among the claims."""
-    known = {entry.row.comparison.subject for entry in entries}
+    known = {entry.row.comparison.label for entry in entries}
     found: dict[str, str] = {}
     for kept in runs:
-        for hole in kept.matrix.holes if kept.matrix.design != "claims" else ():
-            if hole.workload == workload and hole.subject not in known:
-                found.setdefault(hole.subject, hole.reason)
+        for no_result in kept.matrix.no_results if kept.matrix.design != "claims" else ():
+            if no_result.workload == workload and no_result.label not in known:
+                found.setdefault(no_result.label, no_result.reason)
     return found

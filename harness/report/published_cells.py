@@ -1,4 +1,4 @@
-"""Cells that several published pages share: links to runs, settings in words, the best stack of a workload."""
+"""Configurations that several published pages share: links to runs, settings in words, the best stack of a workload."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,14 +12,14 @@ from harness.analyze.quality import Agreement
 from harness.report.figures.style import MARK
 from harness.report.matrix import TIMED, escaped, grid, settings
 from harness.report.published import Setting, Sheet, Topic, file_name
-from harness.report.words import NOTHING, ratio
+from harness.report.words import NOTHING, called, ratio
 
 BEST_COLUMNS = (
     "workload",
     "size, batch",
     "fastest that learns the same",
     "speedup",
-    "against as_found",
+    "against original",
     "quality",
     "held back by: its reference, then the stack",
     "run",
@@ -145,26 +145,26 @@ def best_table(answers: Sequence[tuple[Setting, Topic]], above: str = "") -> Ite
 
 def faster_otherwise(topic: Topic, entry: Entry) -> str:
     """What is faster than the best and does not learn the same, or was not judged."""
-    what = f"{code(entry.row.subject)}, {estimated(entry)}"
+    what = f"{code(entry.row.label)}, {estimated(entry)}"
     return f"Faster still on {escaped(topic.name)}, {_otherwise(entry.row)}: {what}."
 
 
 def _best(setting: Setting, topic: Topic, above: str) -> Iterator[str]:
     yield f"[{escaped(topic.name)}]({quote(f'{above}{file_name(topic.name)}.md')})"
-    cell = topic.main.cell if topic.main else None
-    yield escaped(f"{cell.size}, {cell.batch}") if cell else NOTHING
-    yield from _best_cells(topic, above)
+    config = topic.main.config if topic.main else None
+    yield escaped(f"{config.size}, {config.batch}") if config else NOTHING
+    yield from _best_configs(topic, above)
     yield named(setting)
 
 
-def _best_cells(topic: Topic, above: str) -> Iterator[str]:
+def _best_configs(topic: Topic, above: str) -> Iterator[str]:
     best = topic.best
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 5)
         return
-    found = topic.against("as_found", best)
-    yield escaped(best.row.subject)
-    yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.cell.switches else "")
+    found = topic.against("original", best)
+    yield escaped(best.row.label)
+    yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
     yield estimated(found) if found else "not measured"
     yield quality(best.row)
     yield _bounds(best.row)
@@ -184,10 +184,10 @@ def _otherwise(row: Row) -> str:
 
 
 def timed(sheet: Sheet) -> str:
-    """What was timed and against what, as Markdown: `training steps against plain`."""
-    return escaped(f"{TIMED[sheet.timing]} against {sheet.name}")
+    """What was timed and against what, as Markdown: `training steps against the baseline`."""
+    return escaped(f"{TIMED[sheet.timing]} against {called(sheet.name)}")
 
 
-def stacked(subject: str) -> str:
+def stacked(label: str) -> str:
     """A subject as Markdown, with room to break the line between the parts of a stack."""
-    return escaped(subject.replace("+", " + "))
+    return escaped(label.replace("+", " + "))

@@ -10,7 +10,7 @@ from harness.analyze.collection import Entry
 from harness.analyze.estimate import Estimate
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_plain
 from harness.report import matrix as sentences
@@ -22,9 +22,9 @@ from harness.report.figures.style import MARK
 from harness.report.figures.waterfall import waterfall
 from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
 from harness.report.published_cells import Picture
-from harness.report.words import one_line
+from harness.report.words import called, one_line
 
-_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_RESTART, Outcome.INTERRUPTED}
+_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED}
 LONGEST = 26  # letters of a name that fits beside a bar
 _TRAINING = (Timing.STEP, Timing.EPOCH, Timing.EVALUATION)
 
@@ -37,10 +37,10 @@ def parts_of(topic: Topic) -> Attribution | None:
     return parts if parts.shares and len(parts.shares) + len(parts.unmeasured) > 1 else None
 
 
-def in_short(subject: str) -> str:
-    """A subject for a figure, whose page names all of its switches: `all 12 together` where it is long."""
-    count = subject.count("+") + 1
-    return subject if len(subject) <= LONGEST else f"all {count} together" if count > 1 else subject
+def in_short(label: str) -> str:
+    """A subject for a figure, whose page names all of its options: `all 12 together` where it is long."""
+    count = label.count("+") + 1
+    return label if len(label) <= LONGEST else f"all {count} together" if count > 1 else label
 
 
 def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
@@ -48,15 +48,16 @@ def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
     parts = parts_of(topic)
     if parts is None or topic.best is None or topic.main is None:
         return None
-    name = in_short(topic.best.row.subject)
-    cell = topic.main.cell
-    title = f"{topic.name}, size {cell.size}, batch {cell.batch}: the parts of {name}, against {topic.main.name}"
+    name = in_short(topic.best.row.label)
+    config = topic.main.config
+    against = called(topic.main.name)
+    title = f"{topic.name}, size {config.size}, batch {config.batch}: the parts of {name}, against {against}"
     svg = waterfall(one_line(title), one_line(name), parts)
     return Picture(path=_path(topic.name, setting.key, "waterfall"), words=one_line(title), svg=svg)
 
 
 def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
-    """Rates beside upper bounds for some workloads: plain, and the best stack of each."""
+    """Rates beside upper bounds for some workloads: the baseline, and the best stack of each."""
     groups = [group for group in map(_group, topics) if group is not None]
     if not groups:
         return None
@@ -70,20 +71,22 @@ def _group(topic: Topic) -> Group | None:
     best = topic.best
     if topic.main is None or best is None:
         return None
-    arms = ((topic.main.name, best.row.reference), (in_short(best.row.subject), best.row.treatment))
+    arms = ((topic.main.name, best.row.reference), (in_short(best.row.label), best.row.treatment))
     known = tuple(
         Arm(name=one_line(name), found=profile.bottleneck) for name, profile in arms if profile and profile.bottleneck
     )
-    cell = topic.main.cell
-    return Group(name=one_line(f"{topic.name}, size {cell.size}, batch {cell.batch}"), arms=known) if known else None
+    config = topic.main.config
+    return (
+        Group(name=one_line(f"{topic.name}, size {config.size}, batch {config.batch}"), arms=known) if known else None
+    )
 
 
 def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     """The interval plot of a table with two ratios or more."""
     if len(sheet.measured) < 2:
         return None
-    digest = sha256(f"{sheet.cell} {sheet.data}".encode()).hexdigest()[:8]
-    path = _path(sheet.cell.workload, setting.key, f"{sheet.timing}-{digest}")
+    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
+    path = _path(sheet.config.workload, setting.key, f"{sheet.timing}-{digest}")
     words = f"Intervals of every ratio: {sentences.title(sheet.table)}"
     return Picture(path=path, words=words, svg=f"{MARK}\n{interval_plot(sheet.table)}")
 
@@ -99,8 +102,8 @@ def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     if not pairs:
         return None
     title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
-    digest = sha256(f"{sheet.cell} {sheet.data}".encode()).hexdigest()[:8]
-    path = _path(sheet.cell.workload, setting.key, f"pairs-{sheet.timing}-{digest}")
+    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
+    path = _path(sheet.config.workload, setting.key, f"pairs-{sheet.timing}-{digest}")
     return Picture(path=path, words=title, svg=interaction_map(title, pairs))
 
 
@@ -111,20 +114,22 @@ def heat_map_picture(setting: Setting) -> Picture | None:
     rows = _ranked(tiles)
     if not rows:
         return None
-    title = "Speedup of each optimization alone and of the stacks, against plain; with *, on top of something else"
+    title = (
+        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of something else"
+    )
     stacks = sum(row in STACKS for row in rows)
     grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)
     return Picture(path=f"figures/heat-map-{setting.key}.svg", words=title, svg=heat_map(grid))
 
 
 def _column(topic: Topic) -> tuple[str, str]:
-    cell = topic.main.cell if topic.main else None
-    return one_line(topic.name), one_line(f"{cell.size}, {cell.batch}") if cell else ""
+    config = topic.main.config if topic.main else None
+    return one_line(topic.name), one_line(f"{config.size}, {config.batch}") if config else ""
 
 
 def _tiles(topic: Topic) -> dict[str, Tile]:
-    """One tile for each optimization: against plain where that was measured, else against what it requires."""
-    found = {one_line(subject): Tile() for subject in topic.holes}
+    """One tile for each optimization: against the baseline where that was measured, else against what it requires."""
+    found = {one_line(label): Tile() for label in topic.no_results}
     for entry in sorted((one for sheet in topic.sheets for one in sheet.entries), key=_precedence):
         if _is_shown(entry, topic):
             found[_row_name(entry)] = _tile(entry)  # what comes later counts more
@@ -135,7 +140,7 @@ def _precedence(entry: Entry) -> tuple[object, ...]:
     comparison = entry.row.comparison
     estimate = entry.row.estimate
     reference = comparison.reference
-    plain = is_or_was_plain(reference), not reference.switches
+    plain = is_or_was_plain(reference), not reference.options
     return estimate is not None, plain, entry.kept.began, str(comparison.treatment)
 
 
@@ -144,22 +149,22 @@ def _is_shown(entry: Entry, topic: Topic) -> bool:
     comparison, main = entry.row.comparison, topic.main
     if main is None or comparison.timing not in _TRAINING or is_copy(entry) or data_of(entry):
         return False
-    if (comparison.reference.size, comparison.reference.batch) != (main.cell.size, main.cell.batch):
+    if (comparison.reference.size, comparison.reference.batch) != (main.config.size, main.config.batch):
         return False
-    if comparison.subject in STACKS:
+    if comparison.label in STACKS:
         return is_or_was_plain(comparison.reference)
-    return _is_single(entry) and entry.table.name != "as_found"
+    return _is_single(entry) and entry.table.name != "original"
 
 
 def _is_single(entry: Entry) -> bool:
     comparison = entry.row.comparison
-    added: set[Switch] = set(comparison.treatment.switches) ^ set(comparison.reference.switches)
-    return [str(one) for one in added] == [comparison.subject]
+    added: set[Option] = set(comparison.treatment.options) ^ set(comparison.reference.options)
+    return [str(one) for one in added] == [comparison.label]
 
 
 def _row_name(entry: Entry) -> str:
     timing = entry.row.comparison.timing
-    return one_line(entry.row.comparison.subject) + ("" if timing is Timing.STEP else f" ({timing})")
+    return one_line(entry.row.comparison.label) + ("" if timing is Timing.STEP else f" ({timing})")
 
 
 def _tile(entry: Entry) -> Tile:
@@ -168,7 +173,7 @@ def _tile(entry: Entry) -> Tile:
         estimate=entry.row.estimate,
         is_open=entry.row.absence is not None and entry.row.absence.outcome in _UNFINISHED,
         is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
-        is_conditional=bool(entry.row.comparison.reference.switches),
+        is_conditional=bool(entry.row.comparison.reference.options),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
 from harness.analyze.attribution import Attribution
-from harness.analyze.claims import Finding, Ruling
+from harness.analyze.claims import ClaimVerdict, Finding
 from harness.analyze.collection import Entry, Kept, Repeated, repeated
 from harness.analyze.profile import Profile, host_memory
 from harness.core.environment import differing
@@ -78,7 +78,7 @@ def _row(pair: Repeated) -> tuple[str, ...]:
     comparison = pair.later.row.comparison
     return (
         escaped(comparison.reference.workload),
-        escaped(pair.later.row.subject),
+        escaped(pair.later.row.label),
         escaped(TIMED[comparison.timing]),
         escaped(pair.later.table.name),
         f"{estimated(pair.earlier)}, {run_link(pair.earlier.kept)}",
@@ -143,7 +143,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
     if setting.is_contributed:
         yield from ("Measured by somebody else and taken in; it stands in for no row of ours.", "")
     if not any(topic.main for topic in setting.topics):
-        yield "No training step has a ratio against plain yet."
+        yield "No training step has a ratio against the baseline yet."
         return
     yield from (calibrated(setting), "")
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
@@ -186,8 +186,8 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
         return
     data = f"; {sheet.data}" if sheet.data else ""
     yield from ("", f"### {escaped(sentences.title(sheet.table) + data)}", "")
-    if sheet.cell.switches and sheet.name != "+".join(map(str, sheet.cell.switches)):
-        yield from (f"{stacked(sheet.name)} is {escaped(', '.join(map(str, sheet.cell.switches)))}.", "")
+    if sheet.config.options and sheet.name != "+".join(map(str, sheet.config.options)):
+        yield from (f"{stacked(sheet.name)} is {escaped(', '.join(map(str, sheet.config.options)))}.", "")
     picture = interval_picture(setting, sheet)
     if picture is not None:
         yield from (picture, "")
@@ -203,13 +203,13 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
 def _rows(sheet: Sheet) -> Iterator[tuple[str, ...]]:
     """The reference, then every row with what must be known beside it and its run."""
     profiled = sheet.profiled
-    for number, cells in enumerate(sentences.body(sheet.table)):
+    for number, configs in enumerate(sentences.body(sheet.table)):
         entry = sheet.measured[number - 1] if number else profiled
         notes = "; ".join(entry.row.notes) if entry is not None and number else ""
         run = run_link(entry.kept) if entry is not None else NOTHING
-        figures = (unbroken(escaped(cell)) for cell in cells[1:5])
-        further = (escaped(cell) for cell in cells[6:])
-        yield (stacked(cells[0]), *figures, *further, escaped(notes or NOTHING), run)
+        figures = (unbroken(escaped(config)) for config in configs[1:5])
+        further = (escaped(config) for config in configs[6:])
+        yield (stacked(configs[0]), *figures, *further, escaped(notes or NOTHING), run)
 
 
 def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -242,35 +242,35 @@ def noise(topic: Topic) -> Iterator[Part]:
             )
 
 
-def holes(topic: Topic) -> Iterator[Part]:
+def no_results(topic: Topic) -> Iterator[Part]:
     """Every comparison without a ratio, under the words that it shares with others; folded, since there are many."""
     alike: dict[str, list[str]] = defaultdict(list)
     absent = [(sheet, one) for sheet in topic.sheets for one in sheet.entries if one.row.absence is not None]
     for sheet, entry in absent:
         alike[one_line(entry.row.absence.words if entry.row.absence else "")].append(_where(sheet, entry))
-    for subject, reason in sorted(topic.holes.items()):
-        alike[one_line(reason)].append(escaped(subject))
+    for label, reason in sorted(topic.no_results.items()):
+        alike[one_line(reason)].append(escaped(label))
     if alike:
-        count = len(absent) + len(topic.holes)
+        count = len(absent) + len(topic.no_results)
         yield from (
             "",
             "<details>",
             f"<summary>Without a ratio: {counted(count, 'comparison')}, each with its reason</summary>",
         )
-        rows = sorted((escaped(words), ", ".join(sorted(set(subjects)))) for words, subjects in alike.items())
+        rows = sorted((escaped(words), ", ".join(sorted(set(labels)))) for words, labels in alike.items())
         yield from ("", *grid(("why", "what"), rows), "", "</details>")
 
 
 def _where(sheet: Sheet, entry: Entry) -> str:
-    """A subject, and against what where that is not the plain system's training step."""
+    """A subject, and against what where that is not the baseline's training step."""
     usual = sheet.timing is Timing.STEP and sheet.is_plain
-    return stacked(entry.row.subject) + ("" if usual else f" ({timed(sheet)})")
+    return stacked(entry.row.label) + ("" if usual else f" ({timed(sheet)})")
 
 
-# The page of one workload on one machine: stacks, causes, every table with its plot, claims and holes.
+# The page of one workload on one machine: stacks, causes, every table with its plot, claims and missing results.
 
-_SILENT = {Ruling.NOT_MEASURED, Ruling.NOT_TESTABLE_HERE, Ruling.UNTESTABLE}
-_STACK_COLUMNS = "stack", "switches", "timed on", "speedup, 95 %", "quality", "memory", "run"
+_SILENT = {ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE}
+_STACK_COLUMNS = "stack", "options", "timed on", "speedup, 95 %", "quality", "memory", "run"
 
 
 def workload_page(place: Place, name: str, *, has_claims: bool) -> Page:
@@ -303,13 +303,13 @@ def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
     if setting.is_contributed:
         yield from ("", "Measured by somebody else and taken in; it stands in for no row of ours.")
     yield from _stacks(topic)
-    yield from _anatomy(setting, topic)
-    yield from _ceilings(setting, topic)
+    yield from _decomposition(setting, topic)
+    yield from _upper_bounds(setting, topic)
     for sheet in topic.sheets:
         yield from measured_table(setting, sheet)
     yield from pairs(setting, topic)
     yield from noise(topic)
-    yield from holes(topic)
+    yield from no_results(topic)
 
 
 def _stacks(topic: Topic) -> Iterator[Part]:
@@ -324,24 +324,24 @@ def _stacks(topic: Topic) -> Iterator[Part]:
         return
     yield from grid(_STACK_COLUMNS, (tuple(_stack(*one)) for one in found))
     for name in STACKS:
-        named = [entry for entry in stacks if entry.row.comparison.subject == name]
+        named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
             newest = max(named, key=lambda entry: entry.kept.began)
-            yield from ("", f"`{name}` is {escaped(_switches(newest))}.")
-        if len({entry.row.comparison.treatment.switches for entry in named}) > 1:
+            yield from ("", f"`{name}` is {escaped(_options(newest))}.")
+        if len({entry.row.comparison.treatment.options for entry in named}) > 1:
             yield f"It was another stack once; {run_link(newest.kept)} is the newest, and the only one in what follows."
 
 
 def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
-    where = escaped(f"At size {main.cell.size}, batch {main.cell.batch}")
+    where = escaped(f"At size {main.config.size}, batch {main.config.batch}")
     best = topic.best
     if best is None:
         yield f"{where} nothing is faster for sure and learns the same."
     else:
-        other = topic.against("as_found", best)
+        other = topic.against("original", best)
         against = f"{estimated(other)} against as\\_found" if other else "against as\\_found it was not measured"
         yield (
-            f"{where} the fastest that learns the same is {code(best.row.subject)}: {estimated(best)} against "
+            f"{where} the fastest that learns the same is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
         )
     if topic.faster_otherwise is not None:
@@ -350,15 +350,13 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
 
 def _is_stack(entry: Entry) -> bool:
     comparison = entry.row.comparison
-    return (
-        comparison.subject in STACKS or len(set(comparison.treatment.switches) - set(comparison.reference.switches)) > 1
-    )
+    return comparison.label in STACKS or len(set(comparison.treatment.options) - set(comparison.reference.options)) > 1
 
 
 def _stack(sheet: Sheet, entry: Entry) -> Iterator[str]:
     arm = entry.row.treatment
-    yield stacked(entry.row.subject)
-    yield str(len(entry.row.comparison.treatment.switches))
+    yield stacked(entry.row.label)
+    yield str(len(entry.row.comparison.treatment.options))
     yield timed(sheet)
     yield estimated(entry)
     yield quality(entry.row)
@@ -374,26 +372,26 @@ def _memory(arm: Profile) -> str:
     return f"{size(count)} ({kind})"
 
 
-def _switches(entry: Entry) -> str:
-    return ", ".join(map(str, entry.row.comparison.treatment.switches)) or "nothing"
+def _options(entry: Entry) -> str:
+    return ", ".join(map(str, entry.row.comparison.treatment.options)) or "nothing"
 
 
-def _anatomy(setting: Setting, topic: Topic) -> Iterator[Part]:
+def _decomposition(setting: Setting, topic: Topic) -> Iterator[Part]:
     picture, parts = waterfall_picture(setting, topic), parts_of(topic)
     if picture is None or parts is None or topic.best is None:
         return
-    yield from ("", f"### What {escaped(topic.best.row.subject)} is made of", "", picture, "", _method(parts))
+    yield from ("", f"### What {escaped(topic.best.row.label)} is made of", "", picture, "", _method(parts))
 
 
 def _method(parts: Attribution) -> str:
     """How the shares were computed, and what they leave out."""
     if parts.is_exact:
         found = (
-            "Each part is its Shapley share, if switches interact in pairs only: the mean of its ratio alone and last."
+            "Each part is its Shapley share, if options interact in pairs only: the mean of its ratio alone and last."
         )
     else:
         found = (
-            "A full share is the mean of a switch's ratio alone and its ratio put on last; what was not measured both "
+            "A full share is the mean of an option's ratio alone and its ratio put on last; what was not measured both "
             "ways is shown with the one there is, and nothing is scaled to fit."
         )
     if parts.unmeasured:
@@ -403,7 +401,7 @@ def _method(parts: Attribution) -> str:
     return found + " The parts multiply to the whole; intervals add up, which holds however their errors go together."
 
 
-def _ceilings(setting: Setting, topic: Topic) -> Iterator[Part]:
+def _upper_bounds(setting: Setting, topic: Topic) -> Iterator[Part]:
     picture = stages_picture(setting, [topic], topic.name)
     best = topic.best
     if picture is None or best is None:
@@ -411,7 +409,7 @@ def _ceilings(setting: Setting, topic: Topic) -> Iterator[Part]:
     yield from ("", "### Where the time goes", "", picture)
     for name, arm in (
         (topic.main.name if topic.main else "", best.row.reference),
-        (best.row.subject, best.row.treatment),
+        (best.row.label, best.row.treatment),
     ):
         if arm is not None and arm.bottleneck is not None:
             yield from ("", escaped(sentences.cause(one_line(name), arm.bottleneck)))
@@ -423,7 +421,7 @@ def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
     findings = [one for account in place.accounts for one in account.findings]
     here = [one for one in findings if one.workload == name]
     general = [part for one in findings for part in one.parts if part.workload == name]
-    judged = [one for one in (*here, *general) if one.ruling not in _SILENT]
+    judged = [one for one in (*here, *general) if one.claim_verdict not in _SILENT]
     yield from ("", "## Claims", "")
     link = " [All claims](../claims.md)." if has_claims else " `./speedmatrix claims` shows them all."
     if not here and not general:
@@ -435,8 +433,8 @@ def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
 
 
 def _claim(finding: Finding) -> Iterable[str]:
-    cells = finding.claim.name, claims.promised(finding.claim), claims.measured(finding), str(finding.ruling)
-    return tuple(map(escaped, cells))
+    configs = finding.claim.name, claims.promised(finding.claim), claims.measured(finding), str(finding.claim_verdict)
+    return tuple(map(escaped, configs))
 
 
 _INDEX_COLUMNS = "machine", "measured on", "environments", "runs", "days", "workloads", "ratios"
@@ -487,7 +485,7 @@ def _machine(place: Place) -> tuple[str, ...]:
 def _place(place: Place) -> Iterator[Part]:
     yield from ("", f"## {escaped(place.name)}" + (" (contributed)" if place.is_contributed else ""), "")
     if not place.answers:
-        yield f"No training step has a ratio against plain yet. [More]({quote(place.name)}/README.md)"
+        yield f"No training step has a ratio against the baseline yet. [More]({quote(place.name)}/README.md)"
         return
     yield from best_table(place.answers, f"{place.name}/")
     heat = heat_map_picture(place.richest)

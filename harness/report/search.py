@@ -11,8 +11,8 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.soundness import Absence
 from harness.analyze.winner import Certainty, Winner
 from harness.report import prediction as predicted
-from harness.report.matrix import anatomy, in_columns, plain
-from harness.report.words import factor, one_line, ratio
+from harness.report.matrix import decomposition, in_columns, plain
+from harness.report.words import called, factor, one_line, ratio
 
 SCHEMA = 1
 
@@ -21,20 +21,20 @@ def shown(found: Winner) -> Iterator[RenderableType]:
     """The parts of what is printed, for a console of the caller's own."""
     yield Text(headline(found), style="bold")
     yield from (Text(sentence) for sentence in winner_sentences(found))
-    if found.anatomy is not None:
+    if found.decomposition is not None:
         yield Text("\nWhat each part brings", style="bold")
-        yield Text(predicted.part_sentence(found.anatomy))
-        yield from in_columns(predicted.PARTS, list(predicted.part_rows(found.anatomy)))
+        yield Text(predicted.part_sentence(found.decomposition))
+        yield from in_columns(predicted.PARTS, list(predicted.part_rows(found.decomposition)))
     if found.command:
         yield Text(f"To measure it again:\n  {found.command}")
     yield Text("Kept in " + ", ".join(found.runs) + f". Next: ./speedmatrix report {found.runs[0]}")
 
 
 def headline(found: Winner) -> str:
-    """The stack and its own number: `leak: A+B=2 trains 1.83x [1.79, 1.88] as fast as plain`."""
+    """The stack and its own number: `leak: A+B=2 trains 1.83x [1.79, 1.88] as fast as the baseline`."""
     where = f"{found.reference.workload}, size {found.reference.size}, batch {found.reference.batch}"
     if not found.stack:
-        return one_line(f"{where}: no stack was measured that is faster than {found.name}.")
+        return one_line(f"{where}: no stack was measured that is faster than {called(found.name)}.")
     stack = "+".join(map(str, found.stack))
     if isinstance(found.result, Estimate):
         return one_line(
@@ -47,12 +47,12 @@ def winner_sentences(found: Winner) -> Iterator[str]:
     """How the number came about, and how sure it is that nothing is faster."""
     if isinstance(found.result, Estimate) and found.sought is not None:
         yield (
-            f"The number and its 95 % interval come from {found.result.processes} fresh restarts of both, made after "
+            f"The number and its 95 % interval come from {found.result.processes} fresh replicates of both, made after "
             f"the stack had been picked. In the search it was {factor(found.sought)}x, which is too good on average: "
             "it was picked for that."
         )
     if isinstance(found.result, Absence):
-        yield f"Its fresh restarts gave no ratio: {one_line(found.result.words)}."
+        yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
     yield from _sure(found.certainty)
     if found.unfinished:
         yield "Something is left to measure: give the same command again, and it goes on where it stopped."
@@ -93,7 +93,7 @@ def winner_to_json(found: Winner) -> str:
         "estimate": result if isinstance(result, Estimate) else None,
         "absence": result if isinstance(result, Absence) else None,
         "ratio_in_the_search": found.sought,
-        "anatomy": anatomy(found.anatomy) if found.anatomy else None,
+        "anatomy": decomposition(found.decomposition) if found.decomposition else None,
         "ended": certainty.ended,
         "model_refused": certainty.model if isinstance(certainty.model, str) else None,
         "foretold": None if isinstance(certainty.model, str) else certainty.model,

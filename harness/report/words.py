@@ -25,18 +25,23 @@ class Interval(Protocol):
 
 
 def looks(protocol: Timetable) -> str:
-    """What follows the restarts that all get: `; more where an interval is wider than ±2 %, …`, or nothing."""
+    """What follows the replicates that all get: `; more where an interval is wider than ±2 %, …`, or nothing."""
     if protocol.target is None:
         return ""
-    counts = [str(one) for one in (protocol.restarts, *protocol.looks) if one >= protocol.restarts]
+    counts = [str(one) for one in (protocol.replicates, *protocol.looks) if one >= protocol.replicates]
     *seen, last = dict.fromkeys(counts)
     after = f"{', '.join(seen)} and {last}" if seen else last
-    return f"; more where an interval is wider than ±{100 * protocol.target:.3g} %, looked at after {after} restarts"
+    return f"; more where an interval is wider than ±{100 * protocol.target:.3g} %, looked at after {after} replicates"
 
 
 def one_line(text: str) -> str:
     """Foreign text without line breaks, terminal escapes or other characters that do not print."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def called(name: str) -> str:
+    """A reference's name within a sentence: `the baseline`, `the original`, or a stack as it is."""
+    return f"the {name}" if name in {"baseline", "original"} else name
 
 
 def verbatim(code: str) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from harness.core.cell import Cell
 from harness.core.codec import decode, encode
+from harness.core.configuration import Configuration
 from harness.core.environment import STEMS, library_of
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
@@ -45,7 +45,7 @@ SHOW_STACK = signal.SIGUSR1  # asks an arm to write into its log where it stands
 class Job:
     """One arm to be built."""
 
-    cell: Cell
+    config: Configuration
     size: Size
     recipe: Recipe
     proof: dict[str, Value]
@@ -93,7 +93,7 @@ class BudgetSpent(Exception):
 
 
 class ArmLost(Exception):
-    """An arm that gives no more bursts."""
+    """An arm that gives no more windows."""
 
     def __init__(self, fault: Fault, reason: str, trace: str = "") -> None:
         """Keeps what becomes a Lost record; the fault decides whether the arm is tried again."""
@@ -102,7 +102,7 @@ class ArmLost(Exception):
 
 
 class LiveArm(typing.Protocol):
-    """What a life needs of an arm: a process, or an invention for rehearsals."""
+    """What an attempt needs of an arm: a process, or an invention for rehearsals."""
 
     def arrive(self) -> None:
         """Waits until the process has imported what it needs, then stands still; raises ArmLost."""
@@ -113,8 +113,8 @@ class LiveArm(typing.Protocol):
     def settle(self, steps: int, offset: int) -> int:
         """Steps without a clock, up to step `offset` of an epoch; gives the lead-in that it needs; raises ArmLost."""
 
-    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
-        """Leads in, then times steps from number `start` on, alone; gives the fields of a Burst; raises ArmLost."""
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        """Leads in, then times steps from number `start` on, alone; gives the fields of a Window; raises ArmLost."""
 
     def close(self) -> None:
         """Ends the arm and its workers."""
@@ -152,7 +152,7 @@ def _is_allocator(library: str) -> bool:
 
 
 class ProcessArm:
-    """One cell alive in a fresh process, suspended whenever it is not asked for anything."""
+    """One configuration alive in a fresh process, suspended whenever it is not asked for anything."""
 
     def __init__(self, job: Job, sentinel: Sentinel, deadline_s: float = inf) -> None:
         """Starts the process, which imports while others may be starting too; nothing is waited for beyond a moment.
@@ -190,14 +190,14 @@ class ProcessArm:
     def settle(self, steps: int, offset: int) -> int:
         """Resumes the arm for some steps that no clock counts and pauses it again."""
         message = {"settle": {"steps": steps, "offset": offset}}
-        lead: int = self._ask(message, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)["lead"]
+        lead: int = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)["lead"]
         return lead
 
-    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
         """Resumes the arm for one window and pauses it again; its memory is read when it stands still."""
         begun = begin_peaks(self._process.pid)
         before, message = read_accounts(), {"burst": {"lead": lead, "steps": steps, "start": start}}
-        fields = self._ask(message, self._job.protocol.burst_limit_s, Fault.BURST_TIME_OUT)
+        fields = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)
         others = share_of_others(before, read_accounts())
         return fields | {"others": others} | read_memory(self._process.pid, begun=begun)
 

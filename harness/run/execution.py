@@ -6,26 +6,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.core.plan import Block, Plan
-from harness.core.protocol import FEWEST_RESTARTS
-from harness.core.records import Burst, Lost, Precisions, Record, alone
+from harness.core.protocol import FEWEST_REPLICATES
+from harness.core.records import Lost, Precisions, Record, Window, alone
 from harness.plan.cost import Forecast, Pace
-from harness.plan.schedule import Further, by_restart, further, next_life, outstanding, settled
+from harness.plan.schedule import Further, by_replicate, further, next_attempt, outstanding, settled
 from harness.run.arm import BudgetSpent, LiveArm
-from harness.run.replicate import Bytes, Life, NoRoom, Room, Watcher
+from harness.run.replicate import Attempt, Bytes, NoRoom, Room, Watcher
 
 LEAST_S = 1.0  # in less no process starts
 
-Start = Callable[[Block, int, int], LiveArm]  # block, restart, position
+Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
-    """Of a plan whose restarts are fixed, nobody asks how widely its comparisons are known."""
+    """Of a plan whose replicates are fixed, nobody asks how widely its comparisons are known."""
     return {}
 
 
 @dataclass(slots=True, kw_only=True)
 class Campaign:
-    """A plan being measured: the restarts that all comparisons have, then those that the widest still need."""
+    """A plan being measured: the replicates that all comparisons have, then those that the widest still need."""
 
     plan: Plan
     records: list[Record]
@@ -40,8 +40,8 @@ class Campaign:
     arm_s: dict[str, float] = field(default_factory=dict)
     precisions: Callable[[Plan, Sequence[Record]], Precisions] = unknown  # the analysis, which is not imported here
     free: Callable[[], Bytes] | None = None  # memory of the host, then of the device; None where it has no end
-    lives: int = 0  # begun by this campaign
-    bursts: int = 0  # recorded by it
+    attempts: int = 0  # begun by this campaign
+    windows: int = 0  # recorded by it
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
     _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
     _forecast: Forecast = field(init=False)
@@ -50,7 +50,7 @@ class Campaign:
         """Sorts what is recorded; raises ValueError where looks are planned and nobody can tell widths."""
         if self.plan.protocol.target is not None and self.precisions is unknown:
             raise ValueError("a plan with a target needs the precisions of its comparisons")
-        self._kept = by_restart(self.records)
+        self._kept = by_replicate(self.records)
         self._forecast = Forecast(plan=self.plan, kept=self._kept, paces=self.paces, arm_s=self.arm_s)
 
     def run(self) -> bool:
@@ -67,15 +67,15 @@ class Campaign:
         return not self.unfinished()
 
     def unfinished(self) -> list[tuple[Block, int]]:
-        """Blocks and restarts that still need bursts."""
-        return [*self._unmeasured(), *((one.block, one.restart) for one in self._further())]
+        """Blocks and replicates that still need windows."""
+        return [*self._unmeasured(), *((one.block, one.replicate) for one in self._further())]
 
     def _unmeasured(self) -> Iterator[tuple[Block, int]]:
-        """What is left of the restarts that all have."""
+        """What is left of the replicates that all have."""
         for block in self.plan.blocks:
-            for restart in range(self.plan.protocol.restarts):
-                if self._left(block, restart):
-                    yield block, restart
+            for replicate in range(self.plan.protocol.replicates):
+                if self._left(block, replicate):
+                    yield block, replicate
 
     def _further(self) -> tuple[Further, ...]:
         if self.plan.protocol.target is None:
@@ -85,69 +85,69 @@ class Campaign:
     def _run_first_ratios(self) -> None:
         """Gives every workload a ratio before any gets a second, the cheapest first; what failed is replaced."""
         tried = -1
-        while tried < self.lives:
-            tried = self.lives
+        while tried < self.attempts:
+            tried = self.attempts
             for block, position in self._forecast.first_ratios():
-                for restart in range(FEWEST_RESTARTS):
-                    if position in self._left(block, restart) and self._is_in_time(block, restart, position):
-                        self._measure(block, restart, position)
+                for replicate in range(FEWEST_REPLICATES):
+                    if position in self._left(block, replicate) and self._is_in_time(block, replicate, position):
+                        self._measure(block, replicate, position)
 
-    def _is_in_time(self, block: Block, restart: int, position: int) -> bool:
+    def _is_in_time(self, block: Block, replicate: int, position: int) -> bool:
         """Whether a first ratio is likely to come of it."""
         is_whole = self._forecast.first_ratio_s(block, position) <= self._plan_left_s()
         if is_whole and self._fitting(block, (position,), self._left_s()):
             return True
-        return bool(self._shortened(block, restart, (position,)))
+        return bool(self._shortened(block, replicate, (position,)))
 
-    def _shortened(self, block: Block, restart: int, positions: Sequence[int]) -> Sequence[int]:
-        """Treatments for which a single round fits in of the restart that gives the one before it a meaning."""
-        if not 0 < restart < FEWEST_RESTARTS:
+    def _shortened(self, block: Block, replicate: int, positions: Sequence[int]) -> Sequence[int]:
+        """Treatments for which a single round fits in of the replicate that gives the one before it a meaning."""
+        if not 0 < replicate < FEWEST_REPLICATES:
             return ()
-        begun = [one for one in positions if self._forecast.timed(block, one) == restart]
+        begun = [one for one in positions if self._forecast.timed(block, one) == replicate]
         return self._fitting(replace(block, rounds=1), begun, self._left_s())
 
     def _run_blocks(self) -> bool:
-        """Measures what is left of the restarts that all have; tells whether any of it could begin."""
-        before = self.lives
+        """Measures what is left of the replicates that all have; tells whether any of it could begin."""
+        before = self.attempts
         for block in self.plan.blocks:
-            for restart in range(self.plan.protocol.restarts):
-                self._measure(block, restart, *self._worth_beginning(block, restart))
-        return self.lives > before
+            for replicate in range(self.plan.protocol.replicates):
+                self._measure(block, replicate, *self._worth_beginning(block, replicate))
+        return self.attempts > before
 
     def _run_further(self) -> bool:
-        """Adds the restarts of one look for which the time suffices; tells whether there were any."""
-        before = self.lives
+        """Adds the replicates of one look for which the time suffices; tells whether there were any."""
+        before = self.attempts
         for one in self._further():
-            self._measure(one.block, one.restart, *self._fitting(one.block, one.positions, self._left_s()))
-        return self.lives > before
+            self._measure(one.block, one.replicate, *self._fitting(one.block, one.positions, self._left_s()))
+        return self.attempts > before
 
-    def _measure(self, block: Block, restart: int, *taken_on: int) -> None:
-        while rounds := {one: count for one, count in self._left(block, restart).items() if one in taken_on}:
+    def _measure(self, block: Block, replicate: int, *taken_on: int) -> None:
+        while rounds := {one: count for one, count in self._left(block, replicate).items() if one in taken_on}:
             fitting = dict(list(rounds.items())[: self._room.get(block.identity)])
             if fitting:
-                self._live(block, restart, fitting)
+                self._live(block, replicate, fitting)
             else:
-                self._in_turn(block, restart, rounds)
+                self._in_turn(block, replicate, rounds)
 
-    def _worth_beginning(self, block: Block, restart: int) -> Sequence[int]:
-        """Treatments of a restart for which the time suffices, in this life and those that must follow it.
+    def _worth_beginning(self, block: Block, replicate: int) -> Sequence[int]:
+        """Treatments of a replicate for which the time suffices, in this life and those that must follow it.
 
-        A treatment with a restart missing would give no estimate. So fewer are taken on when time is short, and a later
-        restart takes on none that the first has not.
+        A treatment with a replicate missing would give no estimate. So fewer are begun when time is short, and a later
+        replicate takes on none that the first has not.
         """
-        if restart == 0:
-            return self._in_time(block, self.plan.protocol.restarts) or self._in_time(block, FEWEST_RESTARTS)
+        if replicate == 0:
+            return self._in_time(block, self.plan.protocol.replicates) or self._in_time(block, FEWEST_REPLICATES)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
-        wanted = [one for one in sorted(self._left(block, restart)) if one in first]
-        return self._fitting(block, wanted, self._left_s()) or self._shortened(block, restart, wanted)
+        wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
+        return self._fitting(block, wanted, self._left_s()) or self._shortened(block, replicate, wanted)
 
-    def _left(self, block: Block, restart: int) -> dict[int, int]:
-        return outstanding(block, restart, self._kept.get((block.identity, restart), []), self.plan.protocol)
+    def _left(self, block: Block, replicate: int) -> dict[int, int]:
+        return outstanding(block, replicate, self._kept.get((block.identity, replicate), []), self.plan.protocol)
 
-    def _live(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
-        began_s, life = self.clock(), self._life(block, restart)
+    def _live(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
+        began_s, attempt = self.clock(), self._attempt(block, replicate)
         try:
-            life.run(rounds)
+            attempt.run(rounds)
         except NoRoom:
             self._room[block.identity] = 0
             return
@@ -156,29 +156,29 @@ class Campaign:
             if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds)):
                 self._forecast.learn(block, tuple(rounds), self.clock() - began_s)
             raise
-        if life.put_off:
-            self._room[block.identity] = len(rounds) - len(life.put_off)
+        if attempt.put_off:
+            self._room[block.identity] = len(rounds) - len(attempt.put_off)
         if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):
-            self._forecast.learn(block, [one for one in rounds if one not in life.put_off], self.clock() - began_s)
+            self._forecast.learn(block, [one for one in rounds if one not in attempt.put_off], self.clock() - began_s)
 
-    def _in_turn(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
-        """One arm after another, each alive alone, in the opposite order in every second restart."""
-        for position in sorted({0, *rounds}, reverse=restart % 2 == 1):
-            began_s, same = self.clock(), self._kept.get((block.identity, restart), [])
-            done = len(alone((one for one in same if isinstance(one, Burst)), position))
-            if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, restart):
-                self._life(block, restart).alone(position, count)
+    def _in_turn(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
+        """One arm after another, each alive alone, in the opposite order in every second replicate."""
+        for position in sorted({0, *rounds}, reverse=replicate % 2 == 1):
+            began_s, same = self.clock(), self._kept.get((block.identity, replicate), [])
+            done = len(alone((one for one in same if isinstance(one, Window)), position))
+            if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, replicate):
+                self._attempt(block, replicate).alone(position, count)
                 self._forecast.learn(block, (position,), 2 * (self.clock() - began_s))
 
-    def _life(self, block: Block, restart: int) -> Life:
-        self.lives += 1
-        return Life(
+    def _attempt(self, block: Block, replicate: int) -> Attempt:
+        self.attempts += 1
+        return Attempt(
             block=block,
-            restart=restart,
-            number=next_life(block, restart, self._kept.get((block.identity, restart), [])),
+            replicate=replicate,
+            number=next_attempt(block, replicate, self._kept.get((block.identity, replicate), [])),
             timetable=self.plan.protocol,
             seed=self.plan.seed,
-            start=lambda position: self.start(block, restart, position),
+            start=lambda position: self.start(block, replicate, position),
             record=self._keep,
             watcher=self.watcher,
             clock=self.clock,
@@ -187,11 +187,11 @@ class Campaign:
         )
 
     def _keep(self, record: Record) -> None:
-        same = self._kept[record.arm.block, record.arm.restart]
+        same = self._kept[record.arm.block, record.arm.replicate]
         if isinstance(record, Lost):
             record = settled(record, same, self.plan.protocol)
         self.append(record)
-        self.bursts += isinstance(record, Burst)
+        self.windows += isinstance(record, Window)
         self.records.append(record)
         same.append(record)
 
@@ -206,8 +206,8 @@ class Campaign:
         """Seconds in which the plan may still be measured, by this run and those that go on with it."""
         return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
 
-    def _in_time(self, block: Block, restarts: int) -> Sequence[int]:
-        """Treatments of a block that can get so many restarts before the time is up.
+    def _in_time(self, block: Block, replicates: int) -> Sequence[int]:
+        """Treatments of a block that can get so many replicates before the time is up.
 
         Workloads that come after it keep a share of the time that buys them as many arms.
         """
@@ -216,8 +216,8 @@ class Campaign:
         own_s, others_s = self._forecast.pair_s(block.reference.workload), sum(map(self._forecast.pair_s, after))
         left_s = self._plan_left_s()
         fair_s = left_s * own_s / (own_s + others_s) if after else left_s
-        return self._fitting(block, wanted, min(fair_s / restarts, self._left_s())) or self._fitting(
-            block, wanted[:1], min(left_s / restarts, self._left_s())
+        return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
+            block, wanted[:1], min(left_s / replicates, self._left_s())
         )
 
     def _workloads_after(self, block: Block) -> set[str]:
@@ -239,8 +239,8 @@ class Campaign:
     @property
     def left_s(self) -> float:
         """About the seconds that it is going to go on: until the time is up, or nothing is left that all have."""
-        places = ((block, self._left(block, restart)) for block, restart in self._unmeasured())
+        places = ((block, self._left(block, replicate)) for block, replicate in self._unmeasured())
         expected_s = sum(self._forecast.replicate_s(block, sorted(left)) for block, left in places)
         if not expected_s and self.plan.protocol.target is not None:
-            return max(0.0, self._left_s())  # further restarts narrow intervals
+            return max(0.0, self._left_s())  # further replicates narrow intervals
         return max(0.0, min(self._left_s(), expected_s))

@@ -77,7 +77,7 @@ COURSES: Mapping[Fault, Course] = {
     Fault.COMPILE_TIME_OUT: Course(
         FINAL, "waiting again would cost as long", "give it the longer limit of --protocol standard"
     ),
-    Fault.BURST_TIME_OUT: Course(
+    Fault.WINDOW_TIME_OUT: Course(
         FINAL, "waiting again would cost as long", "see its trace in measurements.jsonl, or try a smaller --size"
     ),
     Fault.COMPILER: Course(FINAL, "the same code meets the same compiler", "see its trace in measurements.jsonl"),
@@ -192,7 +192,7 @@ def fault_silent(usual: Fault, waited_s: float, stack: str, log: str) -> tuple[F
         return Fault.COMPILE_TIME_OUT, f"it was still compiling after {waited_s:.0f} s"
     if LOADING.search(stack):
         return Fault.LOADER_STALLED, f"the loader gave no batch; nothing was heard for {waited_s:.0f} s"
-    what = "its start" if usual is Fault.START_TIME_OUT else "a burst"
+    what = "its start" if usual is Fault.START_TIME_OUT else "a window"
     return usual, f"{what} had not ended after {waited_s:.0f} s"
 
 

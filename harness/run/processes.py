@@ -93,7 +93,7 @@ def begin_peaks(group: int) -> bool:
 
 
 def read_memory(group: int, *, begun: bool) -> dict[str, Any]:
-    """The fields of a Burst that tell of the memory of a group that stands still."""
+    """The fields of a Window that tell of the memory of a group that stands still."""
     members = members_of(frozenset({group}))
     resident, beyond = sum(map(_proportional_bytes, members)), [_beyond(one) for one in members]
     known = [one for one in beyond if one is not None]
@@ -158,7 +158,7 @@ def _mapped(process: int) -> Iterator[int]:
         yield from (int(line.split()[4]) for line in lines if f" {SHARED}/torch_" in line)
 
 
-# Crowding: how much of the cores others take while an arm is timed.
+# Contention: how much of the cores others take while an arm is timed.
 #
 # An arm on one core may keep its pace while a neighbour works on the next one; an arm on two does not. The reference's
 # own rate then tells too little, so it is read from the kernel's accounts of all cores and of our own processes.

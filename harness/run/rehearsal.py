@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from harness.core.cell import CONTROLS, DELAY_S, Cell, Switch, is_control
+from harness.core.configuration import CONTROLS, DELAY_S, Configuration, Option, is_control
 from harness.core.optimization import Timing
 
-BURST_NOISE, RESTART_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms
-STEP_S = 0.05  # of the plain cell
-EPOCH_STEPS = 400  # 20 s of the plain cell, so that windows are no whole epochs
+WINDOW_NOISE, REPLICATE_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms
+STEP_S = 0.05  # of the baseline configuration
+EPOCH_STEPS = 400  # 20 s of the baseline configuration, so that windows are no whole epochs
 
 Slowed = Callable[[float, float, Random], float]  # undisturbed seconds, the moment, chance -> seconds that they take
 Waits = Callable[[int, int], Sequence[float]]  # first step in an epoch, steps -> for how many usual steps each waits
@@ -35,22 +35,22 @@ class VirtualClock:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What each switch is worth, times faster; those not named get an effect drawn from their name."""
+    """What each option is worth, times faster; those not named get an effect drawn from their name."""
 
     named: dict[str, float] = field(default_factory=dict)
 
-    def of(self, switch: Switch) -> float:
-        """The known effect of a switch: a third of them do nothing."""
-        if switch.name in self.named:
-            return self.named[switch.name]
-        if switch.name in CONTROLS and isinstance(switch.level, int):
-            return 1 / (1 + switch.level / 100)
-        draw = int(hashlib.sha256(str(switch).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
+    def of(self, option: Option) -> float:
+        """The known effect of an option: a third of them do nothing."""
+        if option.name in self.named:
+            return self.named[option.name]
+        if option.name in CONTROLS and isinstance(option.level, int):
+            return 1 / (1 + option.level / 100)
+        draw = int(hashlib.sha256(str(option).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
         return 1.0 if draw < 1 / 3 else 0.8 + draw
 
-    def speedup(self, treatment: Cell, reference: Cell) -> float:
-        """The true ratio of two cells: effects multiply."""
-        ours, theirs = set(treatment.switches), set(reference.switches)
+    def speedup(self, treatment: Configuration, reference: Configuration) -> float:
+        """The true ratio of two configurations: effects multiply."""
+        ours, theirs = set(treatment.options), set(reference.options)
         log = sum(math.log(self.of(one)) for one in ours - theirs) - sum(
             math.log(self.of(one)) for one in theirs - ours
         )
@@ -74,14 +74,14 @@ def no_waits(_first: int, steps: int) -> Sequence[float]:
 def drifting(work_s: float, now_s: float, random: Random) -> float:
     """Seconds that work takes on a machine that drifts slowly and is a little restless."""
     drift = DRIFT * math.sin(2 * math.pi * now_s / 400.0)
-    return work_s * math.exp(drift + random.gauss(0.0, BURST_NOISE))
+    return work_s * math.exp(drift + random.gauss(0.0, WINDOW_NOISE))
 
 
 @dataclass(slots=True, kw_only=True)
 class RehearsedArm:
     """An arm that needs no process; it answers in plain data, as one that does."""
 
-    cell: Cell
+    config: Configuration
     timing: Timing
     effects: Effects
     clock: VirtualClock
@@ -89,11 +89,11 @@ class RehearsedArm:
     luck: float = 0.0
     slowed: Slowed = drifting
     delays: Delays = Delays()
-    differ: float = RESTART_NOISE  # standard deviation of the log time of its like
-    # What steps wait for is the workload's own and takes the same seconds in every cell, as a slow object of a storage
-    # service does. The known effects are those on the whole: on usual steps alone they are larger.
+    differ: float = REPLICATE_NOISE  # standard deviation of the log time of its like
+    # What steps wait for is the workload's own and takes the same seconds in every configuration, as a slow object of a
+    # storage service does. The known effects are those on the whole: on usual steps alone they are larger.
     waits: Waits = no_waits
-    mean_wait: float = 0.0  # of a step, in usual steps of the plain cell
+    mean_wait: float = 0.0  # of a step, in usual steps of the baseline configuration
     transient_steps: int = 1  # after a resumption, which a settling turn finds
 
     def arrive(self) -> None:
@@ -111,12 +111,12 @@ class RehearsedArm:
             "warm_up_steps": 20,
             "step_s": self._step_s(),
             "steady": True,
-            "effective": {DELAY_S: self._delay_s()} if is_control([self.cell]) else {},
-            "unengaged": [],
+            "effective": {DELAY_S: self._delay_s()} if is_control([self.config]) else {},
+            "inactive": [],
             "losses": [1.0, 0.9, 0.8, 0.7],
             "seed_spread": 0.1,
-            "loader_rate": 2.0 * self.cell.batch / self._step_s(),
-            "compute_rate": 1.25 * self.cell.batch / self._step_s(),
+            "loader_rate": 2.0 * self.config.batch / self._step_s(),
+            "compute_rate": 1.25 * self.config.batch / self._step_s(),
             "score": None,
             "cycle_steps": EPOCH_STEPS,
         }
@@ -127,7 +127,7 @@ class RehearsedArm:
         self._take(offset - steps, steps)
         return self.transient_steps
 
-    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
         """Takes the time that the known effects, this process's luck, its workload and the machine make."""
         self.clock.now_s += self.delays.resume_s
         lead_s = sum(self._take(start - lead, lead))
@@ -136,7 +136,7 @@ class RehearsedArm:
         return {
             "timing": self.timing.value,
             "steps": steps,
-            "samples": steps * self.cell.batch,
+            "samples": steps * self.config.batch,
             "wall_s": wall_s,
             "wait_s": 0.2 * wall_s,
             "copy_s": 0.0,
@@ -164,12 +164,14 @@ class RehearsedArm:
         """Nothing to end."""
 
     def _step_s(self) -> float:
-        return self._seconds_of(self.cell)
+        return self._seconds_of(self.config)
 
     def _delay_s(self) -> float:
         """What its controls add to a step: all that it takes longer than the same without them."""
-        others = tuple(one for one in self.cell.switches if one.name not in CONTROLS)
-        return self._step_s() - self._seconds_of(replace(self.cell, switches=others))
+        others = tuple(one for one in self.config.options if one.name not in CONTROLS)
+        return self._step_s() - self._seconds_of(replace(self.config, options=others))
 
-    def _seconds_of(self, cell: Cell) -> float:
-        return (1 + self.mean_wait) * STEP_S / self.effects.speedup(cell, Cell(workload="", size="", batch=1))
+    def _seconds_of(self, config: Configuration) -> float:
+        return (
+            (1 + self.mean_wait) * STEP_S / self.effects.speedup(config, Configuration(workload="", size="", batch=1))
+        )

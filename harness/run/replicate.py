@@ -19,20 +19,20 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
-from harness.core.records import Arm, Burst, Fault, Lost, Ready, Record
-from harness.plan.schedule import order_of_bursts
+from harness.core.records import Arm, Fault, Lost, Ready, Record, Window
+from harness.plan.schedule import order_of_windows
 from harness.run.arm import ArmLost, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
 
-# Examinations: arms that only begin, to show their settings and first losses; several at a time, unlike bursts.
+# Examinations: arms that only begin, to show their settings and first losses; several at a time, unlike windows.
 
-NAMELESS = Arm(block="verify", restart=0, life=0, position=0)
+NAMELESS = Arm(block="verify", replicate=0, attempt=0, position=0)
 
 
 def untimed(steps: int) -> Protocol:
     """The protocol of an arm whose clock nobody reads; it may take as long as a compiler needs."""
     return replace(
-        BRIEF, loss_steps=steps, floor_steps=1, floor_s=0.0, ceiling_s=0.01, start_limit_s=1800.0, burst_s=1e-3
+        BRIEF, loss_steps=steps, floor_steps=1, floor_s=0.0, upper_bound_s=0.01, start_limit_s=1800.0, window_s=1e-3
     )
 
 
@@ -113,7 +113,7 @@ class Room:
 class Watcher(typing.Protocol):
     """Is told what happens, to show it."""
 
-    def life_begins(self, block: Block, restart: int, rounds: Mapping[int, int]) -> None:
+    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """A block's processes start."""
 
     def arm_begins(self, block: Block, position: int) -> None:
@@ -128,7 +128,7 @@ Kept = TypeVar("Kept", bound=Record)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turns:
-    """How windows lie over the samples, the same for every arm of a life. In steps."""
+    """How windows lie over the samples, the same for every arm of an attempt. In steps."""
 
     steps: int  # of a window
     leads: Mapping[int, int]  # position -> steps before each of its windows that are not timed, at least
@@ -147,11 +147,11 @@ class Turns:
 
 
 @dataclass(slots=True, kw_only=True)
-class Life:
+class Attempt:
     """One life and what it needs from outside."""
 
     block: Block
-    restart: int
+    replicate: int
     number: int
     timetable: Protocol
     seed: int
@@ -170,10 +170,10 @@ class Life:
 
         Raises NoRoom when not even one treatment finds room beside the reference.
         """
-        self.watcher.life_begins(self.block, self.restart, rounds)
-        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+        self.watcher.attempt_begins(self.block, self.replicate, rounds)
+        random = Random(f"{self.seed} {self.block.identity} {self.replicate} {self.number}")
         # Where in memory and on which core a process settles depends on who settled before it. In another order in
-        # every life, that is part of what differs between restarts and is seen in the interval.
+        # every attempt, that is part of what differs between replicates and is seen in the interval.
         positions = random.sample([0, *rounds], len(rounds) + 1)
         with ExitStack() as closing:
             self._start_all(positions, closing)
@@ -182,9 +182,9 @@ class Life:
                 self._alternate({one: count for one, count in rounds.items() if one in self.arms}, random)
 
     def alone(self, position: int, count: int) -> None:
-        """Times so many bursts of one arm that has nobody beside it."""
-        self.watcher.life_begins(self.block, self.restart, {position: count} if position else {})
-        random = Random(f"{self.seed} {self.block.identity} {self.restart} {self.number}")
+        """Times so many windows of one arm that has nobody beside it."""
+        self.watcher.attempt_begins(self.block, self.replicate, {position: count} if position else {})
+        random = Random(f"{self.seed} {self.block.identity} {self.replicate} {self.number}")
         with ExitStack() as closing:
             self._start_all([position], closing)
             if position in self.arms:
@@ -195,10 +195,10 @@ class Life:
                 if turns is None or position not in self.arms:
                     return
                 self.check_time()
-                self._burst(position, order, began_s, turns, order)
+                self._window(position, order, began_s, turns, order)
 
     def _begin_all(self, waiting: list[int]) -> None:
-        """Begins one arm after another while there is room; the rest is left for another life."""
+        """Begins one arm after another while there is room; the rest is left for another attempt."""
         while waiting and (self.room is None or self.room.fits(1)):
             last = self.room is not None and not self.room.fits(2)
             position = 0 if last and 0 in waiting else waiting[0]
@@ -237,13 +237,13 @@ class Life:
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
         turns = self._settled(rounds, random)
         began_s = self.clock()
-        for order, (position, number) in enumerate(numbered(order_of_bursts(rounds, random))):
+        for order, (position, number) in enumerate(numbered(order_of_windows(rounds, random))):
             if turns is None or 0 not in self.arms or len(self.arms) == 1:
                 return
             if position == 0:
                 self.check_time()
             if position in self.arms:
-                self._burst(position, order, began_s, turns, number)
+                self._window(position, order, began_s, turns, number)
 
     def _settled(self, rounds: Mapping[int, int], random: Random) -> Turns | None:
         """Resumes every arm once, without a clock, to learn how windows must be led in; None where none is left."""
@@ -251,7 +251,7 @@ class Life:
             return None
         steps = self._window_steps()
         cycle = self._ready[min(self.arms)].cycle_steps or 1
-        offset = self.restart * max(rounds.values(), default=1) * steps % cycle
+        offset = self.replicate * max(rounds.values(), default=1) * steps % cycle
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):
             least = math.ceil(self.timetable.lead_s / self._step_s(position))
@@ -277,7 +277,7 @@ class Life:
         first = min(self.arms)
         workers = math.lcm(*(max(1, self._workers(one)) for one in self.arms))
         step_s, cycle = self._step_s(first), self._ready[first].cycle_steps or 1
-        return self.timetable.window_steps(step_s, min(map(self._step_s, self.arms)), cycle, workers)
+        return self.timetable.steps_of_windows(step_s, min(map(self._step_s, self.arms)), cycle, workers)
 
     def _step_s(self, position: int) -> float:
         return max(self._ready[position].step_s, 1e-6)
@@ -286,15 +286,15 @@ class Life:
         workers = self._ready[position].effective.get("workers")
         return workers if isinstance(workers, int) else 0
 
-    def _burst(self, position: int, order: int, began_s: float, turns: Turns, number: int) -> None:
+    def _window(self, position: int, order: int, began_s: float, turns: Turns, number: int) -> None:
         try:
-            burst = self.arms[position].burst(turns.lead(position, number), turns.steps, turns.start(number))
+            window = self.arms[position].window(turns.lead(position, number), turns.steps, turns.start(number))
         except ArmLost as lost:
             self._lose(position, lost)
             return
         # Steps that lead in, and windows that the arm threw away, come before what was timed.
-        at_s = max(0.0, self.clock() - began_s - burst["wall_s"])
-        self._keep(Burst(arm=self._name(position), order=order, began_s=at_s, **burst))
+        at_s = max(0.0, self.clock() - began_s - window["wall_s"])
+        self._keep(Window(arm=self._name(position), order=order, began_s=at_s, **window))
 
     def _lose(self, position: int, lost: ArmLost) -> None:
         name = self._name(position)
@@ -311,14 +311,14 @@ class Life:
         return record
 
     def _name(self, position: int) -> Arm:
-        return Arm(block=self.block.identity, restart=self.restart, life=self.number, position=position)
+        return Arm(block=self.block.identity, replicate=self.replicate, attempt=self.number, position=position)
 
 
 def numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Positions with the number of the window that each is to take: the same number means the same samples.
 
     A treatment counts its own windows. The reference takes the number of the treatment that comes next, and ends with
-    the one that it began with: over all brackets it then went through the samples that treatments went through.
+    the one that it began with: over all pairs it then went through the samples that treatments went through.
     """
     counts: dict[int, int] = defaultdict(int)
     for index, position in enumerate(order):

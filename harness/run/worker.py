@@ -1,6 +1,7 @@
 """The worker: the process that is one arm. It imports, builds, warms up, and times windows when it is asked to.
 
 python -m harness.run.worker CHANNEL      CHANNEL is the number of an inherited socket
+python -m harness.run.worker              trains for `learn`: reads its job from its input, writes a line a step
 """
 
 import faulthandler
@@ -52,7 +53,7 @@ def _serve(channel: socket.socket) -> None:
         if settling := message.get("settle"):
             send(channel, {"say": "settled", "fields": {"lead": trial.settle(**settling)}})
         else:
-            send(channel, {"say": "burst", "fields": trial.burst(**message["burst"])})
+            send(channel, {"say": "burst", "fields": trial.window(**message["burst"])})
 
 
 def task_of(job: Job) -> "Task":
@@ -64,7 +65,7 @@ def task_of(job: Job) -> "Task":
     from harness.measure.session import Task
 
     catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None, ledger=False)
-    workload = catalogue.workload(job.cell.workload)
+    workload = catalogue.workload(job.config.workload)
     return Task(
         parts=workload.parts(),
         size=job.size,
@@ -88,15 +89,7 @@ def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-if __name__ == "__main__":
-    faulthandler.enable(all_threads=False)  # a crash leaves its stack in the log
-    faulthandler.register(SHOW_STACK, all_threads=False)  # works where Python itself hangs
-    serve(socket.socket(fileno=int(sys.argv[1])))
-
-
-# A lesson in a process of its own, as every arm has one.
-#
-# python -m harness.run.worker      reads the job from its input, writes a line a step and the result to its output
+# `learn`: a model trained from its first weights in a process of its own, as every arm has one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +126,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
         if learned is None:
             log.seek(0)
             last = (log.read().strip().splitlines() or [f"its process ended with status {process.returncode}"])[-1]
-            raise Mistake(f"{assignment.job.cell} could not be trained: {last}.")
+            raise Mistake(f"{assignment.job.config} could not be trained: {last}.")
         return learned
 
 
@@ -148,7 +141,7 @@ def _follow(
         if "learned" in said:
             return decode(Learned, said["learned"], "lesson")
         if "lost" in said:
-            raise Mistake(f"{assignment.job.cell} could not be trained: {said['lost']}.")
+            raise Mistake(f"{assignment.job.config} could not be trained: {said['lost']}.")
         show(said["step"], float(said["loss"]))
     return None
 
@@ -176,4 +169,9 @@ def _serve_lesson() -> None:
 
 
 if __name__ == "__main__":
-    _serve_lesson()
+    faulthandler.enable(all_threads=False)  # a crash leaves its stack in the log
+    faulthandler.register(SHOW_STACK, all_threads=False)  # works where Python itself hangs
+    if len(sys.argv) > 1:
+        serve(socket.socket(fileno=int(sys.argv[1])))
+    else:
+        _serve_lesson()

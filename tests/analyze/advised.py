@@ -9,15 +9,15 @@ from harness.analyze.calibration import Calibration
 from harness.analyze.collection import Kept
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
-from harness.analyze.verdict import Terms
-from harness.core.cell import Comparison
+from harness.analyze.verdict import Thresholds
+from harness.core.configuration import Comparison
 from harness.core.optimization import Numerics, Optimization, Stage, Timing
-from harness.core.plan import Hole
-from harness.core.records import Burst, Ready, Record
-from tests.analyze.synthetic import ENVIRONMENT, cell, plan, records
+from harness.core.plan import NoResult
+from harness.core.records import Ready, Record, Window
+from tests.analyze.synthetic import ENVIRONMENT, config, plan, records
 from tests.core.invented import optimization, workload
 
-PAGE = "What it does.\n\nWhere it pays.\n\n    {name}.switch(\n        on=True)\n\nMore words."
+PAGE = "What it does.\n\nWhere it pays.\n\n    {name}.option(\n        on=True)\n\nMore words."
 ALL: tuple[Optimization, ...] = (
     optimization("workers", {"workers": 2}),
     optimization("pin_memory", {"pin_memory": True}),
@@ -26,7 +26,7 @@ ALL: tuple[Optimization, ...] = (
     optimization("augment", {"in_memory_data": True}, numerics=Numerics.DIFFERENT),
 )
 KNOWN = {one.name: replace(one, page=PAGE.format(name=one.name)) for one in ALL}
-SHELF = Shelf(known=KNOWN, workloads={"leak": workload("leak", as_found=())})
+SHELF = Shelf(known=KNOWN, workloads={"leak": workload("leak", original=())})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ class Made:
 
     @property
     def comparison(self) -> Comparison:
-        subject = "+".join(one for one in self.on if one not in self.over) or f"without {'+'.join(self.over)}"
-        return Comparison(subject=subject, treatment=cell(*self.on), reference=cell(*self.over), timing=self.timing)
+        label = "+".join(one for one in self.on if one not in self.over) or f"without {'+'.join(self.over)}"
+        return Comparison(label=label, treatment=config(*self.on), reference=config(*self.over), timing=self.timing)
 
 
 def told(index: int, made: Made) -> list[Record]:
@@ -58,7 +58,7 @@ def _changed(record: Record, made: Made) -> Record:
         return record
     if isinstance(record, Ready):
         return replace(record, build_s=record.build_s + made.slow_s)
-    if not isinstance(record, Burst):
+    if not isinstance(record, Window):
         return record
     wait_s = record.wait_s if made.wait is None else made.wait * record.wall_s
     count = int(record.host_bytes * made.host)
@@ -67,19 +67,19 @@ def _changed(record: Record, made: Made) -> Record:
 
 def coarse(margin: float) -> Calibration:
     """The calibration of a machine that found no delay below a margin."""
-    nothing = dict.fromkeys(("order_of_start", "order_in_round", "correlation", "burst_s"))
-    return Calibration(copies=(), levels=(), terms=Terms(margin=margin), **nothing)
+    nothing = dict.fromkeys(("order_of_start", "order_in_round", "correlation", "window_s"))
+    return Calibration(copies=(), levels=(), thresholds=Thresholds(margin=margin), **nothing)
 
 
 def advised(
     *made: Made,
-    holes: Sequence[Hole] = (),
+    no_results: Sequence[NoResult] = (),
     shelf: Shelf = SHELF,
     extra: Sequence[Record] = (),
     calibration: Calibration | None = None,
 ) -> Advice:
     """The advice of one invented run."""
-    whole = plan(*(one.comparison for one in made), holes=tuple(holes))
+    whole = plan(*(one.comparison for one in made), no_results=tuple(no_results))
     found = [record for index, one in enumerate(made) for record in told(index, one)] + list(extra)
     kept = Kept(
         name="20261121T100000-0a1b2c3d",
@@ -97,5 +97,5 @@ def counsel(*made: Made, margin: float | None = None) -> Counsel:
 
 
 def item(found: Counsel, name: str) -> Item:
-    """The advice about one switch."""
-    return next(one for one in found.items if str(one.switch) == name)
+    """The advice about one option."""
+    return next(one for one in found.items if str(one.option) == name)

@@ -6,24 +6,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from harness.analyze.calibration import Calibration, calibrate
-from harness.core.cell import CONTROLS, DELAY_S, Cell, Comparison, Switch
+from harness.core.configuration import CONTROLS, DELAY_S, Comparison, Configuration, Option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
 from harness.core.records import Record
-from tests.analyze.synthetic import KNOWN, arm, burst, cell, ready
+from tests.analyze.synthetic import KNOWN, arm, config, ready, window
 
-ROUNDS, RESTARTS, STEPS = 4, 2, 10  # a synthetic burst holds ten steps
-PLAIN = cell()
+ROUNDS, REPLICATES, STEPS = 4, 2, 10  # a synthetic window holds ten steps
+PLAIN = config()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What a machine does to cells whose truth is known; logs of rates."""
+    """What a machine does to configurations whose truth is known; logs of rates."""
 
     luck: float = 0.004  # standard deviation of a process
-    noise: float = 0.002  # of a burst
-    off: Mapping[int, float] = field(default_factory=dict)  # copy -> by how much it is wrong, in every restart
+    noise: float = 0.002  # of a window
+    off: Mapping[int, float] = field(default_factory=dict)  # copy -> by how much it is wrong, in every replicate
     by_start: float = 0.0  # the arm started last over the one started first
     by_turn: float = 0.0  # right after the reference
     kept: Mapping[str, float] = field(default_factory=dict)  # control -> share of its delay that is seen
@@ -34,11 +34,11 @@ class Machine:
 def comparisons(copies: int) -> Iterator[Comparison]:
     for share in (3, 10):
         for name in ("loader_delay", "host_delay"):
-            switch = Switch(name=name, level=share)
-            treatment = replace(PLAIN, switches=(switch,))
-            yield Comparison(subject=str(switch), treatment=treatment, reference=PLAIN, timing=Timing.STEP)
+            option = Option(name=name, level=share)
+            treatment = replace(PLAIN, options=(option,))
+            yield Comparison(label=str(option), treatment=treatment, reference=PLAIN, timing=Timing.STEP)
     for copy in range(copies):
-        yield Comparison(subject="itself", treatment=PLAIN, reference=PLAIN, timing=Timing.STEP, copy=copy)
+        yield Comparison(label="itself", treatment=PLAIN, reference=PLAIN, timing=Timing.STEP, copy=copy)
 
 
 def plan(copies: int = 20) -> Plan:
@@ -51,42 +51,42 @@ def plan(copies: int = 20) -> Plan:
     return Plan(
         design="calibration",
         seed=0,
-        protocol=Protocol(restarts=RESTARTS, rounds=ROUNDS),
+        protocol=Protocol(replicates=REPLICATES, rounds=ROUNDS),
         blocks=blocks,
-        holes=(),
-        names={str(PLAIN): "plain"},
+        no_results=(),
+        names={str(PLAIN): "baseline"},
         promises=KNOWN | promises(CONTROLS.values()),
     )
 
 
 def told(machine: Machine) -> list[Record]:
-    """All records of a calibration on that machine; a plain step takes 0.64 s, ten of them are a burst."""
+    """All records of a calibration on that machine; a plain step takes 0.64 s, ten of them are a window."""
     random = np.random.default_rng(machine.seed)
     return [
         record
         for block in plan(machine.copies).blocks
-        for restart in range(RESTARTS)
-        for record in _life(machine, block, restart, random)
+        for replicate in range(REPLICATES)
+        for record in _attempt(machine, block, replicate, random)
     ]
 
 
-def _life(machine: Machine, block: Block, restart: int, random: np.random.Generator) -> Iterator[Record]:
+def _attempt(machine: Machine, block: Block, replicate: int, random: np.random.Generator) -> Iterator[Record]:
     count = len(block.comparisons) + 1
     logs = random.normal(0, machine.luck, size=count)
     for place, position in enumerate(random.permutation(count)):
         logs[position] += machine.by_start * place / (count - 1)
-        cell_there = PLAIN if position == 0 else block.comparisons[position - 1].treatment
-        seen = {DELAY_S: delay_s(cell_there)} if cell_there.switches else {}
-        yield ready(arm(block.identity, restart, int(position)), effective={"added_delay": True, **seen})
+        config_there = PLAIN if position == 0 else block.comparisons[position - 1].treatment
+        seen = {DELAY_S: delay_s(config_there)} if config_there.options else {}
+        yield ready(arm(block.identity, replicate, int(position)), effective={"added_delay": True, **seen})
     for position, one in enumerate(block.comparisons, 1):
         logs[position] += machine.off.get(one.copy, 0.0) if one.treatment == one.reference else 0.0
-        share = machine.kept.get(one.subject, 1.0)
+        share = machine.kept.get(one.label, 1.0)
         logs[position] -= share * np.log1p(delay_s(one.treatment) / 0.64)
-    yield from _bursts(machine, block, restart, (logs, random))
+    yield from _windows(machine, block, replicate, (logs, random))
 
 
-def _bursts(
-    machine: Machine, block: Block, restart: int, drawn: tuple[np.ndarray, np.random.Generator]
+def _windows(
+    machine: Machine, block: Block, replicate: int, drawn: tuple[np.ndarray, np.random.Generator]
 ) -> Iterator[Record]:
     (logs, random), order, count = drawn, 0, len(block.comparisons)
     for _ in range(ROUNDS):
@@ -94,15 +94,15 @@ def _bursts(
         for first in range(0, count, 2):
             for turn, position in enumerate((0, *positions[first : first + 2])):
                 log = logs[position] + random.normal(0, machine.noise) + machine.by_turn * (turn == 1)
-                yield burst(arm(block.identity, restart, position), order, 100 * float(np.exp(log)))
+                yield window(arm(block.identity, replicate, position), order, 100 * float(np.exp(log)))
                 order += 1
     log = logs[0] + random.normal(0, machine.noise)
-    yield burst(arm(block.identity, restart, 0), order, 100 * float(np.exp(log)))
+    yield window(arm(block.identity, replicate, 0), order, 100 * float(np.exp(log)))
 
 
-def delay_s(one: Cell) -> float:
+def delay_s(one: Configuration) -> float:
     """Seconds that a control adds to a step: its share of the 0.64 s that a plain one takes."""
-    return sum(0.64 * switch.level / 100 for switch in one.switches if isinstance(switch.level, int))
+    return sum(0.64 * option.level / 100 for option in one.options if isinstance(option.level, int))
 
 
 def calibration(machine: Machine) -> Calibration:

@@ -11,7 +11,7 @@ from harness.analyze.collection import Kept
 from harness.analyze.matrix import build_matrix
 from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.plan import Block, Plan
 from harness.core.records import Record
@@ -33,25 +33,27 @@ def run(environment: Environment, found: list[Record], of: Plan, day: int = 1, *
     return Kept(began=began, matrix=matrix, **given)
 
 
-def told(environment: Environment, ratios: dict[str, float], day: int = 1, restarts: int = 4, **treatment: Any) -> Kept:
+def told(
+    environment: Environment, ratios: dict[str, float], day: int = 1, replicates: int = 4, **treatment: Any
+) -> Kept:
     """A quiet run with those speedups, each in a block of its own."""
     comparisons = [comparison(*name.split("+")) for name in ratios]
     found = [
         one
         for index, ratio in enumerate(ratios.values())
-        for one in records(index, ratio, restarts=restarts, **treatment)
+        for one in records(index, ratio, replicates=replicates, **treatment)
     ]
-    return run(environment, found, plan(*comparisons, restarts=restarts), day)
+    return run(environment, found, plan(*comparisons, replicates=replicates), day)
 
 
 def rehearsed(environment: Environment, ready: Prepared, effects: Effects, day: int = 1) -> Kept:
     """A rehearsal on an invented machine: everything but the times is as in a measurement."""
     clock, random, found = VirtualClock(), Random(f"{ready.plan.seed} {environment.digest}"), list[Record]()
 
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         return RehearsedArm(
-            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
         )
 
     watcher = Progress(ready.plan, Console(quiet=True))

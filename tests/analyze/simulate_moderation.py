@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold, and how wide they are, for ways to share variances between the cells of a pool.
+"""How often 95 % intervals hold, and how wide they are, for ways to share variances between the configs of a pool.
 
 python -m tests.analyze.simulate_moderation [POOLS]     prints the tables of docs/decisions/moderated-variances.md
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 Array = NDArray[np.float64]
-Law = Callable[[tuple[int, int], np.random.Generator], Array]  # the true variances of pools x cells
-SPREAD = 0.015  # the usual standard deviation of a restart's mean log ratio
-CELLS, RESTARTS = (4, 6, 10, 40), (2, 3)
+Law = Callable[[tuple[int, int], np.random.Generator], Array]  # the true variances of pools x configurations
+SPREAD = 0.015  # the usual standard deviation of a replicate's mean log ratio
+CONFIGS, REPLICATES = (4, 6, 10, 40), (2, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Method:
     centre: str  # "log mean", "plain mean" or "plain mean of the calm"
     cap: float  # as a share of the pool's degrees of freedom together
     outlying: float  # point of the F distribution
-    judges: str = "all"  # the cells whose prior tells who stands apart: "all" or "the others"
+    judges: str = "all"  # the configurations whose prior tells who stands apart: "all" or "the others"
 
 
 METHODS = (
@@ -56,12 +56,12 @@ def inverse_chi_square(shape: tuple[int, int], generator: np.random.Generator) -
 
 
 def some_noisier(shape: tuple[int, int], generator: np.random.Generator) -> Array:
-    """Three times the usual spread in 15 % of cells."""
+    """Three times the usual spread in 15 % of configurations."""
     return SPREAD**2 * np.where(generator.random(shape) < 0.15, 9.0, 1.0)
 
 
 def one_wild(shape: tuple[int, int], _: np.random.Generator) -> Array:
-    """Thirty times the usual spread in one cell of every pool."""
+    """Thirty times the usual spread in one configuration of every pool."""
     return np.concatenate([np.full((shape[0], 1), (30 * SPREAD) ** 2), alike((shape[0], shape[1] - 1), _)], axis=1)
 
 
@@ -90,7 +90,7 @@ def fitted(variances: Array, freedom: float) -> tuple[Array, Array]:
 
 
 def moderated(variances: Array, freedom: float, method: Method) -> tuple[Array, Array]:
-    """Variances and degrees of freedom of pools x cells."""
+    """Variances and degrees of freedom of pools x configurations."""
     scale, prior = (one[:, None] for one in fitted(variances, freedom))
     outlying = standing_apart(variances, freedom, method)
     kept = ~outlying if method.centre == "plain mean of the calm" else np.ones_like(outlying)
@@ -103,32 +103,32 @@ def moderated(variances: Array, freedom: float, method: Method) -> tuple[Array, 
 
 
 def standing_apart(variances: Array, freedom: float, method: Method) -> NDArray[np.bool_]:
-    """Which cells keep their own variance."""
+    """Which configurations keep their own variance."""
     if method.judges == "all":
         scale, prior = (one[:, None] for one in fitted(variances, freedom))
     else:
-        cells = range(variances.shape[1])
-        fits = [fitted(np.delete(variances, cell, axis=1), freedom) for cell in cells]
+        configs = range(variances.shape[1])
+        fits = [fitted(np.delete(variances, config, axis=1), freedom) for config in configs]
         scale, prior = (np.stack(one, axis=1) for one in zip(*fits, strict=True))
     found: NDArray[np.bool_] = variances > scale * stats.f.ppf(method.outlying, freedom, np.minimum(prior, 1e6))
     return found & ~found.all(axis=1, keepdims=True)
 
 
-def simulated(law: Law, cells: int, restarts: int, pools: int) -> tuple[Array, Array]:
-    """Errors of mean log ratios and variances between restarts, pools x cells; the seed is always the same."""
+def simulated(law: Law, configs: int, replicates: int, pools: int) -> tuple[Array, Array]:
+    """Errors of mean log ratios and variances between replicates, pools x ratios; the seed is always the same."""
     generator = np.random.default_rng(20_040)
-    deviations = np.sqrt(law((pools, cells), generator))[:, :, None]
-    logs = deviations * generator.standard_normal((pools, cells, restarts))
+    deviations = np.sqrt(law((pools, configs), generator))[:, :, None]
+    logs = deviations * generator.standard_normal((pools, configs, replicates))
     return logs.mean(axis=2), logs.var(axis=2, ddof=1)
 
 
-def coverage(law: Law, cells: int, restarts: int, pools: int) -> list[str]:
+def coverage(law: Law, configs: int, replicates: int, pools: int) -> list[str]:
     """For each method: per cent of intervals that hold the truth, and the median half-width in per cent."""
-    errors, variances = simulated(law, cells, restarts, pools)
+    errors, variances = simulated(law, configs, replicates, pools)
     found = []
     for method in METHODS:
-        spread, freedom = moderated(variances, restarts - 1.0, method)
-        half_widths = stats.t.ppf(0.975, freedom) * np.sqrt(spread / restarts)
+        spread, freedom = moderated(variances, replicates - 1.0, method)
+        half_widths = stats.t.ppf(0.975, freedom) * np.sqrt(spread / replicates)
         held = 100 * (np.abs(errors) <= half_widths).mean()
         found.append(f"{held:.1f} ±{100 * np.median(np.expm1(half_widths)):.1f}")
     return found
@@ -138,11 +138,11 @@ def main(pools: int) -> None:
     """Prints a Markdown table for each law."""
     for name, law in LAWS.items():
         rows = [
-            f"| {name}: cells, restarts | {' | '.join(one.title for one in METHODS)} |",
+            f"| {name}: configurations, replicates | {' | '.join(one.title for one in METHODS)} |",
             "|---" * (1 + len(METHODS)) + "|",
         ]
-        for restarts in RESTARTS:
-            rows += [f"| {n}, {restarts} | {' | '.join(coverage(law, n, restarts, pools))} |" for n in CELLS]
+        for replicates in REPLICATES:
+            rows += [f"| {n}, {replicates} | {' | '.join(coverage(law, n, replicates, pools))} |" for n in CONFIGS]
         sys.stdout.write("\n".join(rows) + "\n\n")
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 from harness.analyze.attribution import shares
 from harness.analyze.prediction import INTERVAL, Foretold, foretold
 from harness.analyze.stage_model import Fitted, Signal, Stack, Study, fit
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.plan.designs import Space, space_of, varied
 from harness.plan.search import Forecast, Wanted, every_stack, is_over, propose
 from tests.analyze.worlds import CPU, GPU, NOTHING, PROFILED, World, study, world
@@ -48,7 +48,7 @@ def played(there: World, seen: Sequence[Signal], generator: np.random.Generator)
     best = min(truth.min(), there.log_times([fastest(space, there.log_times)])[0])
     logs, deviations = model.log_ratios(there.arrangements(stacks), there.arrangements([()])[0])
     errors = logs - (plain - truth)
-    measured = {one.switches for one in known.arrangements}
+    measured = {one.options for one in known.arrangements}
     new = np.array([stack not in measured for stack in stacks])
     half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
     found, further = searched(there, space, comparisons, known, seen)
@@ -95,10 +95,10 @@ def searched(
         proposal = propose(space, times, forecasts, generator, Wanted())
         if is_over(rounds, proposal, Wanted()):
             break
-        cells = [replace(like.treatment, switches=stack) for stack in proposal.stacks]
-        more = study(there, [replace(like, treatment=cell) for cell in cells], seen, generator)
+        configs = [replace(like.treatment, options=stack) for stack in proposal.stacks]
+        more = study(there, [replace(like, treatment=config) for config in configs], seen, generator)
         known = replace(known, ratios=(*known.ratios, *more.ratios), sights=(*known.sights, *more.sights[1:]))
-        further += len(cells)
+        further += len(configs)
     return float(there.log_times([min(times, key=lambda stack: times[stack])])[0]), further
 
 
@@ -108,11 +108,11 @@ def _forecast(there: World, model: Fitted) -> Forecast:
 
 def measured_times(known: Study) -> dict[Stack, float]:
     """Log times of all measured stacks, the first reference's being that of the study, along chains of ratios."""
-    found = {known.ratios[0].reference.switches: float(np.log(known.seconds))}
+    found = {known.ratios[0].reference.options: float(np.log(known.seconds))}
     for _ in range(3):
         for one in known.ratios:
-            if one.reference.switches in found:
-                found.setdefault(one.treatment.switches, found[one.reference.switches] - one.log_ratio)
+            if one.reference.options in found:
+                found.setdefault(one.treatment.options, found[one.reference.options] - one.log_ratio)
     return found
 
 
@@ -127,15 +127,13 @@ def modelled(there: World, model: Fitted | None) -> Array:
 
 def between(there: World, known: Study) -> Array:
     """The mean of what each gives alone and what it gives last, as measured."""
-    whole, times = known.ratios[0].treatment.switches, measured_times(known)
+    whole, times = known.ratios[0].treatment.options, measured_times(known)
     found = []
     for levels in varied(there.scope):
-        switch = levels[0]
-        alone = next(
-            one for one in known.ratios if set(one.treatment.switches) - set(one.reference.switches) == {switch}
-        )
-        rest = [one for one in known.ratios if one.reference.switches == whole and switch not in one.treatment.switches]
-        last = times[min(rest, key=lambda one: -len(one.treatment.switches)).treatment.switches] - times[whole]
+        option = levels[0]
+        alone = next(one for one in known.ratios if set(one.treatment.options) - set(one.reference.options) == {option})
+        rest = [one for one in known.ratios if one.reference.options == whole and option not in one.treatment.options]
+        last = times[min(rest, key=lambda one: -len(one.treatment.options)).treatment.options] - times[whole]
         found.append((alone.log_ratio + last) / 2)
     return np.array(found)
 
@@ -175,10 +173,10 @@ def line(kind: Kind, worlds: int) -> str:
     for number in range(worlds):
         generator = np.random.default_rng([SEED, number])
         scores.append(played(world(kind.draw(generator)), kind.seen, generator))
-    return f"| {kind.title} | {' | '.join(cells(scores))} |"
+    return f"| {kind.title} | {' | '.join(configs(scores))} |"
 
 
-def cells(scores: Sequence[Score]) -> Iterator[str]:
+def configs(scores: Sequence[Score]) -> Iterator[str]:
     """What a line says, in per cent but for runs."""
 
     def of(name: str) -> Array:

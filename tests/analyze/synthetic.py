@@ -8,12 +8,12 @@ import numpy as np
 
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.pairing import Pairs, Replicate
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.environment import Environment
 from harness.core.optimization import Numerics, Promise, Timing
-from harness.core.plan import Block, Hole, Plan
+from harness.core.plan import Block, NoResult, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Arm, Burst, Lost, Ready, Record
+from harness.core.records import Arm, Lost, Ready, Record, Window
 
 LOSSES = (2.3, 2.1, 1.9)
 ENVIRONMENT = Environment(
@@ -42,24 +42,26 @@ KNOWN = {
 }
 
 
-def cell(*names: str, workload: str = "leak", batch: int = 64) -> Cell:
-    return Cell(workload=workload, size="quick", batch=batch, switches=tuple(Switch(name=name) for name in names))
-
-
-def comparison(*names: str, timing: Timing = Timing.STEP, workload: str = "leak") -> Comparison:
-    treatment = cell(*names, workload=workload)
-    return Comparison(
-        subject="+".join(names) or "plain", treatment=treatment, reference=cell(workload=workload), timing=timing
+def config(*names: str, workload: str = "leak", batch: int = 64) -> Configuration:
+    return Configuration(
+        workload=workload, size="quick", batch=batch, options=tuple(Option(name=name) for name in names)
     )
 
 
-def pairs_of(*restarts: Sequence[float], interference: float = 0.0, **fields: Any) -> Pairs:
-    """What restarts with these log ratios of brackets give; the totals' is their mean, and windows do not scatter."""
-    replicates = (Replicate(log_ratio=float(np.mean(one)), brackets=tuple(map(float, one))) for one in restarts)
-    return Pairs(replicates=tuple(replicates), interference=interference, **fields)
+def comparison(*names: str, timing: Timing = Timing.STEP, workload: str = "leak") -> Comparison:
+    treatment = config(*names, workload=workload)
+    return Comparison(
+        label="+".join(names) or "baseline", treatment=treatment, reference=config(workload=workload), timing=timing
+    )
 
 
-def plan(*comparisons: Comparison, restarts: int = 2, holes: tuple[Hole, ...] = ()) -> Plan:
+def pairs_of(*replicates: Sequence[float], drift: float = 0.0, **fields: Any) -> Pairs:
+    """What replicates with these log ratios of pairs give; the totals' is their mean, and windows do not scatter."""
+    found = (Replicate(log_ratio=float(np.mean(one)), window_pairs=tuple(map(float, one))) for one in replicates)
+    return Pairs(replicates=tuple(found), drift=drift, **fields)
+
+
+def plan(*comparisons: Comparison, replicates: int = 2, no_results: tuple[NoResult, ...] = ()) -> Plan:
     """Every comparison in a block of its own, named after its index."""
     blocks = tuple(
         Block(identity=str(index), reference=one.reference, timing=one.timing, comparisons=(one,))
@@ -68,16 +70,16 @@ def plan(*comparisons: Comparison, restarts: int = 2, holes: tuple[Hole, ...] = 
     return Plan(
         design="singles",
         seed=7,
-        protocol=Protocol(restarts=restarts, rounds=4),
+        protocol=Protocol(replicates=replicates, rounds=4),
         blocks=blocks,
-        holes=holes,
-        names={str(cell()): "plain", str(cell("workers", "amp")): "as_found"},
+        no_results=no_results,
+        names={str(config()): "baseline", str(config("workers", "amp")): "original"},
         promises=KNOWN,
     )
 
 
-def arm(block: int | str = 0, restart: int = 0, position: int = 0, life: int = 0) -> Arm:
-    return Arm(block=str(block), restart=restart, life=life, position=position)
+def arm(block: int | str = 0, replicate: int = 0, position: int = 0, attempt: int = 0) -> Arm:
+    return Arm(block=str(block), replicate=replicate, attempt=attempt, position=position)
 
 
 def ready(
@@ -85,7 +87,7 @@ def ready(
     *,
     losses: tuple[float, ...] = LOSSES,
     effective: Mapping[str, bool | int | float | str | None] | None = None,
-    unengaged: tuple[str, ...] = (),
+    inactive: tuple[str, ...] = (),
     seed_spread: float | None = 0.05,
     score: float | None = 0.5,
     steady: bool = True,
@@ -95,13 +97,13 @@ def ready(
     return Ready(
         arm=owner,
         build_s=1.0,
-        first_step_s=0.35 + owner.restart,
+        first_step_s=0.35 + owner.replicate,
         warm_up_s=3.0,
         warm_up_steps=20,
         step_s=0.5,
         steady=steady,
         effective=dict(effective or {"layout": "contiguous", "workers": 0}),
-        unengaged=unengaged,
+        inactive=inactive,
         losses=losses,
         seed_spread=seed_spread if owner.position == 0 else None,
         loader_rate=loader_rate,
@@ -110,8 +112,10 @@ def ready(
     )
 
 
-def burst(owner: Arm, order: int, rate: float, *, timing: Timing = Timing.STEP, began_s: float | None = None) -> Burst:
-    return Burst(
+def window(
+    owner: Arm, order: int, rate: float, *, timing: Timing = Timing.STEP, began_s: float | None = None
+) -> Window:
+    return Window(
         arm=owner,
         order=order,
         timing=timing,
@@ -132,10 +136,10 @@ def burst(owner: Arm, order: int, rate: float, *, timing: Timing = Timing.STEP, 
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Standard deviations of log rates: between bursts, between restarts of one comparison."""
+    """Standard deviations of log rates: between windows, between replicates of one comparison."""
 
-    burst: float = 0.0
-    restart: float = 0.0
+    window: float = 0.0
+    replicate: float = 0.0
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def draw(self, deviation: float) -> float:
@@ -145,38 +149,38 @@ class Noise:
 QUIET = Noise()
 
 
-def bursts(
+def windows(
     block: int | str,
-    restart: int,
+    replicate: int,
     ratio: float,
     *,
     rounds: int = 4,
     noise: Noise = QUIET,
     timing: Timing = Timing.STEP,
-    life: int = 0,
-) -> Iterator[Burst]:
-    """Reference and treatment in turns, ending with the reference, as one restart gives them."""
-    effect = ratio * noise.draw(noise.restart)
+    attempt: int = 0,
+) -> Iterator[Window]:
+    """Reference and treatment in turns, ending with the reference, as one replicate gives them."""
+    effect = ratio * noise.draw(noise.replicate)
     for order in range(2 * rounds + 1):
-        owner = arm(block, restart, order % 2, life)
-        rate = 100.0 * (effect if order % 2 else 1.0) * noise.draw(noise.burst)
-        yield burst(owner, order, rate, timing=timing)
+        owner = arm(block, replicate, order % 2, attempt)
+        rate = 100.0 * (effect if order % 2 else 1.0) * noise.draw(noise.window)
+        yield window(owner, order, rate, timing=timing)
 
 
 def records(
     block: int | str,
     ratio: float,
     *,
-    restarts: int = 2,
+    replicates: int = 2,
     noise: Noise = QUIET,
     timing: Timing = Timing.STEP,
     **treatment: Any,
 ) -> list[Record]:
     """All records of a block with one comparison; keywords describe the treatment's start."""
     found: list[Record] = []
-    for restart in range(restarts):
-        found += [ready(arm(block, restart, 0)), ready(arm(block, restart, 1), **treatment)]
-        found += bursts(block, restart, ratio, noise=noise, timing=timing)
+    for replicate in range(replicates):
+        found += [ready(arm(block, replicate, 0)), ready(arm(block, replicate, 1), **treatment)]
+        found += windows(block, replicate, ratio, noise=noise, timing=timing)
     return found
 
 
@@ -186,18 +190,18 @@ def matrix(the_plan: Plan, found: list[Record]) -> Matrix:
 
 def story() -> Matrix:
     """A run with everything in it: five ratios, and one of each kind of words."""
-    switches = [(name,) for name in STARTS]
+    options = [(name,) for name in STARTS]
     others = [("amp", "workers"), ("amp", "pin_memory"), ("pin_memory", "workers"), ("augment", "workers"), ("amp",)]
-    comparisons = [comparison(*one) for one in (*switches, *others)]
+    comparisons = [comparison(*one) for one in (*options, *others)]
     evaluation = comparison("workers", timing=Timing.EVALUATION)
-    hole = Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)")
-    other = Hole(workload="speaker", subject="tf32", reason="needs a CUDA device")
-    return matrix(plan(*comparisons, evaluation, holes=(hole, other)), told())
+    no_result = NoResult(workload="leak", label="compile", reason="needs a C++ compiler (g++)")
+    other = NoResult(workload="speaker", label="tf32", reason="needs a CUDA device")
+    return matrix(plan(*comparisons, evaluation, no_results=(no_result, other)), told())
 
 
 def told() -> list[Record]:
     """The story's records."""
-    noise = Noise(burst=0.004, restart=0.006, generator=np.random.default_rng(3))
+    noise = Noise(window=0.004, replicate=0.006, generator=np.random.default_rng(3))
     ratios = [3.21, 0.94, 1.0, 1.004, 1.5]
     found: list[Record] = []
     for index, (start, ratio) in enumerate(zip(STARTS.values(), ratios, strict=True)):
@@ -206,9 +210,9 @@ def told() -> list[Record]:
         5: Lost(arm=arm(5, 0, 1), outcome="failed", reason="out of memory: wanted 2 GiB | had 1 GiB"),
         6: Lost(arm=arm(6, 0, 1), outcome="interrupted", reason="stopped by the user"),
     }
-    found += [*records(5, 1.1, restarts=1), lost[5], ready(arm(6, 0, 0)), lost[6]]
-    found += records(7, 2.0, unengaged=("workers is 0, not 2",), restarts=2)
-    found += records(8, 1.2, restarts=1)
+    found += [*records(5, 1.1, replicates=1), lost[5], ready(arm(6, 0, 0)), lost[6]]
+    found += records(7, 2.0, inactive=("workers is 0, not 2",), replicates=2)
+    found += records(8, 1.2, replicates=1)
     return [*found, *records(10, 4.0, timing=Timing.EVALUATION, noise=noise)]
 
 

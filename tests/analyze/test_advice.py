@@ -5,12 +5,12 @@ import pytest
 
 from harness.analyze.advice import Call, is_own_code, remedy, snippet
 from harness.analyze.attribution import Gain, break_even, start_up_s
-from harness.analyze.estimate import MOST_RESTARTS, Estimate, restarts_to_decide
+from harness.analyze.estimate import MOST_REPLICATES, Estimate, replicates_to_decide
 from harness.analyze.evidence import Side
-from harness.analyze.verdict import Terms, Verdict, verdict
+from harness.analyze.verdict import Thresholds, Verdict, verdict
 from harness.core.optimization import Stage, Timing
 from tests.analyze.advised import KNOWN, Made, advised, counsel, item
-from tests.analyze.synthetic import arm, burst, cell, ready
+from tests.analyze.synthetic import arm, config, ready, window
 from tests.core.invented import optimization
 
 DIFFERS = {"losses": (2.3, 2.9, 1.9)}
@@ -18,7 +18,7 @@ DIFFERS = {"losses": (2.3, 2.9, 1.9)}
 
 def test_gains_come_first_and_in_their_order() -> None:
     found = counsel(Made(on=("pin_memory",), ratio=1.2), Made(on=("workers",), ratio=3.0), Made(on=("amp",), ratio=0.8))
-    assert [str(one.switch) for one in found.items] == ["workers", "pin_memory", "amp"]
+    assert [str(one.option) for one in found.items] == ["workers", "pin_memory", "amp"]
     assert [one.call for one in found.items] == [Call.SWITCH_ON, Call.SWITCH_ON, Call.LEAVE_OFF]
 
 
@@ -38,7 +38,7 @@ def test_every_verdict_has_its_advice(made: Made, call: Call) -> None:
 
 
 def test_a_disturbed_machine_gives_no_advice() -> None:
-    shaken = [burst(arm(0, restart), 2 * order + 20, rate) for restart in range(2) for order, rate in _shaken()]
+    shaken = [window(arm(0, replicate), 2 * order + 20, rate) for replicate in range(2) for order, rate in _shaken()]
     found = advised(Made(on=("workers",), ratio=2.0), extra=shaken).counsels[0]
     assert item(found, "workers").effect.estimate.disturbed
     assert item(found, "workers").call is Call.NO_ADVICE
@@ -52,7 +52,7 @@ def _shaken() -> list[tuple[int, float]]:
 def test_what_was_taken_away_is_turned_round() -> None:
     found = counsel(Made(on=("workers", "amp"), ratio=3.0), Made(on=("amp",), over=("workers", "amp"), ratio=0.5))
     (workers,) = found.items
-    assert str(workers.switch) == "workers"
+    assert str(workers.option) == "workers"
     assert workers.effect.turned
     assert workers.effect.gain.ratio == pytest.approx(2.0)
     assert workers.effect.verdict is Verdict.FASTER
@@ -96,8 +96,8 @@ def test_a_loss_beside_others_must_leave_the_machines_margin_behind() -> None:
 
 def test_an_evaluation_is_no_rival_of_training() -> None:
     found = counsel(Made(on=("amp",), ratio=9.0, timing=Timing.EVALUATION), Made(on=("workers",), ratio=1.2))
-    assert [str(one.switch) for one in found.items] == ["workers", "amp"]
-    assert all(one.best is None or one.best.subject == "workers" for one in found.ready_made)
+    assert [str(one.option) for one in found.items] == ["workers", "amp"]
+    assert all(one.best is None or one.best.label == "workers" for one in found.ready_made)
     assert item(found, "amp").break_even is None
 
 
@@ -105,20 +105,20 @@ def test_parts_of_a_step_are_told_apart_from_training() -> None:
     found = counsel(Made(on=("workers",), ratio=9.0, timing=Timing.LOADER))
     assert found.items == ()
     assert found.ready_made == ()
-    assert [row.subject for row in found.parts] == ["workers"]
+    assert [row.label for row in found.parts] == ["workers"]
 
 
-def estimate(ratio: float, half_width: float, restarts: int = 2, margin: float = 0.01) -> Estimate:
+def estimate(ratio: float, half_width: float, replicates: int = 2, margin: float = 0.01) -> Estimate:
     low, high = ratio * math.exp(-half_width), ratio * math.exp(half_width)
     return Estimate(
-        ratio=ratio, low=low, high=high, pairs=8, processes=restarts, df=4.0, method="t", outlying=False,
-        verdict=verdict(low, high), interference=0.0, trimmed_ratio=ratio, terms=Terms(margin=margin),
+        ratio=ratio, low=low, high=high, pairs=8, processes=replicates, df=4.0, method="t", outlying=False,
+        verdict=verdict(low, high), drift=0.0, trimmed_ratio=ratio, thresholds=Thresholds(margin=margin),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(("ratio", "half_width"), [(1.09, 0.15), (0.9, 0.2), (1.0, 0.05), (1.015, 0.02)])
 def test_so_many_restarts_decide_and_one_fewer_would_not(ratio: float, half_width: float) -> None:
-    needed = restarts_to_decide(estimate(ratio, half_width))
+    needed = replicates_to_decide(estimate(ratio, half_width))
     assert needed is not None
     for count, decides in ((needed, True), (needed - 1, False)):
         width = half_width * math.sqrt(2 / count)
@@ -127,19 +127,19 @@ def test_so_many_restarts_decide_and_one_fewer_would_not(ratio: float, half_widt
 
 
 def test_where_no_number_of_restarts_decides_none_is_named() -> None:
-    assert restarts_to_decide(estimate(1.02, 0.3)) is None
-    assert restarts_to_decide(replace(estimate(1.5, 0.3), high=math.inf)) is None
-    assert restarts_to_decide(estimate(1.5, 0.6, margin=math.inf)) is None
-    assert MOST_RESTARTS >= 10
+    assert replicates_to_decide(estimate(1.02, 0.3)) is None
+    assert replicates_to_decide(replace(estimate(1.5, 0.3), high=math.inf)) is None
+    assert replicates_to_decide(estimate(1.5, 0.6, margin=math.inf)) is None
+    assert MOST_REPLICATES >= 10
 
 
 def side(*readies: object) -> Side:
-    return Side(cell=cell(), proved=frozenset(), pointless=(), bursts=(), readies=readies, lost=())  # type: ignore[arg-type]
+    return Side(config=config(), proved=frozenset(), pointless=(), windows=(), readies=readies, lost=())  # type: ignore[arg-type]
 
 
 def test_a_slow_start_is_paid_back_after_as_many_steps_as_it_cost_over_what_each_saves() -> None:
-    slow = [replace(ready(arm(0, restart, 1)), build_s=1.0 + extra) for restart, extra in ((0, 6.0), (1, 9.0))]
-    plain = [ready(arm(0, restart)) for restart in range(2)]
+    slow = [replace(ready(arm(0, replicate, 1)), build_s=1.0 + extra) for replicate, extra in ((0, 6.0), (1, 9.0))]
+    plain = [ready(arm(0, replicate)) for replicate in range(2)]
     found = break_even(side(*slow), side(*plain), Gain(log=math.log(2), half_width=0.1), 0.3)
     assert found is not None
     assert found.extra_s == pytest.approx((6.0, 9.0))
@@ -166,7 +166,7 @@ def test_warm_up_counts_only_beyond_its_own_steps() -> None:
 
 
 def test_the_remedy_is_the_code_of_the_page() -> None:
-    assert snippet(KNOWN["amp"].page) == "amp.switch(\n    on=True)"
+    assert snippet(KNOWN["amp"].page) == "amp.option(\n    on=True)"
     assert snippet("Words alone.") == ""
     page = 'Words.\n\n    with torch.autocast("cuda"):\n        pass'
     assert remedy(optimization("a", {}, page=page), "cpu").startswith('with torch.autocast("cpu")')

@@ -16,9 +16,9 @@ from harness.analyze.attribution import (
     interactions,
 )
 from harness.analyze.collection import Entry, Kept, surest
-from harness.core.cell import Cell, Comparison
+from harness.core.configuration import Comparison, Configuration
 from harness.core.optimization import Timing
-from tests.analyze.synthetic import ENVIRONMENT, cell, matrix, plan, records
+from tests.analyze.synthetic import ENVIRONMENT, config, matrix, plan, records
 
 NAMES = ("workers", "amp", "pin_memory", "chunk_cache")
 
@@ -28,7 +28,7 @@ def exactly(log: float) -> Gain:
 
 
 def worth(subset: frozenset[int], single: np.ndarray, pair: np.ndarray) -> float:
-    """The log ratio of a subset where switches interact in pairs only."""
+    """The log ratio of a subset where options interact in pairs only."""
     inside = sorted(subset)
     return float(single[inside].sum() + sum(pair[i, j] for i in inside for j in inside if i < j))
 
@@ -106,11 +106,11 @@ def test_an_endless_interval_stays_endless() -> None:
 
 
 def compared(treatment: tuple[str, ...], reference: tuple[str, ...] = ()) -> Comparison:
-    subject = "+".join(treatment)
-    return Comparison(subject=subject, treatment=cell(*treatment), reference=cell(*reference), timing=Timing.STEP)
+    label = "+".join(treatment)
+    return Comparison(label=label, treatment=config(*treatment), reference=config(*reference), timing=Timing.STEP)
 
 
-def collected(*made: tuple[Comparison, float]) -> dict[tuple[Cell, Cell], Entry]:
+def collected(*made: tuple[Comparison, float]) -> dict[tuple[Configuration, Configuration], Entry]:
     """Entries of one run by treatment and reference, each with an exact ratio."""
     known = [record for index, (_, ratio) in enumerate(made) for record in records(index, ratio)]
     kept = Kept(
@@ -129,7 +129,7 @@ ALL = ("amp", "chunk_cache", "workers")
 
 def apart(*made: tuple[Comparison, float]) -> Attribution:
     found = collected((compared(ALL), 3.0), *made)
-    return attributed(found[cell(*ALL), cell()], found.values())
+    return attributed(found[config(*ALL), config()], found.values())
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def apart(*made: tuple[Comparison, float]) -> Attribution:
     [
         (compared(ALL, ("amp", "chunk_cache")), 2.0),  # against all the others
         (compared(("amp", "chunk_cache"), ALL), 0.5),  # taken away from all
-        (compared(("amp", "chunk_cache")), 1.5),  # both against plain
+        (compared(("amp", "chunk_cache")), 1.5),  # both against the baseline
     ],
 )
 def test_what_a_switch_adds_last_is_found_however_it_was_measured(last: tuple[Comparison, float]) -> None:
@@ -149,7 +149,7 @@ def test_what_a_switch_adds_last_is_found_however_it_was_measured(last: tuple[Co
 def test_only_what_was_measured_alike_counts() -> None:
     step = (compared(("workers",)), 1.8)
     found = collected((compared(ALL), 3.0), step)
-    whole, alone = found[cell(*ALL), cell()], found[cell("workers"), cell()]
+    whole, alone = found[config(*ALL), config()], found[config("workers"), config()]
     assert [share.name for share in attributed(whole, [alone]).shares] == ["workers"]
     elsewhere = replace(ENVIRONMENT, python="3.12.1")
     foreign = replace(alone, kept=replace(alone.kept, matrix=replace(alone.kept.matrix, environment=elsewhere)))

@@ -5,11 +5,11 @@ import pytest
 from harness.analyze.evidence import Side
 from harness.analyze.profile import Phases, beside, bottleneck, phases, profile
 from harness.core.optimization import Timing
-from tests.analyze.synthetic import arm, burst, cell, ready
+from tests.analyze.synthetic import arm, config, ready, window
 
 
 def test_phases_are_sums_over_sums() -> None:
-    found = phases([burst(arm(), 0, 100.0), burst(arm(), 2, 50.0)])
+    found = phases([window(arm(), 0, 100.0), window(arm(), 2, 50.0)])
     assert (found.input_wait, found.copy, found.compute) == pytest.approx((0.8, 0.05, 0.15))
 
 
@@ -28,7 +28,9 @@ def test_a_device_that_always_works_is_not_called_idle_because_its_next_batch_wa
     for ahead in (True, False):
         working = {"workers": 2, "device_prefetch": ahead}
         readies = tuple(replace(one, effective=working, compute_rate=100.0) for one in side(loader_rate=120.0).readies)
-        told[ahead] = profile(replace(side(), readies=readies, bursts=(burst(arm(), 0, 98.0), burst(arm(1), 0, 98.0))))
+        told[ahead] = profile(
+            replace(side(), readies=readies, windows=(window(arm(), 0, 98.0), window(arm(1), 0, 98.0)))
+        )
     for found in told.values():
         assert found is not None
         assert found.bottleneck is not None
@@ -59,10 +61,10 @@ def side(timing: Timing = Timing.STEP, loader_rate: float | None = 100.0) -> Sid
     working = {"layout": "contiguous", "workers": 2}  # ahead of the step, so that bounds are probed
     readies = (
         ready(arm(), loader_rate=loader_rate, effective=working),
-        ready(arm(restart=1), loader_rate=300.0, effective=working, steady=False),
+        ready(arm(replicate=1), loader_rate=300.0, effective=working, steady=False),
     )
-    bursts = (burst(arm(), 0, 100.0, timing=timing), burst(arm(restart=1), 0, 50.0, timing=timing))
-    return Side(cell=cell(), proved=frozenset({"workers"}), pointless=(), bursts=bursts, readies=readies, lost=())
+    windows = (window(arm(), 0, 100.0, timing=timing), window(arm(replicate=1), 0, 50.0, timing=timing))
+    return Side(config=config(), proved=frozenset({"workers"}), pointless=(), windows=windows, readies=readies, lost=())
 
 
 def test_a_profile_gathers_all_restarts() -> None:
@@ -81,10 +83,10 @@ def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_mis
     assert evaluation.bottleneck is None
     missing = side()
     blind = Side(
-        cell=cell(),
+        config=config(),
         proved=frozenset(),
         pointless=(),
-        bursts=missing.bursts,
+        windows=missing.windows,
         readies=tuple(ready(arm(), compute_rate=None, effective={"workers": 2}) for _ in range(2)),
         lost=(),
     )
@@ -94,5 +96,5 @@ def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_mis
 
 
 def test_no_profile_before_the_first_burst() -> None:
-    unborn = Side(cell=cell(), proved=frozenset(), pointless=(), bursts=(), readies=(ready(arm()),), lost=())
+    unborn = Side(config=config(), proved=frozenset(), pointless=(), windows=(), readies=(ready(arm()),), lost=())
     assert profile(unborn) is None

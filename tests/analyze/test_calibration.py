@@ -8,7 +8,7 @@ import pytest
 from harness.analyze.calibration import Calibration, calibrate
 from harness.analyze.matrix import UNCALIBRATED, build_matrix
 from harness.analyze.moderation import Prior
-from harness.analyze.verdict import LEAST_SPREAD, MARGIN, Terms, Verdict
+from harness.analyze.verdict import LEAST_SPREAD, MARGIN, Thresholds, Verdict
 from harness.core.optimization import Timing
 from tests.analyze import synthetic
 from tests.analyze.calibrated import Machine, calibration, plan, told
@@ -33,7 +33,7 @@ def test_a_sound_machine_passes(sound: Calibration) -> None:
     assert sound.missed <= 3
     assert sound.passed
     assert sound.least == 3
-    assert sound.terms.margin == MARGIN
+    assert sound.thresholds.margin == MARGIN
 
 
 def test_sound_machines_miss_as_often_as_intervals_promise_and_nearly_all_pass() -> None:
@@ -46,10 +46,10 @@ def test_sound_machines_miss_as_often_as_intervals_promise_and_nearly_all_pass()
 
 def test_the_spread_is_the_machines_own(sound: Calibration) -> None:
     # Two processes of 0.4 % each and little else.
-    assert sound.terms.least_spread == pytest.approx(0.004 * math.sqrt(2), rel=0.4)
-    assert sound.terms.least_freedom == 10  # five blocks hold copies, each in two restarts
-    assert sound.terms.prior is not None
-    assert calibration(replace(SOUND, luck=0.02)).terms.least_spread > 3 * sound.terms.least_spread
+    assert sound.thresholds.least_spread == pytest.approx(0.004 * math.sqrt(2), rel=0.4)
+    assert sound.thresholds.least_freedom == 10  # five blocks hold copies, each in two replicates
+    assert sound.thresholds.prior is not None
+    assert calibration(replace(SOUND, luck=0.02)).thresholds.least_spread > 3 * sound.thresholds.least_spread
 
 
 def test_the_floor_is_what_nearly_all_copies_stay_within() -> None:
@@ -62,7 +62,7 @@ def test_too_many_misses_fail_the_machine_and_the_header_says_so() -> None:
     assert found.missed > found.allowed == 3
     assert not found.sound
     assert not found.passed
-    assert f"20 cells, {found.missed} missed 1.00" in found.sentence
+    assert f"20 configurations, {found.missed} missed 1.00" in found.sentence
     assert "FAILED: chance explains 3" in found.sentence
 
 
@@ -106,7 +106,7 @@ def test_the_truth_comes_from_what_was_seen_and_from_no_constant() -> None:
 def test_a_delay_that_is_not_found_takes_the_word_from_the_machine(blind: Calibration) -> None:
     assert not blind.levels[0].recovered
     assert blind.least == 10
-    assert blind.terms.margin == 0.10
+    assert blind.thresholds.margin == 0.10
     assert not blind.passed
     assert "so nothing below 10 % is called faster or slower" in blind.sentence
     assert "0 of 2 controls recovered" in blind.sentence
@@ -116,7 +116,7 @@ def test_a_machine_that_finds_nothing_says_nothing() -> None:
     names = ("loader_delay=3", "host_delay=3", "loader_delay=10", "host_delay=10")
     found = calibration(Machine(kept=dict.fromkeys(names, 0.0)))
     assert found.least is None
-    assert found.terms.margin == math.inf
+    assert found.thresholds.margin == math.inf
     assert found.sentence.endswith("so no verdict is given")
 
 
@@ -141,21 +141,21 @@ def test_the_order_of_start_and_of_turns_are_found_where_they_matter(sound: Cali
 
 
 def test_bursts_of_one_length_tell_no_transient(sound: Calibration) -> None:
-    assert sound.burst_s is None
+    assert sound.window_s is None
 
 
 def test_a_run_that_has_measured_nothing_yet_says_so() -> None:
     found = calibrate(plan(), [])
     assert found.copies == ()
     assert (found.floor, found.correlation, found.order_of_start) == (None, None, None)
-    assert found.sentence.startswith("A/A: 0 cells")
-    assert found.terms.least_spread == LEAST_SPREAD
+    assert found.sentence.startswith("A/A: 0 configurations")
+    assert found.thresholds.least_spread == LEAST_SPREAD
 
 
-def one_row(terms_of: Calibration | None, ratio: float) -> tuple[Verdict, tuple[str, ...], str]:
-    noise = Noise(restart=0.001)
+def one_row(thresholds_of: Calibration | None, ratio: float) -> tuple[Verdict, tuple[str, ...], str]:
+    noise = Noise(replicate=0.001)
     matrix = build_matrix(
-        synthetic.plan(comparison("workers")), records(0, ratio, noise=noise, restarts=4), ENVIRONMENT, terms_of
+        synthetic.plan(comparison("workers")), records(0, ratio, noise=noise, replicates=4), ENVIRONMENT, thresholds_of
     )
     (row,) = matrix.rows
     assert row.estimate is not None
@@ -183,11 +183,11 @@ def test_what_a_machine_cannot_find_it_may_not_publish(sound: Calibration, blind
 def test_a_calibrating_run_is_told_by_itself_and_judged_on_nobodys_terms(blind: Calibration) -> None:
     matrix = build_matrix(plan(), told(SOUND), ENVIRONMENT, blind)
     assert matrix.noise == calibration(SOUND).sentence
-    assert {row.estimate.terms for row in matrix.rows if row.estimate} == {Terms()}
+    assert {row.estimate.thresholds for row in matrix.rows if row.estimate} == {Thresholds()}
 
 
 def test_a_cell_without_a_pool_borrows_the_machines_variance(sound: Calibration) -> None:
-    the_plan, found = synthetic.plan(comparison("workers")), records(0, 1.3, noise=Noise(restart=0.004))
+    the_plan, found = synthetic.plan(comparison("workers")), records(0, 1.3, noise=Noise(replicate=0.004))
     alone, lent = (build_matrix(the_plan, found, ENVIRONMENT, one).rows[0].estimate for one in (None, sound))
     assert alone is not None
     assert lent is not None
@@ -203,7 +203,7 @@ def test_a_cell_that_is_timed_otherwise_than_the_calibration_borrows_nothing(
     sound: Calibration, timing: Timing
 ) -> None:
     the_plan = synthetic.plan(comparison("workers", timing=timing))
-    found = records(0, 1.3, noise=Noise(restart=0.004), timing=timing)
+    found = records(0, 1.3, noise=Noise(replicate=0.004), timing=timing)
     alone, beside = (build_matrix(the_plan, found, ENVIRONMENT, one).rows[0].estimate for one in (None, sound))
     assert alone is not None
     assert beside is not None
@@ -211,8 +211,8 @@ def test_a_cell_that_is_timed_otherwise_than_the_calibration_borrows_nothing(
 
 
 def test_a_cell_unlike_the_machines_others_keeps_its_own_variance(sound: Calibration) -> None:
-    known = replace(sound, terms=replace(sound.terms, prior=Prior(variance=3e-5, freedom=20.0)))
-    wild = records(0, 1.3, noise=Noise(restart=0.3))
+    known = replace(sound, thresholds=replace(sound.thresholds, prior=Prior(variance=3e-5, freedom=20.0)))
+    wild = records(0, 1.3, noise=Noise(replicate=0.3))
     (row,) = build_matrix(synthetic.plan(comparison("workers")), wild, ENVIRONMENT, known).rows
     assert row.estimate is not None
     assert (row.estimate.method, row.estimate.outlying) == ("t", True)

@@ -5,15 +5,26 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import REFUTED, Finding, Gauged, Look, Ruling, Trial, find, gauge, matching, trials
-from harness.analyze.verdict import Terms
-from harness.core.cell import Switch
+from harness.analyze.claims import (
+    REFUTED,
+    ClaimVerdict,
+    Finding,
+    Look,
+    MeasuredValue,
+    Trial,
+    find,
+    gauge,
+    matching,
+    trials,
+)
+from harness.analyze.verdict import Thresholds
 from harness.core.claims import Bound, Claim, Metric, Resolution, Tried, Untried
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
-from harness.core.records import Burst, Lost, Ready, Record
+from harness.core.records import Lost, Ready, Record, Window
 from tests.analyze.synthetic import arm, comparison, plan, records
 
-TRIED = Tried(treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP)
+TRIED = Tried(treatment=(Option(name="workers"),), reference=(), timing=Timing.STEP)
 OTHERWISE = replace(TRIED, shortfalls=("tested without luck",))
 BAD_SCORE = {"losses": (2.3, 2.2, 1.9)}
 
@@ -37,28 +48,28 @@ def judged(one: Claim, found: list[Record] | None, resolution: Resolution = TRIE
 
 
 def changed(found: list[Record], position: int, **facts: Any) -> list[Record]:
-    """The records with the bursts of one arm changed."""
-    return [replace(one, **facts) if isinstance(one, Burst) and one.arm.position == position else one for one in found]
+    """The records with the windows of one arm changed."""
+    return [replace(one, **facts) if isinstance(one, Window) and one.arm.position == position else one for one in found]
 
 
 def test_an_estimate_is_ruled_and_the_finding_says_how_it_was_tested() -> None:
     found = judged(claim(), records(0, 1.75))
-    assert found.ruling is Ruling.CONFIRMED
-    assert found.gauged is not None
-    assert found.gauged.low < 1.75 < found.gauged.high
+    assert found.claim_verdict is ClaimVerdict.CONFIRMED
+    assert found.measured_value is not None
+    assert found.measured_value.low < 1.75 < found.measured_value.high
     assert found.basis is not None
-    assert (found.basis.run, str(found.basis.cell)) == ("r1", "leak@quick#64:workers")
-    assert judged(claim(), records(0, 1.2)).ruling is Ruling.OVERSTATED
-    assert judged(claim(), records(0, 0.8)).ruling is Ruling.HARMFUL
-    assert judged(claim(), records(0, 1.0)).ruling is Ruling.NO_EFFECT
+    assert (found.basis.run, str(found.basis.config)) == ("r1", "leak@quick#64:workers")
+    assert judged(claim(), records(0, 1.2)).claim_verdict is ClaimVerdict.OVERSTATED
+    assert judged(claim(), records(0, 0.8)).claim_verdict is ClaimVerdict.HARMFUL
+    assert judged(claim(), records(0, 1.0)).claim_verdict is ClaimVerdict.NO_EFFECT
 
 
 @pytest.mark.parametrize("ratio", [1.75, 1.505, 1.2, 1.0, 0.8, 3.0])
 def test_what_was_measured_otherwise_is_neither_confirmed_nor_refuted(ratio: float) -> None:
     found = judged(claim(), records(0, ratio), OTHERWISE)
-    assert found.ruling is Ruling.TESTED_OTHERWISE
-    assert found.ruling not in {*REFUTED, Ruling.CONFIRMED}
-    assert found.gauged is not None
+    assert found.claim_verdict is ClaimVerdict.TESTED_OTHERWISE
+    assert found.claim_verdict not in {*REFUTED, ClaimVerdict.CONFIRMED}
+    assert found.measured_value is not None
     assert found.basis is not None
     assert found.basis.tried.shortfalls == ("tested without luck",)
 
@@ -66,22 +77,22 @@ def test_what_was_measured_otherwise_is_neither_confirmed_nor_refuted(ratio: flo
 def test_quality_that_was_tested_otherwise_is_not_judged_either() -> None:
     for start in ({}, BAD_SCORE):
         found = judged(claim(Bound.FREE, Metric.QUALITY), records(0, 1.2, **start), OTHERWISE)
-        assert found.ruling is Ruling.TESTED_OTHERWISE
+        assert found.claim_verdict is ClaimVerdict.TESTED_OTHERWISE
 
 
 def test_an_older_run_of_what_is_claimed_decides_before_a_newer_one_of_something_else() -> None:
     looks = [look(records(0, 1.2), "r2", OTHERWISE), look(records(0, 1.7), "r1")]
     found = find(claim(), "leak", looks)
     assert found.basis is not None
-    assert (found.ruling, found.basis.run) == (Ruling.CONFIRMED, "r1")
-    assert find(claim(), "leak", looks[:1]).ruling is Ruling.TESTED_OTHERWISE
+    assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.CONFIRMED, "r1")
+    assert find(claim(), "leak", looks[:1]).claim_verdict is ClaimVerdict.TESTED_OTHERWISE
 
 
 def test_a_machines_calibration_reaches_the_ruling() -> None:
     made = plan(comparison("workers"))
-    (coarse,) = trials(made, records(0, 1.2), Terms(margin=0.03))
+    (coarse,) = trials(made, records(0, 1.2), Thresholds(margin=0.03))
     found = gauge(Metric.THROUGHPUT, coarse)
-    assert isinstance(found, Gauged)
+    assert isinstance(found, MeasuredValue)
     assert found.margin == 0.03
 
 
@@ -95,31 +106,34 @@ def test_real_data_are_told() -> None:
 
 def test_what_is_undecided_says_how_many_restarts_would_decide() -> None:
     found = judged(claim(), records(0, 1.505))
-    assert found.ruling is Ruling.UNDECIDED
+    assert found.claim_verdict is ClaimVerdict.UNDECIDED
     assert found.words.startswith("about ")
-    assert found.words.endswith(" restarts would decide, 2 were made")
+    assert found.words.endswith(" replicates would decide, 2 were made")
 
 
 def test_a_claim_that_nobody_can_test_and_one_that_cannot_be_tested_here() -> None:
     assert judged(claim(untestable="an absolute rate", treatment=""), None).words == "an absolute rate"
-    assert judged(claim(untestable="an absolute rate", treatment=""), None).ruling is Ruling.UNTESTABLE
+    assert judged(claim(untestable="an absolute rate", treatment=""), None).claim_verdict is ClaimVerdict.UNTESTABLE
     found = judged(claim(), None, Untried(reason="needs a CUDA device"))
-    assert (found.ruling, found.words) == (Ruling.NOT_TESTABLE_HERE, "needs a CUDA device")
+    assert (found.claim_verdict, found.words) == (ClaimVerdict.NOT_TESTABLE_HERE, "needs a CUDA device")
 
 
 def test_what_is_not_measured_says_by_what_it_would_be() -> None:
-    for found in (None, records(0, 1.7, restarts=1), []):
+    for found in (None, records(0, 1.7, replicates=1), []):
         finding = judged(claim(), found)
-        assert (finding.ruling, finding.words) == (Ruling.NOT_MEASURED, "speedmatrix run leak --design claims")
+        assert (finding.claim_verdict, finding.words) == (
+            ClaimVerdict.NOT_MEASURED,
+            "speedmatrix run leak --design claims",
+        )
 
 
 def test_a_failure_and_what_did_not_engage_decide_nothing() -> None:
     lost = Lost(arm=arm(0, 0, 1), outcome="failed", reason="out of memory")
     found = judged(claim(), [*records(0, 1.7), lost])
-    assert found.ruling is Ruling.UNDECIDED
+    assert found.claim_verdict is ClaimVerdict.UNDECIDED
     assert "out of memory" in found.words
-    found = judged(claim(), records(0, 1.7, unengaged=("workers is 0, not 2",)))
-    assert found.ruling is Ruling.UNDECIDED
+    found = judged(claim(), records(0, 1.7, inactive=("workers is 0, not 2",)))
+    assert found.claim_verdict is ClaimVerdict.UNDECIDED
     assert "workers is 0, not 2" in found.words
 
 
@@ -127,27 +141,27 @@ def test_a_disturbed_machine_withholds_its_verdict() -> None:
     found = records(0, 1.75)
     slow = [
         replace(one, wall_s=2 * one.wall_s)
-        if isinstance(one, Burst) and one.arm.position == 0 and one.order % 4 == 0
+        if isinstance(one, Window) and one.arm.position == 0 and one.order % 4 == 0
         else one
         for one in found
     ]
     finding = judged(claim(), slow)
-    assert finding.ruling is Ruling.UNDECIDED
+    assert finding.claim_verdict is ClaimVerdict.UNDECIDED
     assert finding.words.startswith("the machine was too disturbed")
-    assert finding.gauged is None
+    assert finding.measured_value is None
 
 
 def test_a_gain_that_learns_otherwise_says_so() -> None:
     found = judged(claim(), records(0, 1.75, **BAD_SCORE))
-    assert found.ruling is Ruling.CONFIRMED
+    assert found.claim_verdict is ClaimVerdict.CONFIRMED
     assert "but its quality differs: losses differ from step 2" in found.words
 
 
 def test_a_switch_with_nothing_to_act_on_says_so() -> None:
-    tried = replace(TRIED, treatment=(Switch(name="chunk_cache"),))
+    tried = replace(TRIED, treatment=(Option(name="chunk_cache"),))
     one = Look(run="r", resolution=tried, trial=trial(records(0, 1.0), "chunk_cache"))
     finding = find(claim(Bound.GAIN), "leak", [one])
-    assert finding.ruling is Ruling.NO_EFFECT
+    assert finding.claim_verdict is ClaimVerdict.NO_EFFECT
     assert "chunk_cache has nothing to act on: layout contiguous" in finding.words
 
 
@@ -156,10 +170,10 @@ def test_the_newest_run_with_an_estimate_decides_and_none_is_pooled() -> None:
     looks = [look(None, "r4"), look(failed, "r3"), look(records(0, 1.2), "r2"), look(records(0, 1.7), "r1")]
     found = find(claim(), "leak", looks)
     assert found.basis is not None
-    assert (found.ruling, found.basis.run) == (Ruling.OVERSTATED, "r2")
+    assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.OVERSTATED, "r2")
     found = find(claim(), "leak", looks[:2])
     assert found.basis is not None
-    assert (found.ruling, found.basis.run) == (Ruling.UNDECIDED, "r3")
+    assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.UNDECIDED, "r3")
 
 
 def test_a_newer_loss_that_became_nan_decides_about_quality_and_not_about_speed() -> None:
@@ -167,78 +181,86 @@ def test_a_newer_loss_that_became_nan_decides_about_quality_and_not_about_speed(
     looks = [look(broken, "r2"), look(records(0, 1.7), "r1")]
     quality, speed = (find(one, "leak", looks) for one in (claim(Bound.FREE, Metric.QUALITY), claim()))
     assert quality.basis is not None
-    assert (quality.ruling, quality.basis.run) == (Ruling.HARMFUL, "r2")
+    assert (quality.claim_verdict, quality.basis.run) == (ClaimVerdict.HARMFUL, "r2")
     assert speed.basis is not None
-    assert (speed.ruling, speed.basis.run) == (Ruling.CONFIRMED, "r1")
+    assert (speed.claim_verdict, speed.basis.run) == (ClaimVerdict.CONFIRMED, "r1")
 
 
 @pytest.mark.parametrize(
     ("start", "status", "loss"),
     [
-        ({}, Ruling.CONFIRMED, Ruling.NO_EFFECT),
-        (BAD_SCORE, Ruling.HARMFUL, Ruling.CONFIRMED),
-        ({"losses": (2.3, float("nan"), 1.9)}, Ruling.HARMFUL, Ruling.CONFIRMED),
-        ({"losses": (2.3,)}, Ruling.UNDECIDED, Ruling.UNDECIDED),
+        ({}, ClaimVerdict.CONFIRMED, ClaimVerdict.NO_EFFECT),
+        (BAD_SCORE, ClaimVerdict.HARMFUL, ClaimVerdict.CONFIRMED),
+        ({"losses": (2.3, float("nan"), 1.9)}, ClaimVerdict.HARMFUL, ClaimVerdict.CONFIRMED),
+        ({"losses": (2.3,)}, ClaimVerdict.UNDECIDED, ClaimVerdict.UNDECIDED),
     ],
 )
-def test_quality(start: dict[str, Any], status: Ruling, loss: Ruling) -> None:
+def test_quality(start: dict[str, Any], status: ClaimVerdict, loss: ClaimVerdict) -> None:
     found = records(0, 1.2, **start)
-    assert judged(claim(Bound.FREE, Metric.QUALITY), found).ruling is status
-    assert judged(claim(Bound.LOSS, Metric.QUALITY), found).ruling is loss
+    assert judged(claim(Bound.FREE, Metric.QUALITY), found).claim_verdict is status
+    assert judged(claim(Bound.LOSS, Metric.QUALITY), found).claim_verdict is loss
     assert judged(claim(Bound.FREE, Metric.QUALITY), found).words
 
 
 def test_what_changes_the_task_is_not_judged_by_its_losses() -> None:
-    tried = replace(TRIED, treatment=(Switch(name="augment"),))
+    tried = replace(TRIED, treatment=(Option(name="augment"),))
     one = Look(run="r", resolution=tried, trial=trial(records(0, 1.0), "augment"))
     finding = find(claim(Bound.FREE, Metric.QUALITY), "leak", [one])
-    assert (finding.ruling, finding.words) == (Ruling.UNDECIDED, "changes what is learned")
+    assert (finding.claim_verdict, finding.words) == (ClaimVerdict.UNDECIDED, "changes what is learned")
 
 
 def test_memory_is_compared_by_restart_and_less_is_better() -> None:
     found = changed(changed(records(0, 1.0), 0, host_peak_bytes=400), 1, host_peak_bytes=500)
     value = gauge(Metric.HOST_MEMORY, trial(found))
-    assert isinstance(value, Gauged)
+    assert isinstance(value, MeasuredValue)
     assert value.value == pytest.approx(0.8)
-    assert 0.78 < value.low < 0.8 < value.high < 0.82  # two restarts that agree by luck are not believed to the bit
-    assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), found).ruling is Ruling.CONFIRMED
+    assert 0.78 < value.low < 0.8 < value.high < 0.82  # two replicates that agree by luck are not believed to the bit
+    assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), found).claim_verdict is ClaimVerdict.CONFIRMED
     old = changed(changed(found, 0, host_peak_bytes=None), 1, host_peak_bytes=None)
-    assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), old).ruling is Ruling.NOT_MEASURED  # it knows no peak
+    assert (
+        judged(claim(Bound.LOSS, Metric.HOST_MEMORY), old).claim_verdict is ClaimVerdict.NOT_MEASURED
+    )  # it knows no peak
     found = changed(changed(records(0, 1.0), 0, device_bytes=900), 1, device_bytes=600)
-    assert judged(claim(Bound.RANGE, Metric.DEVICE_MEMORY, low=1.4, high=1.6), found).ruling is Ruling.CONFIRMED
+    assert (
+        judged(claim(Bound.RANGE, Metric.DEVICE_MEMORY, low=1.4, high=1.6), found).claim_verdict
+        is ClaimVerdict.CONFIRMED
+    )
 
 
 def test_memory_that_was_not_seen_decides_nothing() -> None:
     found = judged(claim(Bound.GAIN, Metric.DEVICE_MEMORY), records(0, 1.0))
-    assert (found.ruling, found.words) == (Ruling.NOT_MEASURED, "device memory was not recorded in two restarts")
+    assert (found.claim_verdict, found.words) == (
+        ClaimVerdict.NOT_MEASURED,
+        "device memory was not recorded in two replicates",
+    )
 
 
 def test_start_up_is_that_of_each_restarts_first_life() -> None:
     found = [
-        replace(one, build_s=0.0, first_step_s=(4.0 if one.arm.position else 2.0) if one.arm.life == 0 else 0.1)
+        replace(one, build_s=0.0, first_step_s=(4.0 if one.arm.position else 2.0) if one.arm.attempt == 0 else 0.1)
         if isinstance(one, Ready)
         else one
         for one in records(0, 1.0)
     ]
-    warm = [replace(one, arm=replace(one.arm, life=1)) for one in found if isinstance(one, Ready)]
+    warm = [replace(one, arm=replace(one.arm, attempt=1)) for one in found if isinstance(one, Ready)]
     value = gauge(Metric.START_UP, trial([*found, *(replace(one, first_step_s=0.1) for one in warm)]))
-    assert isinstance(value, Gauged)
+    assert isinstance(value, MeasuredValue)
     assert value.value == pytest.approx(0.5)
 
 
 def test_a_devices_share_is_of_the_treatment_alone_and_at_most_the_span_of_its_steps() -> None:
     found = changed(changed(records(0, 1.0), 0, device_s=0.0), 1, device_s=3.2, wall_s=6.4)
     value = gauge(Metric.DEVICE_SHARE, trial(found))
-    assert isinstance(value, Gauged)
+    assert isinstance(value, MeasuredValue)
     assert (value.value, value.low) == (pytest.approx(0.5), 0.0)
     upper = claim(metric=Metric.DEVICE_SHARE, bound=Bound.UP_TO, low=None, high=0.6)
-    assert judged(upper, found).ruling is Ruling.CONFIRMED
-    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).ruling is Ruling.UNDECIDED
-    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), found).ruling is Ruling.OVERSTATED
+    assert judged(upper, found).claim_verdict is ClaimVerdict.CONFIRMED
+    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).claim_verdict is ClaimVerdict.UNDECIDED
+    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), found).claim_verdict is ClaimVerdict.OVERSTATED
     unseen = judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), records(0, 1.0))
-    assert (unseen.ruling, unseen.words) == (Ruling.NOT_MEASURED, "no device times were recorded")
+    assert (unseen.claim_verdict, unseen.words) == (ClaimVerdict.NOT_MEASURED, "no device times were recorded")
     nothing = judged(claim(metric=Metric.DEVICE_SHARE, low=0.6, high=0.8), changed(records(0, 1.0), 1, device_s=0.0))
-    assert nothing.ruling is Ruling.NOT_MEASURED
+    assert nothing.claim_verdict is ClaimVerdict.NOT_MEASURED
 
 
 def test_a_comparison_is_found_by_its_stacks_and_what_it_was_timed_on() -> None:

@@ -23,8 +23,8 @@ from harness.analyze.matrix import NO_PRICES, parse_prices
 from harness.cli.planning import Wish, prepared
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Hole
-from harness.core.records import Burst
+from harness.core.plan import NoResult
+from harness.core.records import Window
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told
 from tests.analyze.synthetic import comparison, records
@@ -37,14 +37,14 @@ def compared(*runs: Kept, known: Known = NOTHING_KNOWN, prices: str = "") -> Mac
     return compare(of_runs(runs), known, parse_prices(prices, "prices.toml") if prices else NO_PRICES)
 
 
-def cell(of: MachineComparison, subject: str) -> Shared:
-    (found,) = [one for one in of.cells if one.subject == subject]
+def config(of: MachineComparison, label: str) -> Shared:
+    (found,) = [one for one in of.configs if one.label == label]
     return found
 
 
-def contrasts(of: MachineComparison, subject: str) -> dict[str, tuple[str, Difference]]:
+def contrasts(of: MachineComparison, label: str) -> dict[str, tuple[str, Difference]]:
     """Letter -> the letter it is held against, and the word."""
-    found = [(one.letter, one.against) for one in cell(of, subject).found]
+    found = [(one.letter, one.against) for one in config(of, label).found]
     return {name: (against.letter, against.contrast.difference) for name, against in found if against}
 
 
@@ -53,44 +53,44 @@ def test_the_same_cells_are_held_beside_each_other() -> None:
     assert contrasts(made, "workers") == {"B": ("A", Difference.MORE)}
     assert contrasts(made, "amp") == {"B": ("A", Difference.ALIKE)}
     assert contrasts(made, "pin_memory") == {"B": ("A", Difference.LESS)}
-    (only,) = cell(made, "workers").contrasts
+    (only,) = config(made, "workers").contrasts
     assert only.ratio == pytest.approx(2.0)
     assert only.low < 2.0 < only.high
-    assert [one.subject for one in made.cells] == ["pin_memory", "workers", "amp"]  # opposite verdicts, then by size
+    assert [one.label for one in made.configs] == ["pin_memory", "workers", "amp"]  # opposite verdicts, then by size
 
 
 def test_verdicts_that_disagree_are_found() -> None:
     made = compared(told(SMALL, RATIOS), told(LARGE, {"workers": 0.9, "amp": 1.25, "pin_memory": 1.0}))
-    assert [one.subject for one in made.cells if one.disagrees] == ["workers"]
-    assert cell(made, "amp").differs
-    assert not cell(made, "amp").disagrees  # faster on both, by different factors
+    assert [one.label for one in made.configs if one.disagrees] == ["workers"]
+    assert config(made, "amp").differs
+    assert not config(made, "amp").disagrees  # faster on both, by different factors
 
 
 def test_the_first_place_with_a_ratio_is_what_others_are_held_against() -> None:
     lacking = run(
         SMALL,
-        records(0, 1.5, unengaged=("workers is 0, not 2",)) + records(1, 1.2, restarts=4),
+        records(0, 1.5, inactive=("workers is 0, not 2",)) + records(1, 1.2, replicates=4),
         planned([comparison("workers"), comparison("amp")]),
     )
     made = compared(lacking, told(LARGE, {"workers": 2.0, "amp": 1.2}, 2), told(H200, {"workers": 3.0, "amp": 1.2}, 3))
     assert contrasts(made, "workers") == {"C": ("B", Difference.MORE)}
-    assert [one.word for one in cell(made, "workers").found] == ["no ratio", "faster", "faster"]
+    assert [one.word for one in config(made, "workers").found] == ["no ratio", "faster", "faster"]
     assert set(contrasts(made, "amp")) == {"B", "C"}
 
 
 def test_another_stage_and_other_settings_are_told() -> None:
     fed = {"loader_rate": 900.0, "effective": {"layout": "contiguous", "workers": 8}}
     made = compared(told(SMALL, {"workers": 1.5}), told(LARGE, {"workers": 3.0}, **fed))
-    against = cell(made, "workers").found[1].against
+    against = config(made, "workers").found[1].against
     assert against is not None
     assert against.settings == {"workers": (0, 8)}
     assert not against.moved  # of the reference, which was fed alike
     found = [
-        replace(one, wait_s=0.1 * one.wall_s) if isinstance(one, Burst) and one.arm.position == 0 else one
-        for one in records(0, 3.0, restarts=4)
+        replace(one, wait_s=0.1 * one.wall_s) if isinstance(one, Window) and one.arm.position == 0 else one
+        for one in records(0, 3.0, replicates=4)
     ]
     moved = compared(told(SMALL, {"workers": 1.5}), run(LARGE, found, planned([comparison("workers")])))
-    against = cell(moved, "workers").found[1].against
+    against = config(moved, "workers").found[1].against
     assert against is not None
     assert against.moved
     there, here = against.bottlenecks
@@ -101,13 +101,15 @@ def test_another_stage_and_other_settings_are_told() -> None:
 
 
 def test_whatever_differs_between_environments_and_protocols_is_named() -> None:
-    made = compared(told(SMALL, RATIOS, restarts=2), told(LARGE, RATIOS, restarts=4), told(H200, RATIOS, restarts=4))
+    made = compared(
+        told(SMALL, RATIOS, replicates=2), told(LARGE, RATIOS, replicates=4), told(H200, RATIOS, replicates=4)
+    )
     facts = {one.fact: one.values for one in made.environments}
     assert facts["cores"] == {"A": "2", "B": "16", "C": "2"}
     assert facts["torch"] == {"A": "2.11.0", "B": "2.9.1", "C": "2.11.0"}
     assert facts["accelerator"] == {"A": "none", "B": "none", "C": "NVIDIA H200"}
     assert set(facts) == {"device", "accelerator", "capability", "driver", "cores", "torch"}
-    assert {one.fact: one.values for one in made.protocols} == {"restarts": {"A": "2", "B": "4", "C": "4"}}
+    assert {one.fact: one.values for one in made.protocols} == {"replicates": {"A": "2", "B": "4", "C": "4"}}
 
 
 def test_a_package_that_is_missing_is_a_difference() -> None:
@@ -118,7 +120,7 @@ def test_a_package_that_is_missing_is_a_difference() -> None:
 
 def sized(batch: int, size: str = "quick") -> Kept:
     one = comparison("workers")
-    treatment, reference = (replace(cell, batch=batch, size=size) for cell in (one.treatment, one.reference))
+    treatment, reference = (replace(config, batch=batch, size=size) for config in (one.treatment, one.reference))
     return run(LARGE, records(0, 2.0), planned([replace(one, treatment=treatment, reference=reference)]))
 
 
@@ -127,8 +129,8 @@ def test_other_batches_and_sizes_give_no_ratio_but_words(batch: int, size: str) 
     with pytest.raises(Mistake) as refused:
         compared(told(SMALL, {"workers": 1.5}), sized(batch, size))
     assert str(refused.value) == (
-        f"These runs have no cell in common: leak has quick with batch 64 on A, {size} with batch {batch} on B; "
-        "give both the same --size, --batch and data."
+        f"These runs have no configuration in common: leak has quick with batch 64 on A, {size} with batch {batch} on "
+        "B; give both the same --size, --batch and data."
     )
 
 
@@ -139,9 +141,9 @@ def test_sizes_that_differ_beside_a_common_cell_are_told() -> None:
         planned([comparison("workers"), *sized_comparisons(128)]),
     )
     made = compared(told(SMALL, {"workers": 1.5}), both)
-    assert len(made.cells) == 1
+    assert len(made.configs) == 1
     assert [(one.letter, one.batch) for one in made.scales["leak"]] == [("A", 64), ("B", 64), ("B", 128)]
-    assert [(one.letter, one.subject) for one in made.lonely["leak"]] == [("B", "workers")]
+    assert [(one.letter, one.label) for one in made.lonely["leak"]] == [("B", "workers")]
 
 
 def sized_comparisons(batch: int) -> list[Any]:
@@ -161,22 +163,22 @@ def test_one_name_for_two_stacks_is_told_and_not_compared() -> None:
         run(
             where,
             [*records(0, 2.0), *records(1, 1.1)],
-            planned([replace(one, subject="everything"), comparison("amp")]),
+            planned([replace(one, label="all"), comparison("amp")]),
         )
         for where, one in ((SMALL, ours), (LARGE, theirs))
     ]
     made = compared(*runs)
-    assert [one.subject for one in made.cells] == ["amp"]
+    assert [one.label for one in made.configs] == ["amp"]
     ours_alone, theirs_alone = made.lonely["leak"]
     assert ours_alone.words == ("B has pin_memory, no amp under that name",)
     assert theirs_alone.words == ("A has amp, no pin_memory under that name",)
 
 
 def test_a_cell_of_one_place_says_why_the_other_lacks_it() -> None:
-    hole = Hole(workload="leak", subject="pin_memory", reason="needs a CUDA device")
-    small = run(SMALL, records(0, 1.5), planned([comparison("workers")], holes=(hole,)))
+    no_result = NoResult(workload="leak", label="pin_memory", reason="needs a CUDA device")
+    small = run(SMALL, records(0, 1.5), planned([comparison("workers")], no_results=(no_result,)))
     made = compared(small, told(H200, RATIOS))
-    words = {one.subject: (one.letter, one.words) for one in made.lonely["leak"]}
+    words = {one.label: (one.letter, one.words) for one in made.lonely["leak"]}
     assert words == {"amp": ("B", ()), "pin_memory": ("B", ("A: needs a CUDA device",))}
 
 
@@ -212,7 +214,7 @@ def test_machines_are_their_newest_answers_and_environments_are_never_mixed() ->
     assert (places[0].letter, places[0].environment) == ("A", SMALL)  # the one with most ratios
     assert len(places) == 3
     made = compare(places, NOTHING_KNOWN, NO_PRICES)
-    assert [one.entry.row.estimate.ratio for one in cell(made, "workers").found if one.entry.row.estimate] == (
+    assert [one.entry.row.estimate.ratio for one in config(made, "workers").found if one.entry.row.estimate] == (
         pytest.approx([2.0, 3.0, 1.0])
     )
     assert [run.name[:8] for run in places[0].runs] == ["20260302", "20260301"]
@@ -224,7 +226,7 @@ def test_small_sizes_prove_nothing_unless_their_run_is_named() -> None:
     smoke[1] = replace(smoke[1], matrix=other)
     with pytest.raises(Mistake, match="nowhere, or at sizes that prove nothing"):
         of_machines(smoke)
-    assert len(compare(of_runs(smoke), NOTHING_KNOWN, NO_PRICES).cells) == 1
+    assert len(compare(of_runs(smoke), NOTHING_KNOWN, NO_PRICES).configs) == 1
 
 
 def test_one_environment_alone_is_no_comparison_of_machines() -> None:
@@ -242,7 +244,7 @@ def test_throughputs_have_a_range_over_restarts_and_the_best_stack_learns_alike(
     found = [*records(0, 1.5), *records(1, 3.0, losses=(9.0, 9.0, 9.0)), *records(2, 1.2)]
     of = planned([comparison("workers"), comparison("amp"), comparison("pin_memory")])
     faster = [
-        replace(one, wall_s=one.wall_s / (2 + one.arm.restart)) if hasattr(one, "wall_s") else one for one in found
+        replace(one, wall_s=one.wall_s / (2 + one.arm.replicate)) if hasattr(one, "wall_s") else one for one in found
     ]
     (group,) = compared(run(SMALL, found, of), run(LARGE, faster, of)).groups
     one, other = group.throughputs
@@ -298,18 +300,18 @@ def test_a_share_that_cannot_be_told_has_words() -> None:
 
 
 def test_the_work_of_another_model_is_not_guessed() -> None:
-    """A reference of other switches may train another model; only `as_found` is known to train the plain one."""
+    """A reference of other options may train another model; only `original` is known to train the plain one."""
     known = Known(limits=(Limit(devices=("NVIDIA H200",), operations_per_s=1e6, source="a test"),), work=WORK)
     one = comparison("workers", "pin_memory")
     against = replace(one, reference=comparison("workers").treatment)
     runs = [run(where, records(0, 2.0), planned([against])) for where in (H200, replace(H200, driver="570.11"))]
     (group,) = compared(*runs, known=known).groups
-    words = "the work of a sample was counted for the plain training, not for workers"
+    words = "the work of a sample was counted for the baseline training, not for workers"
     assert {one.reference.share for one in group.throughputs} == {words}
     found = replace(one, reference=comparison("workers", "amp").treatment)
     runs = [run(where, records(0, 2.0), planned([found])) for where in (H200, replace(H200, driver="570.11"))]
     (group,) = compared(*runs, known=known).groups
-    assert {one.reference.name for one in group.throughputs} == {"as_found"}
+    assert {one.reference.name for one in group.throughputs} == {"original"}
     assert [one.reference.share for one in group.throughputs] == pytest.approx([100.0 * 500 / 1e6] * 2)
     real = [replace(one, matrix=replace(one.matrix, data={"leak": "44 recordings"})) for one in runs]
     (group,) = compared(*real, known=known).groups
@@ -356,16 +358,17 @@ def test_the_intervals_hold_the_known_truth_of_two_rehearsed_machines() -> None:
     for seed in range(6):
         ready = prepared(
             Wish(
-                workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None, reference="plain",
-                probe=None, protocol="standard", restarts=None, rounds=2, seed=seed, device="cpu", own=None,
+                workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None,
+                reference="baseline", probe=None, protocol="standard", replicates=None, rounds=2, seed=seed,
+                device="cpu", own=None,
             )
         )  # fmt: skip
         made = compared(rehearsed(SMALL, ready, small), rehearsed(LARGE, ready, large))
-        for one in made.cells:
+        for one in made.configs:
             question, (found,) = one.question, one.contrasts
             ours, theirs = (effects.speedup(question.treatment, question.reference) for effects in (large, small))
             held.append(found.low <= ours / theirs <= found.high)
-            if one.subject.startswith("workers"):
+            if one.label.startswith("workers"):
                 words.add(found.difference)
     assert words == {Difference.LESS}
     assert len(held) > 50

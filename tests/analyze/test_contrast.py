@@ -10,12 +10,12 @@ from scipy import stats
 
 from harness.analyze.estimate import ALIKE, BY_WIDTH, FIXED, Difference, Estimate, contrast, difference, estimates
 from harness.analyze.pairing import Pairs
-from harness.analyze.verdict import LEAST_FREEDOM, LEAST_SPREAD, Terms, Verdict
+from harness.analyze.verdict import LEAST_FREEDOM, LEAST_SPREAD, Thresholds, Verdict
 from tests.analyze.synthetic import pairs_of
 
 
 def pairs(means: Iterable[float]) -> Pairs:
-    """One bracket in each restart, so that a restart's mean is its bracket."""
+    """One pair in each replicate, so that a replicate's mean is its pair."""
     return pairs_of(*((mean,) for mean in means))
 
 
@@ -81,7 +81,7 @@ def test_the_other_way_round_it_is_the_inverse(ours: Estimate, theirs: Estimate)
 
 def test_the_coarser_calibration_of_the_two_holds_for_their_difference() -> None:
     less = replace(TIGHT, ratio=TIGHT.ratio / 1.045, low=TIGHT.low / 1.045, high=TIGHT.high / 1.045)
-    coarse = replace(less, terms=Terms(margin=0.04))
+    coarse = replace(less, thresholds=Thresholds(margin=0.04))
     assert contrast(TIGHT, less).difference is Difference.MORE
     assert contrast(TIGHT, coarse).difference is Difference.UNDECIDED
     assert contrast(coarse, TIGHT).difference is Difference.UNDECIDED
@@ -121,28 +121,28 @@ def test_what_is_known_within_no_bounds_decides_nothing() -> None:
 def test_a_restless_machine_decides_nothing() -> None:
     far = estimate((1.3, 1.3001, 1.2999, 1.3))
     assert contrast(far, TIGHT).difference is Difference.MORE
-    restless = replace(far, interference=0.4, verdict=Verdict.UNDECIDED)
+    restless = replace(far, drift=0.4, verdict=Verdict.UNDECIDED)
     assert contrast(restless, TIGHT).difference is Difference.UNDECIDED
     assert contrast(TIGHT, restless).difference is Difference.UNDECIDED
 
 
 @pytest.mark.parametrize(
-    ("cells", "restarts", "spreads"),
+    ("configs", "replicates", "spreads"),
     [
         (1, (2, 2), (0.05, 0.02)),
         (1, (2, 4), (0.05, 0.01)),  # Welch's interval alone holds in 90 % of cases
         (1, (4, 4), (0.05, 0.02)),
-        (12, (2, 2), (0.05, 0.02)),  # twelve cells share their variances
+        (12, (2, 2), (0.05, 0.02)),  # twelve configurations share their variances
     ],
 )
 def test_the_intervals_hold_the_truth_as_often_as_they_promise(
-    cells: int, restarts: tuple[int, int], spreads: tuple[float, float]
+    configs: int, replicates: tuple[int, int], spreads: tuple[float, float]
 ) -> None:
     random, held = np.random.default_rng(5), list[bool]()
-    for _ in range(400 // cells):
+    for _ in range(400 // configs):
         here, there = (
-            estimates([pairs(random.normal(truth, spread, count)) for _ in range(cells)])
-            for truth, spread, count in zip((0.6, 0.2), spreads, restarts, strict=True)
+            estimates([pairs(random.normal(truth, spread, count)) for _ in range(configs)])
+            for truth, spread, count in zip((0.6, 0.2), spreads, replicates, strict=True)
         )
         found = [contrast(ours, theirs) for ours, theirs in zip(here, there, strict=True)]
         held += [one.low <= math.exp(0.4) <= one.high for one in found]

@@ -18,13 +18,13 @@ def interval(error: float = 0.0, half_width: float = 0.02, machine_s: float = 10
     return held(truth, (math.exp(centre - half_width), math.exp(centre + half_width)), machine_s)
 
 
-def pools(hits: list[int], cells: int = 20) -> list[list[Held]]:
+def pools(hits: list[int], configs: int = 20) -> list[list[Held]]:
     """Pools with so many intervals that hold."""
-    return [[interval(0.0 if index < count else 0.1) for index in range(cells)] for count in hits]
+    return [[interval(0.0 if index < count else 0.1) for index in range(configs)] for count in hits]
 
 
 def trial(ours: Held, conventional: Held) -> Trial:
-    return Trial(ours=ours, trimmed=ours, brackets_alone=ours, conventional=conventional, restarts=2)
+    return Trial(ours=ours, trimmed=ours, window_pairs_alone=ours, conventional=conventional, replicates=2)
 
 
 def covers(one: Held) -> bool:
@@ -60,7 +60,7 @@ def test_a_verdict_that_was_given_is_not_judged_again() -> None:
 def test_a_share_of_independent_cells_has_the_exact_binomial_interval() -> None:
     found = share(pools([19] * 20), covers)  # pools that differ less than chance lets them gain nothing by it
     exact = stats.binomtest(380, 400).proportion_ci(0.95)
-    assert (found.value, found.cells) == (0.95, 400)
+    assert (found.value, found.configs) == (0.95, 400)
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
 
 
@@ -80,7 +80,7 @@ def test_a_share_of_all_or_none_still_has_an_interval(hits: list[int], value: fl
 
 def test_a_share_of_no_cells_says_nothing() -> None:
     found = share([[], []], covers)
-    assert (found.low, found.high, found.cells) == (0.0, 1.0, 0)
+    assert (found.low, found.high, found.configs) == (0.0, 1.0, 0)
 
 
 def test_intervals_of_shares_hold_where_pools_share_their_luck() -> None:
@@ -93,9 +93,9 @@ def test_intervals_of_shares_hold_where_pools_share_their_luck() -> None:
 
 
 def test_wrong_verdicts_are_counted_among_the_cells_that_change_nothing() -> None:
-    cells = [interval(0.05), interval(), *[interval(truth=1.5) for _ in range(6)]]
-    found = tally([cells])
-    assert (found.wrong_verdicts.value, found.wrong_verdicts.cells) == (0.5, 2)
+    configs = [interval(0.05), interval(), *[interval(truth=1.5) for _ in range(6)]]
+    found = tally([configs])
+    assert (found.wrong_verdicts.value, found.wrong_verdicts.configs) == (0.5, 2)
     assert found.coverage.value == 7 / 8
 
 
@@ -106,7 +106,7 @@ def test_half_the_width_takes_four_times_the_time() -> None:
 
 
 def environment(missed: int = 1, wrong: int = 0, conventional: Held | None = None) -> tuple[bool, bool, bool]:
-    """Whether each of the three promises is kept where so many of twenty cells in every pool are missed or wrong."""
+    """Whether each of the three bars is met where so many of twenty ratios in every pool are missed or wrong."""
     ours = [interval(0.05) for _ in range(wrong)] + [interval(0.025) for _ in range(missed - wrong)]
     ours += [interval() for _ in range(20 - missed)]
     check = checked("test", [[trial(one, conventional or interval(machine_s=200.0)) for one in ours]] * 10)
@@ -131,14 +131,14 @@ def test_against_stalls_of_the_workload_no_saving_is_promised() -> None:
 
 def test_the_price_of_total_time_is_the_square_of_the_widths() -> None:
     wide = Trial(
-        ours=interval(half_width=0.03), trimmed=interval(half_width=0.02), brackets_alone=interval(),
-        conventional=interval(), restarts=2,
+        ours=interval(half_width=0.03), trimmed=interval(half_width=0.02), window_pairs_alone=interval(),
+        conventional=interval(), replicates=2,
     )  # fmt: skip
     assert checked("test", [[wide]]).price == pytest.approx(2.25)
 
 
 def test_trimmed_means_know_nothing_of_windows() -> None:
-    """One bracket of ten stands far out in both restarts: the mean without it is 1.00x, as narrow as is believed."""
+    """One pair of ten stands far out in both replicates: the mean without it is 1.00x, as narrow as is believed."""
     stalled = pairs_of([0.0] * 9 + [-1.0], [0.0] * 9 + [-1.0])
     (found,) = trimmed([stalled], FIXED)
     assert found.ratio == pytest.approx(1.0)

@@ -10,12 +10,12 @@ from benchmarks.invented.coverage import trimmed
 from harness.analyze.estimate import BY_WINDOWS, FIXED, Estimate, estimates
 from harness.analyze.pairing import Pairs, Replicate, errors, pair
 from harness.analyze.verdict import Verdict
-from harness.core.records import Burst
-from tests.analyze.synthetic import Noise, arm, burst, bursts, pairs_of
+from harness.core.records import Window
+from tests.analyze.synthetic import Noise, arm, pairs_of, window, windows
 
 
-def of(*restarts: float, interference: float = 0.0) -> Pairs:
-    return pairs_of(*((one,) for one in restarts), interference=interference)
+def of(*replicates: float, drift: float = 0.0) -> Pairs:
+    return pairs_of(*((one,) for one in replicates), drift=drift)
 
 
 def test_plain_t_by_hand_with_one_degree_of_freedom() -> None:
@@ -35,7 +35,9 @@ def test_fewer_than_four_cells_are_not_moderated() -> None:
 
 def test_a_pool_of_equal_spread_knows_as_much_as_all_its_restarts() -> None:
     found = estimates([of(0.10, 0.12)] * 5)[0]
-    half_width = stats.t.ppf(0.975, 5) * math.sqrt(0.0002 / 2)  # 5 cells of one degree each, and not endless many
+    half_width = stats.t.ppf(0.975, 5) * math.sqrt(
+        0.0002 / 2
+    )  # 5 configurations of one degree each, and not endless many
     assert found.df == 5
     assert math.log(found.high / found.ratio) == pytest.approx(half_width)
 
@@ -53,12 +55,12 @@ def test_an_outlying_cell_keeps_its_own_variance_and_is_said_to() -> None:
 
 
 def test_one_restart_is_no_estimate() -> None:
-    with pytest.raises(ValueError, match="two restarts"):
+    with pytest.raises(ValueError, match="two replicates"):
         estimates([of(0.1, 0.1), of(0.1)])
 
 
 def test_a_cell_against_itself_is_exactly_one() -> None:
-    own = [burst for restart in (0, 1) for burst in bursts(0, restart, 1.0)]
+    own = [window for replicate in (0, 1) for window in windows(0, replicate, 1.0)]
     for pool in ([pair(own, 1)], [pair(own, 1)] * 6):
         one = estimates(pool)[0]
         assert (one.ratio, one.trimmed_ratio) == (1.0, 1.0)
@@ -66,8 +68,8 @@ def test_a_cell_against_itself_is_exactly_one() -> None:
 
 
 def test_no_interval_is_narrower_than_processes_differ() -> None:
-    least = 2.042272 * 0.009 / math.sqrt(2)  # t(.975, 30) times the least spread, over two restarts
-    own = [burst for restart in (0, 1) for burst in bursts(0, restart, 1.0)]
+    least = 2.042272 * 0.009 / math.sqrt(2)  # t(.975, 30) times the least spread, over two replicates
+    own = [window for replicate in (0, 1) for window in windows(0, replicate, 1.0)]
     (alone,) = estimates([pair(own, 1)])
     assert math.log(alone.high) == pytest.approx(least)
     assert alone.verdict is Verdict.NO_EFFECT
@@ -76,26 +78,26 @@ def test_no_interval_is_narrower_than_processes_differ() -> None:
 
 
 def test_a_disturbed_machine_gives_no_verdict() -> None:
-    calm, disturbed = (estimates([of(0.7, 0.7, interference=level)])[0] for level in (0.25, 0.26))
+    calm, disturbed = (estimates([of(0.7, 0.7, drift=level)])[0] for level in (0.25, 0.26))
     assert (calm.verdict, calm.disturbed) == (Verdict.FASTER, False)
     assert (disturbed.verdict, disturbed.disturbed) == (Verdict.UNDECIDED, True)
 
 
-def life(restart: int, reference_s: list[float], treatment_s: list[float]) -> list[Burst]:
+def attempt(replicate: int, reference_s: list[float], treatment_s: list[float]) -> list[Window]:
     """Windows in turn, of ten steps and these seconds."""
     took = [one for both in zip_longest(reference_s, treatment_s) for one in both if one is not None]
     return [
-        replace(burst(arm(0, restart, order % 2), order, 100.0), wall_s=wall_s) for order, wall_s in enumerate(took)
+        replace(window(arm(0, replicate, order % 2), order, 100.0), wall_s=wall_s) for order, wall_s in enumerate(took)
     ]
 
 
 def test_a_stall_in_one_window_of_twenty_counts_in_full_and_is_told_of() -> None:
     """Both wait for a second in nineteen windows; in the twentieth the treatment waits for twenty."""
-    own = [one for restart in (0, 1) for one in life(restart, [1.0] * 21, [1.0] * 19 + [20.0])]
+    own = [one for replicate in (0, 1) for one in attempt(replicate, [1.0] * 21, [1.0] * 19 + [20.0])]
     (found,) = estimates([pair(own, 1)])
     assert found.ratio == pytest.approx(20 / 39)
     assert found.trimmed_ratio == pytest.approx(1.0)
-    assert found.method == BY_WINDOWS  # the restarts agree, and a single window decides both
+    assert found.method == BY_WINDOWS  # the replicates agree, and a single window decides both
     assert found.low < 20 / 39 < 1 < found.high
     assert not found.sensitive  # the interval says as much
 
@@ -103,20 +105,20 @@ def test_a_stall_in_one_window_of_twenty_counts_in_full_and_is_told_of() -> None
 def test_unequal_costs_of_which_a_trimmed_mean_sees_the_usual_half() -> None:
     """One window in four is slow, and the treatment halves the usual cost alone: 4.75 s of 7 remain, not half."""
     reference, treatment = [1.0, 1.0, 1.0, 4.0] * 3, [0.5, 0.5, 0.5, 4.0] * 3
-    own = [one for restart in range(4) for one in life(restart, [*reference, 1.0], treatment)]
+    own = [one for replicate in range(4) for one in attempt(replicate, [*reference, 1.0], treatment)]
     (found,) = estimates([pair(own, 1)])
     assert found.trimmed_ratio == pytest.approx(2.0, rel=0.35)
     assert found.ratio == pytest.approx(7 / 5.5, rel=0.02)
 
 
 def test_the_interval_is_no_narrower_than_windows_scatter() -> None:
-    """Two restarts agree to the last digit while their windows scatter by 20 %."""
+    """Two replicates agree to the last digit while their windows scatter by 20 %."""
     generator = np.random.default_rng(5)
     took = generator.normal(1.0, 0.2, (2, 13)).clip(0.5)
-    own = [one for restart in (0, 1) for one in life(restart, list(took[0]), list(took[1, :12]))]
+    own = [one for replicate in (0, 1) for one in attempt(replicate, list(took[0]), list(took[1, :12]))]
     pairs = pair(own, 1)
     (found,) = estimates([pairs])
-    variance, freedom = errors(pairs)  # of a bracket, of which there are twelve in each of two restarts
+    variance, freedom = errors(pairs)  # of a pair, of which there are twelve in each of two replicates
     error = math.sqrt(variance / 24)
     assert (found.method, found.df) == (BY_WINDOWS, freedom)
     assert found.half_width == pytest.approx(stats.t.ppf(0.975, freedom) * error)
@@ -125,7 +127,7 @@ def test_the_interval_is_no_narrower_than_windows_scatter() -> None:
 
 
 def test_windows_of_a_pool_know_more_of_their_scatter_than_those_of_one_cell() -> None:
-    noise = Noise(burst=0.1, generator=np.random.default_rng(6))
+    noise = Noise(window=0.1, generator=np.random.default_rng(6))
     pool = []
     for _ in range(8):
         found = simulated(2, noise)
@@ -138,17 +140,17 @@ def test_windows_of_a_pool_know_more_of_their_scatter_than_those_of_one_cell() -
 
 
 def test_replicates_with_a_single_window_have_no_scatter_and_borrow_it() -> None:
-    many = Replicate(log_ratio=0.1, brackets=(0.0, 0.1, 0.2, 0.1), error=0.1, matched_error=0.2, freedom=3)
-    one = Replicate(log_ratio=0.1, brackets=(0.1,))
-    (both,) = estimates([Pairs(replicates=(many, one), interference=0.0)])
+    many = Replicate(log_ratio=0.1, window_pairs=(0.0, 0.1, 0.2, 0.1), error=0.1, matched_error=0.2, freedom=3)
+    one = Replicate(log_ratio=0.1, window_pairs=(0.1,))
+    (both,) = estimates([Pairs(replicates=(many, one), drift=0.0)])
     # A single window has four times the variance of four: 0.04, over two replicates.
     assert both.half_width == pytest.approx(stats.t.ppf(0.975, 3) * math.sqrt(0.01 + 0.04) / 2)
-    (neither,) = estimates([Pairs(replicates=(one, one), interference=0.0)])
+    (neither,) = estimates([Pairs(replicates=(one, one), drift=0.0)])
     assert neither.method == "t"
 
 
 def test_calm_windows_leave_intervals_as_they_were() -> None:
-    noise = Noise(burst=0.01, restart=0.007, generator=np.random.default_rng(9))
+    noise = Noise(window=0.01, replicate=0.007, generator=np.random.default_rng(9))
     pool = [simulated(2, noise) for _ in range(40)]
     ours, before = estimates(pool), trimmed(pool, FIXED)
     assert np.median([width(one) for one in ours]) < 1.5 * np.median([width(one) for one in before])
@@ -161,27 +163,27 @@ def test_restarts_that_disagree_beyond_all_bounds_end_in_infinity() -> None:
     assert found.verdict is Verdict.UNDECIDED
 
 
-@pytest.mark.parametrize(("restarts", "cells"), [(2, 1), (2, 12), (3, 12)])
-def test_intervals_hold_the_known_ratio_as_often_as_they_promise(restarts: int, cells: int) -> None:
+@pytest.mark.parametrize(("replicates", "configs"), [(2, 1), (2, 12), (3, 12)])
+def test_intervals_hold_the_known_ratio_as_often_as_they_promise(replicates: int, configs: int) -> None:
     generator = np.random.default_rng(11)
-    noise = Noise(burst=0.02, restart=0.05, generator=generator)  # far above the least spread
+    noise = Noise(window=0.02, replicate=0.05, generator=generator)  # far above the least spread
     hits = [
         one.low <= 1.5 <= one.high
-        for _ in range(360 // cells)
-        for one in estimates([simulated(restarts, noise) for _ in range(cells)])
+        for _ in range(360 // configs)
+        for one in estimates([simulated(replicates, noise) for _ in range(configs)])
     ]
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
 def test_moderation_buys_width() -> None:
-    noise = Noise(burst=0.02, restart=0.01, generator=np.random.default_rng(2))
+    noise = Noise(window=0.02, replicate=0.01, generator=np.random.default_rng(2))
     pool = [simulated(2, noise) for _ in range(20)]
     moderated, plain = estimates(pool), [estimates([one])[0] for one in pool]
     assert np.median([width(one) for one in moderated]) < 0.5 * np.median([width(one) for one in plain])
 
 
-def simulated(restarts: int, noise: Noise) -> Pairs:
-    return pair([one for restart in range(restarts) for one in bursts(0, restart, 1.5, noise=noise)], 1)
+def simulated(replicates: int, noise: Noise) -> Pairs:
+    return pair([one for replicate in range(replicates) for one in windows(0, replicate, 1.5, noise=noise)], 1)
 
 
 def width(estimate: Estimate) -> float:
@@ -190,8 +192,8 @@ def width(estimate: Estimate) -> float:
 
 def test_others_on_the_cores_withhold_the_verdict() -> None:
     """However calm the reference itself may be."""
-    calm, crowded = (estimates([replace(of(0.7, 0.7), crowding=share)])[0] for share in (0.1, 0.11))
-    assert (calm.verdict, calm.unrest) == (Verdict.FASTER, None)
-    assert crowded.verdict is Verdict.UNDECIDED
-    assert crowded.unrest == "other processes took 11 % of its cores"
-    assert (crowded.ratio, crowded.low) == (calm.ratio, calm.low)
+    calm, contended = (estimates([replace(of(0.7, 0.7), contention=share)])[0] for share in (0.1, 0.11))
+    assert (calm.verdict, calm.disturbance) == (Verdict.FASTER, None)
+    assert contended.verdict is Verdict.UNDECIDED
+    assert contended.disturbance == "other processes took 11 % of its cores"
+    assert (contended.ratio, contended.low) == (calm.ratio, calm.low)

@@ -1,9 +1,9 @@
 import pytest
 
 from harness.analyze.prediction import fitted
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 
-A, B = Switch(name="a"), Switch(name="b")
+A, B = Option(name="a"), Option(name="b")
 GIB = 1 << 30
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.analyze.claims import Finding, Gauged, Ruling, general, predicted, rule
+from harness.analyze.claims import ClaimVerdict, Finding, MeasuredValue, general, predicted, rule
 from harness.core.claims import ANY, Bound, Claim, Metric
 
 
@@ -16,21 +16,23 @@ def claim(bound: Bound = Bound.GAIN, **facts: Any) -> Claim:
     return Claim(name="toy", text="x", source="x", workload=ANY, bound=bound, treatment="workers=2", **given)
 
 
-def gauged(value: float, half_width: float = 0.02) -> Gauged:
-    return Gauged(value=value, low=value * math.exp(-half_width), high=value * math.exp(half_width), restarts=2)
+def measured_value(value: float, half_width: float = 0.02) -> MeasuredValue:
+    return MeasuredValue(
+        value=value, low=value * math.exp(-half_width), high=value * math.exp(half_width), replicates=2
+    )
 
 
 def parts(one: Claim, *values: float, half_width: float = 0.02) -> list[Finding]:
-    measured = [gauged(value, half_width) for value in values]
+    measured = [measured_value(value, half_width) for value in values]
     return [
-        Finding(claim=one, workload=f"w{number}", ruling=rule(one, value), gauged=value)
+        Finding(claim=one, workload=f"w{number}", claim_verdict=rule(one, value), measured_value=value)
         for number, value in enumerate(measured)
     ]
 
 
 def test_it_holds_in_general_where_a_further_workload_would_gain_too() -> None:
     found = general(claim(), parts(claim(), 1.3, 1.32, 1.28, 1.31))
-    assert found.ruling is Ruling.CONFIRMED
+    assert found.claim_verdict is ClaimVerdict.CONFIRMED
     assert found.workload == ANY
     assert len(found.parts) == 4
     assert "over 4 workloads" in found.words
@@ -38,32 +40,35 @@ def test_it_holds_in_general_where_a_further_workload_would_gain_too() -> None:
 
 def test_workloads_that_differ_widely_prove_nothing_for_the_next_one() -> None:
     found = general(claim(), parts(claim(), 1.05, 1.5, 2.5, 1.1))
-    assert all(part.ruling is Ruling.CONFIRMED for part in found.parts)
-    assert found.ruling is Ruling.UNDECIDED
-    assert found.gauged is not None
-    assert found.gauged.low < 1
+    assert all(part.claim_verdict is ClaimVerdict.CONFIRMED for part in found.parts)
+    assert found.claim_verdict is ClaimVerdict.UNDECIDED
+    assert found.measured_value is not None
+    assert found.measured_value.low < 1
 
 
 def test_workloads_that_were_tested_otherwise_do_not_count() -> None:
     found = parts(claim(), 1.3, 1.3, 1.3, 1.3)
-    otherwise = [replace(one, ruling=Ruling.TESTED_OTHERWISE) for one in found]
-    assert general(claim(), [*found[:3], otherwise[3]]).ruling is Ruling.UNDECIDED
+    otherwise = [replace(one, claim_verdict=ClaimVerdict.TESTED_OTHERWISE) for one in found]
+    assert general(claim(), [*found[:3], otherwise[3]]).claim_verdict is ClaimVerdict.UNDECIDED
     upper = claim(Bound.UP_TO, high=1.3)
     for one in (claim(), upper, claim(Bound.FREE, metric=Metric.QUALITY)):
-        assert general(one, otherwise).ruling is Ruling.TESTED_OTHERWISE
-    assert general(upper, [*parts(upper, 1.0), *otherwise[1:]]).ruling is Ruling.UNDECIDED
+        assert general(one, otherwise).claim_verdict is ClaimVerdict.TESTED_OTHERWISE
+    assert general(upper, [*parts(upper, 1.0), *otherwise[1:]]).claim_verdict is ClaimVerdict.UNDECIDED
 
 
 def test_the_coarsest_calibration_of_all_workloads_holds_for_them_together() -> None:
-    ratios = [gauged(1.02, 0.001), *(replace(gauged(1.02, 0.001), margin=0.03) for _ in range(3))]
+    ratios = [measured_value(1.02, 0.001), *(replace(measured_value(1.02, 0.001), margin=0.03) for _ in range(3))]
     assert predicted(ratios).margin == 0.03
-    assert rule(claim(), predicted(ratios)) is Ruling.UNDECIDED
+    assert rule(claim(), predicted(ratios)) is ClaimVerdict.UNDECIDED
 
 
 def test_three_workloads_are_too_few() -> None:
     found = general(claim(), parts(claim(), 1.3, 1.3, 1.3))
-    assert (found.ruling, found.words) == (Ruling.UNDECIDED, "3 workloads so far; 4 are needed to speak in general")
-    assert found.gauged is None
+    assert (found.claim_verdict, found.words) == (
+        ClaimVerdict.UNDECIDED,
+        "3 workloads so far; 4 are needed to speak in general",
+    )
+    assert found.measured_value is None
 
 
 def test_the_prediction_covers_a_further_workload_as_often_as_it_says() -> None:
@@ -72,72 +77,74 @@ def test_the_prediction_covers_a_further_workload_as_often_as_it_says() -> None:
     for _ in range(times):
         truth = random.normal(0.2, 0.1, 5)
         seen = truth[:4] + random.normal(0, 0.02, 4)
-        interval = predicted([gauged(float(np.exp(value)), 1.96 * 0.02) for value in seen])
+        interval = predicted([measured_value(float(np.exp(value)), 1.96 * 0.02) for value in seen])
         covered += interval.low <= np.exp(truth[4]) <= interval.high
     assert 0.93 <= covered / times <= 0.99
 
 
 def test_without_differences_between_workloads_the_interval_is_that_of_the_mean() -> None:
-    found = predicted([gauged(1.2)] * 4)
+    found = predicted([measured_value(1.2)] * 4)
     assert found.value == pytest.approx(1.2)
     error = 0.02 / 1.96 / math.sqrt(4)
     assert math.log(found.high / found.value) == pytest.approx(4.302653 * error, rel=1e-4)  # t of 2 degrees of freedom
 
 
 def test_an_interval_without_end_weighs_nothing() -> None:
-    endless = Gauged(value=3.0, low=0.0, high=math.inf, restarts=2)
-    found = predicted([gauged(1.2), gauged(1.2), gauged(1.2), endless])
+    endless = MeasuredValue(value=3.0, low=0.0, high=math.inf, replicates=2)
+    found = predicted([measured_value(1.2), measured_value(1.2), measured_value(1.2), endless])
     assert found.value == pytest.approx(1.2, rel=0.01)
 
 
 @pytest.mark.parametrize(
-    ("values", "ruling"),
+    ("values", "claim_verdict"),
     [
-        ((1.1, 1.9, 1.0, 1.3), Ruling.UNDECIDED),  # 1.9 is right on the edge
-        ((1.1, 2.1), Ruling.CONFIRMED),
-        ((1.1, 1.2), Ruling.UNDECIDED),
-        ((1.1, 1.2, 1.3, 1.0), Ruling.OVERSTATED),
-        ((1.0, 1.0, 1.0, 0.9), Ruling.NO_EFFECT),
-        ((0.9, 0.9, 0.8, 0.9), Ruling.HARMFUL),
+        ((1.1, 1.9, 1.0, 1.3), ClaimVerdict.UNDECIDED),  # 1.9 is right on the edge
+        ((1.1, 2.1), ClaimVerdict.CONFIRMED),
+        ((1.1, 1.2), ClaimVerdict.UNDECIDED),
+        ((1.1, 1.2, 1.3, 1.0), ClaimVerdict.OVERSTATED),
+        ((1.0, 1.0, 1.0, 0.9), ClaimVerdict.NO_EFFECT),
+        ((0.9, 0.9, 0.8, 0.9), ClaimVerdict.HARMFUL),
     ],
 )
-def test_an_up_to_must_be_reached_once(values: tuple[float, ...], ruling: Ruling) -> None:
+def test_an_up_to_must_be_reached_once(values: tuple[float, ...], claim_verdict: ClaimVerdict) -> None:
     one = claim(Bound.UP_TO, high=2.0)
-    assert general(one, parts(one, *values, half_width=0.015)).ruling is ruling
+    assert general(one, parts(one, *values, half_width=0.015)).claim_verdict is claim_verdict
 
 
-def silent(one: Claim, *rulings: Ruling) -> list[Finding]:
+def silent(one: Claim, *claim_verdicts: ClaimVerdict) -> list[Finding]:
     return [
-        Finding(claim=one, workload=f"w{number}", ruling=ruling, words=str(ruling))
-        for number, ruling in enumerate(rulings)
+        Finding(claim=one, workload=f"w{number}", claim_verdict=claim_verdict, words=str(claim_verdict))
+        for number, claim_verdict in enumerate(claim_verdicts)
     ]
 
 
 @pytest.mark.parametrize(
-    ("rulings", "ruling"),
+    ("claim_verdicts", "claim_verdict"),
     [
-        ((Ruling.NOT_TESTABLE_HERE, Ruling.NOT_MEASURED), Ruling.NOT_MEASURED),
-        ((Ruling.NOT_TESTABLE_HERE, Ruling.UNDECIDED), Ruling.UNDECIDED),
-        ((Ruling.NOT_TESTABLE_HERE, Ruling.UNTESTABLE), Ruling.NOT_TESTABLE_HERE),
-        ((Ruling.UNTESTABLE, Ruling.UNTESTABLE), Ruling.UNTESTABLE),
-        ((), Ruling.UNTESTABLE),
+        ((ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.NOT_MEASURED), ClaimVerdict.NOT_MEASURED),
+        ((ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNDECIDED), ClaimVerdict.UNDECIDED),
+        ((ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE), ClaimVerdict.NOT_TESTABLE_HERE),
+        ((ClaimVerdict.UNTESTABLE, ClaimVerdict.UNTESTABLE), ClaimVerdict.UNTESTABLE),
+        ((), ClaimVerdict.UNTESTABLE),
     ],
 )
-def test_nothing_known_says_what_could_be_done(rulings: tuple[Ruling, ...], ruling: Ruling) -> None:
+def test_nothing_known_says_what_could_be_done(
+    claim_verdicts: tuple[ClaimVerdict, ...], claim_verdict: ClaimVerdict
+) -> None:
     for one in (claim(), claim(Bound.FREE, metric=Metric.QUALITY)):
-        assert general(one, silent(one, *rulings)).ruling is ruling
+        assert general(one, silent(one, *claim_verdicts)).claim_verdict is claim_verdict
 
 
 @pytest.mark.parametrize(
-    ("rulings", "ruling"),
+    ("claim_verdicts", "claim_verdict"),
     [
-        ([Ruling.CONFIRMED] * 4, Ruling.CONFIRMED),
-        ([Ruling.CONFIRMED] * 3, Ruling.UNDECIDED),
-        ([Ruling.CONFIRMED, Ruling.HARMFUL], Ruling.HARMFUL),
-        ([*[Ruling.NO_EFFECT] * 3, Ruling.CONFIRMED], Ruling.UNDECIDED),
-        ([Ruling.NO_EFFECT] * 4, Ruling.NO_EFFECT),
+        ([ClaimVerdict.CONFIRMED] * 4, ClaimVerdict.CONFIRMED),
+        ([ClaimVerdict.CONFIRMED] * 3, ClaimVerdict.UNDECIDED),
+        ([ClaimVerdict.CONFIRMED, ClaimVerdict.HARMFUL], ClaimVerdict.HARMFUL),
+        ([*[ClaimVerdict.NO_EFFECT] * 3, ClaimVerdict.CONFIRMED], ClaimVerdict.UNDECIDED),
+        ([ClaimVerdict.NO_EFFECT] * 4, ClaimVerdict.NO_EFFECT),
     ],
 )
-def test_quality_in_general(rulings: list[Ruling], ruling: Ruling) -> None:
+def test_quality_in_general(claim_verdicts: list[ClaimVerdict], claim_verdict: ClaimVerdict) -> None:
     one = claim(Bound.FREE, metric=Metric.QUALITY)
-    assert general(one, silent(one, *rulings)).ruling is ruling
+    assert general(one, silent(one, *claim_verdicts)).claim_verdict is claim_verdict

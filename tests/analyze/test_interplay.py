@@ -1,13 +1,13 @@
 import pytest
 
-from harness.analyze.attribution import Interplay, Kind
+from harness.analyze.attribution import JointEffect, Kind
 from tests.analyze.advised import Made, counsel
 
 FAST_LOADER = {"loader_rate": 900.0, "effective": {"bfloat16_layers": True, "pinned_batches": True, "workers": 2}}
 
 
-def one(*made: Made) -> Interplay:
-    (found,) = counsel(*made).interplays
+def one(*made: Made) -> JointEffect:
+    (found,) = counsel(*made).joint_effects
     return found
 
 
@@ -34,20 +34,20 @@ def test_two_switches_meet_in_four_ways(made: list[Made], kind: Kind) -> None:
 
 def test_the_weaker_one_is_the_one_that_is_named_with_what_it_brings_beside_the_other() -> None:
     found = one(*pair(2.0, 1.5, 2.0, ("amp", "workers")))
-    assert (found.subject, found.among, found.held_by) == ("workers", "amp", "device")
+    assert (found.label, found.among, found.held_by) == ("workers", "amp", "device")
     assert found.alone.ratio == pytest.approx(1.5)
     assert found.beside.ratio == pytest.approx(1.0)
     assert found.gap.ratio == pytest.approx(1 / 1.5)
 
 
 def test_what_multiplies_has_no_name() -> None:
-    assert counsel(*pair(2.0, 1.5, 3.0)).interplays == ()
-    assert counsel(*pair(2.0, 1.5, 3.0 * 1.028)).interplays == ()
+    assert counsel(*pair(2.0, 1.5, 3.0)).joint_effects == ()
+    assert counsel(*pair(2.0, 1.5, 3.0 * 1.028)).joint_effects == ()
 
 
 @pytest.mark.parametrize(("margin", "kind"), [(0.01, Kind.CONFLICT), (0.03, Kind.REDUNDANT)])
 def test_a_conflict_must_leave_the_machines_margin_behind(margin: float, kind: Kind) -> None:
-    (found,) = counsel(*pair(2.0, 1.5, 1.9), margin=margin).interplays
+    (found,) = counsel(*pair(2.0, 1.5, 1.9), margin=margin).joint_effects
     assert found.beside.ratio == pytest.approx(0.95)
     assert found.kind is kind
 
@@ -66,7 +66,7 @@ def three(last: float, wait: float | None = None, **start: object) -> list[Made]
 
 def test_a_switch_that_shows_once_the_input_is_mended_was_masked_by_the_input() -> None:
     found = one(*three(1.6))
-    assert (found.subject, found.kind, found.held_by) == ("amp", Kind.MASKED, "input")
+    assert (found.label, found.kind, found.held_by) == ("amp", Kind.MASKED, "input")
     assert found.gap.ratio == pytest.approx(1.6 / 1.1)
 
 

@@ -19,8 +19,8 @@ def learned(**facts: object) -> Learned:
         "losses": FALLING,
         "evaluation": GOOD,
         "again": GOOD,
-        "as_found": GOOD,
-        "unengaged": (),
+        "original": GOOD,
+        "inactive": (),
         "train_s": 1.0,
         **facts,
     }
@@ -32,7 +32,7 @@ def words(found: Learned, lesson: Lesson = LESSON) -> list[str]:
 
 
 def everywhere(evaluation: Evaluation, **facts: object) -> Learned:
-    return learned(evaluation=evaluation, again=evaluation, as_found=evaluation, **facts)
+    return learned(evaluation=evaluation, again=evaluation, original=evaluation, **facts)
 
 
 def test_a_lesson_learned_has_nothing_wrong() -> None:
@@ -73,7 +73,7 @@ def test_an_evaluation_that_draws_at_random_is_seen() -> None:
 
 
 def test_missing_answers_are_no_agreement() -> None:
-    assert words(learned(as_found=replace(GOOD, answers=ANSWERS[:50]))) == ["mixed up"]
+    assert words(learned(original=replace(GOOD, answers=ANSWERS[:50]))) == ["mixed up"]
 
 
 @pytest.mark.parametrize("losses", [(1.0, float("nan")), (1.0, float("inf"))])
@@ -82,5 +82,5 @@ def test_a_loss_that_is_no_number_is_the_finding(losses: tuple[float, ...]) -> N
 
 
 def test_a_setting_that_did_not_engage_is_told_in_its_own_words() -> None:
-    (found,) = findings(learned(unengaged=("workers is 0, not 4",)), LESSON)
-    assert (found.word, found.sentence) == ("not engaged", "workers is 0, not 4")
+    (found,) = findings(learned(inactive=("workers is 0, not 4",)), LESSON)
+    assert (found.word, found.sentence) == ("not active", "workers is 0, not 4")

@@ -10,33 +10,33 @@ from harness.analyze.evidence import numerics, proved
 from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix
 from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import Verdict
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Promise, Stage, Timing, promises
-from harness.core.plan import Block, Hole
-from harness.core.records import Arm, Burst, Lost, Ready, Record
+from harness.core.plan import Block, NoResult
+from harness.core.records import Arm, Lost, Ready, Record, Window
 from tests.analyze.simulate_moderation import METHODS, moderated
 from tests.analyze.synthetic import (
     ENVIRONMENT,
     KNOWN,
     STARTS,
     arm,
-    bursts,
-    cell,
     comparison,
+    config,
     matrix,
     plan,
     ready,
     records,
     story,
     told,
+    windows,
 )
 
 WORKERS = comparison("workers")
 
 
-def only(found: list[Record], one: Comparison = WORKERS, restarts: int = 2) -> Row:
-    (row,) = matrix(plan(one, restarts=restarts), found).rows
+def only(found: list[Record], one: Comparison = WORKERS, replicates: int = 2) -> Row:
+    (row,) = matrix(plan(one, replicates=replicates), found).rows
     return row
 
 
@@ -51,8 +51,8 @@ def lost(owner: Arm, outcome: str, reason: str = "out of memory") -> Lost:
     return Lost(arm=owner, outcome=outcome, reason=reason)
 
 
-def in_life(one: Record, life: int) -> Record:
-    return replace(one, arm=replace(one.arm, life=life))
+def in_attempt(one: Record, attempt: int) -> Record:
+    return replace(one, arm=replace(one.arm, attempt=attempt))
 
 
 def test_a_known_ratio_comes_back_with_everything_beside_it() -> None:
@@ -60,7 +60,7 @@ def test_a_known_ratio_comes_back_with_everything_beside_it() -> None:
     assert row.estimate is not None
     assert row.estimate.ratio == pytest.approx(3.0)
     assert (row.estimate.pairs, row.estimate.processes, row.estimate.verdict) == (8, 2, Verdict.FASTER)
-    assert (row.subject, row.reference_name, row.notes) == ("workers", "plain", ())
+    assert (row.label, row.reference_name, row.notes) == ("workers", "baseline", ())
     assert row.loader_ratio == pytest.approx(400 / 125)  # the reference waits for 80 % of its time
     assert row.treatment is not None
     assert row.treatment.facts == {"layout": "contiguous", "workers": 2}
@@ -68,12 +68,12 @@ def test_a_known_ratio_comes_back_with_everything_beside_it() -> None:
 
 
 def test_a_cell_against_itself_is_exactly_one() -> None:
-    itself = Comparison(subject="plain", treatment=cell(), reference=cell(), timing=Timing.STEP, copy=2)
+    itself = Comparison(label="baseline", treatment=config(), reference=config(), timing=Timing.STEP, copy=2)
     row = only(records(0, 1.0), itself)
     assert row.estimate is not None
     assert row.estimate.ratio == 1.0
     assert row.estimate.low * row.estimate.high == pytest.approx(1.0)
-    assert (row.subject, row.reference_name) == ("plain (3)", "plain")
+    assert (row.label, row.reference_name) == ("baseline (3)", "baseline")
 
 
 def test_facts_tell_why_a_chunk_cache_does_nothing() -> None:
@@ -91,8 +91,8 @@ def test_what_has_something_to_act_on_is_not_called_pointless() -> None:
 
 def test_the_same_interval_comes_out_of_a_second_computation() -> None:
     rows = [row for row in story().tables[0].rows if row.estimate]
-    pool = {row.subject: row.estimate for row in rows if row.estimate}
-    means = np.array([restart_means(index) for index in range(5)])
+    pool = {row.label: row.estimate for row in rows if row.estimate}
+    means = np.array([replicate_means(index) for index in range(5)])
     variances, freedom = moderated(means.var(axis=1, ddof=1)[None], 1.0, METHODS[3])
     half_widths = stats.t.ppf(0.975, freedom[0]) * np.sqrt(variances[0] / 2)
     for index, name in enumerate(STARTS):
@@ -100,13 +100,13 @@ def test_the_same_interval_comes_out_of_a_second_computation() -> None:
         assert math.log(pool[name].high / pool[name].ratio) == pytest.approx(half_widths[index], rel=1e-5)
 
 
-def restart_means(index: int) -> list[float]:
+def replicate_means(index: int) -> list[float]:
     """Log ratios of the story's first comparisons, from the seconds of its windows alone."""
-    own = [one for one in told() if isinstance(one, Burst) and one.arm.block == str(index)]
-    return [of_totals([one for one in own if one.arm.restart == restart]) for restart in (0, 1)]
+    own = [one for one in told() if isinstance(one, Window) and one.arm.block == str(index)]
+    return [of_totals([one for one in own if one.arm.replicate == replicate]) for replicate in (0, 1)]
 
 
-def of_totals(windows: list[Burst]) -> float:
+def of_totals(windows: list[Window]) -> float:
     """Each treatment window stands halfway between two of the reference; all hold as many samples."""
     took = [one.wall_s for one in sorted(windows, key=lambda one: one.order)]
     theirs = sum((before + after) / 2 for before, after in pairwise(took[::2]))
@@ -118,42 +118,42 @@ def test_nothing_measured_yet_has_words() -> None:
 
 
 def test_one_restart_is_a_hole_with_words() -> None:
-    found = absent(records(0, 2.0, restarts=1))
-    assert (found.outcome, found.words) == (Outcome.ONE_RESTART, "one restart only: run again to add the second")
+    found = absent(records(0, 2.0, replicates=1))
+    assert (found.outcome, found.words) == (Outcome.ONE_REPLICATE, "one replicate only: run again to add the second")
 
 
 def test_what_did_not_engage_is_never_a_ratio() -> None:
-    found = absent(records(0, 2.0, unengaged=("workers is 0, not 2",)))
-    assert (found.outcome, found.words) == (Outcome.NOT_ENGAGED, "not engaged: workers is 0, not 2")
+    found = absent(records(0, 2.0, inactive=("workers is 0, not 2",)))
+    assert (found.outcome, found.words) == (Outcome.NOT_ACTIVE, "not active: workers is 0, not 2")
 
 
 def test_one_unengaged_restart_is_enough() -> None:
     found = records(0, 2.0)
-    bad = ready(arm(0, 1, 1), unengaged=("workers is 0, not 2",))
+    bad = ready(arm(0, 1, 1), inactive=("workers is 0, not 2",))
     kept = [one for one in found if not (isinstance(one, Ready) and one.arm == bad.arm)]
-    assert absent([*kept, bad]).outcome is Outcome.NOT_ENGAGED
+    assert absent([*kept, bad]).outcome is Outcome.NOT_ACTIVE
 
 
 def test_a_reference_that_did_not_engage_gives_no_ratio_either() -> None:
     found = [one for one in records(0, 2.0) if not (isinstance(one, Ready) and one.arm.position == 0)]
-    found += [ready(arm(0, restart, 0), unengaged=("tf32 is True, not False",)) for restart in (0, 1)]
-    assert absent(found).words == "not engaged: in the reference tf32 is True, not False"
+    found += [ready(arm(0, replicate, 0), inactive=("tf32 is True, not False",)) for replicate in (0, 1)]
+    assert absent(found).words == "not active: in the reference tf32 is True, not False"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "skipped"])
 def test_a_lost_arm_is_words_even_after_a_whole_restart(outcome: str) -> None:
     found = absent([*records(0, 2.0), lost(arm(0, 1, 1), outcome)])
-    assert found.words == f"{outcome}: out of memory (restart 2)"
+    assert found.words == f"{outcome}: out of memory (replicate 2)"
 
 
 def test_a_lost_reference_is_named() -> None:
-    assert absent([lost(arm(0, 0, 0), "failed")]).words == "failed: the reference: out of memory (restart 1)"
+    assert absent([lost(arm(0, 0, 0), "failed")]).words == "failed: the reference: out of memory (replicate 1)"
 
 
 def test_a_failure_is_not_forgotten_when_a_later_life_continues_without_the_arm() -> None:
     later: list[Record] = [
-        ready(arm(0, 0, 0, life=1)),
-        *(one for one in bursts(0, 0, 1.0, life=1) if one.arm.position == 0),
+        ready(arm(0, 0, 0, attempt=1)),
+        *(one for one in windows(0, 0, 1.0, attempt=1) if one.arm.position == 0),
     ]
     assert absent([*records(0, 2.0), lost(arm(0, 0, 1), "failed"), *later]).outcome is Outcome.FAILED
 
@@ -161,9 +161,9 @@ def test_a_failure_is_not_forgotten_when_a_later_life_continues_without_the_arm(
 def test_an_interrupted_run_can_be_continued() -> None:
     stopped: list[Record] = [ready(arm(0, 0, 0)), lost(arm(0, 0, 1), "interrupted", "stopped by the user")]
     assert absent(stopped).words == "interrupted: stopped by the user; run the same command again to continue"
-    again: list[Record] = [*stopped, lost(arm(0, 0, 1, life=1), "interrupted", "ended by SIGKILL")]
+    again: list[Record] = [*stopped, lost(arm(0, 0, 1, attempt=1), "interrupted", "ended by SIGKILL")]
     assert absent(again).words == "interrupted: ended by SIGKILL, 2 times; run the same command again to continue"
-    continued: list[Record] = [*stopped, *(in_life(one, 1) for one in records(0, 2.0))]
+    continued: list[Record] = [*stopped, *(in_attempt(one, 1) for one in records(0, 2.0))]
     assert only(continued).estimate is not None
 
 
@@ -174,7 +174,7 @@ def test_a_broken_loss_is_a_failure(loss: float) -> None:
 
 
 def test_different_batches_are_never_compared() -> None:
-    bigger = replace(WORKERS, treatment=cell("workers", batch=128))
+    bigger = replace(WORKERS, treatment=config("workers", batch=128))
     found = absent(records(0, 2.0), bigger)
     assert found.words == "not comparable: 128 samples a step against 64"
 
@@ -186,9 +186,9 @@ def test_an_unknown_outcome_is_a_bug_and_not_a_word() -> None:
 
 def test_notes_say_what_weakens_an_estimate() -> None:
     found = records(0, 2.0, steady=False, losses=(2.3, 2.1, 1.8))
-    row = only(found, restarts=3)
+    row = only(found, replicates=3)
     assert row.notes == (
-        "2 of 3 restarts so far",
+        "2 of 3 replicates so far",
         "not settled when its warm-up ended",
         "quality differs: losses differ from step 3 by 0.1",
     )
@@ -196,7 +196,7 @@ def test_notes_say_what_weakens_an_estimate() -> None:
 
 def test_a_disturbed_machine_is_said_and_not_judged() -> None:
     def shaken(one: Record) -> Record:
-        return replace(one, wall_s=one.wall_s * (1.5 if one.order % 4 < 2 else 1)) if isinstance(one, Burst) else one
+        return replace(one, wall_s=one.wall_s * (1.5 if one.order % 4 < 2 else 1)) if isinstance(one, Window) else one
 
     row = only([shaken(one) for one in records(0, 3.0)])
     assert row.estimate is not None
@@ -208,21 +208,21 @@ def test_wild_and_spiked_cells_are_noted() -> None:
     calm = [replace(comparison("pin_memory"), copy=copy) for copy in range(12)]
     found: list[Record] = []
     for index in range(13):
-        for restart in (0, 1):
-            shift = (1.0 + 0.01 * restart) if index else (1.0 + 2.0 * restart)
-            found += [ready(arm(index, restart, 0)), ready(arm(index, restart, 1))]
-            found += bursts(index, restart, shift)
-    noted = {row.subject: row.notes for row in matrix(plan(WORKERS, *calm), found).rows}
-    assert noted.pop("workers") == ("its restarts disagree more than those of its neighbours: add restarts",)
+        for replicate in (0, 1):
+            shift = (1.0 + 0.01 * replicate) if index else (1.0 + 2.0 * replicate)
+            found += [ready(arm(index, replicate, 0)), ready(arm(index, replicate, 1))]
+            found += windows(index, replicate, shift)
+    noted = {row.label: row.notes for row in matrix(plan(WORKERS, *calm), found).rows}
+    assert noted.pop("workers") == ("its replicates disagree more than those of its neighbours: add replicates",)
     assert not any(noted.values())
 
 
 def test_windows_that_carry_much_of_the_time_are_noted() -> None:
-    """Every fifth window of the treatment takes three times as long; a mean that trims brackets sees none of them."""
+    """Every fifth window of the treatment takes three times as long; a mean that trims pairs sees none of them."""
     found: list[Record] = []
-    for restart in (0, 1):
-        found += [ready(arm(0, restart, 0)), ready(arm(0, restart, 1))]
-        for one in bursts(0, restart, 1.0, rounds=20):
+    for replicate in (0, 1):
+        found += [ready(arm(0, replicate, 0)), ready(arm(0, replicate, 1))]
+        for one in windows(0, replicate, 1.0, rounds=20):
             slow = one.order % 10 == 5
             found.append(replace(one, wall_s=3 * one.wall_s) if slow else one)
     row = only(found)
@@ -233,7 +233,7 @@ def test_windows_that_carry_much_of_the_time_are_noted() -> None:
 
 def test_what_was_left_out_is_counted_and_said_why() -> None:
     found = [
-        replace(one, others=0.5 if one.order == 3 else 0.0) if isinstance(one, Burst) else one
+        replace(one, others=0.5 if one.order == 3 else 0.0) if isinstance(one, Window) else one
         for one in records(0, 1.0)
     ]
     assert only(found).notes == ("2 of 18 windows were left out: other processes took the cores (2)",)
@@ -255,12 +255,12 @@ def test_bursts_of_another_timing_do_not_mix_in() -> None:
 def test_tables_part_by_reference_and_timing_and_sort_by_ratio() -> None:
     found = story()
     assert [(table.timing, table.name) for table in found.tables] == [
-        (Timing.STEP, "plain"),
-        (Timing.EVALUATION, "plain"),
+        (Timing.STEP, "baseline"),
+        (Timing.EVALUATION, "baseline"),
     ]
     ratios = [row.estimate.ratio for row in found.tables[0].rows if row.estimate]
     assert ratios == sorted(ratios, reverse=True)
-    assert (found.looked_at, len(found.rows), len(found.holes)) == (6, 11, 2)
+    assert (found.looked_at, len(found.rows), len(found.no_results)) == (6, 11, 2)
     assert (found.seed, found.design, found.noise) == (7, "singles", UNCALIBRATED)
 
 
@@ -272,7 +272,7 @@ def test_every_row_has_a_ratio_or_words_and_never_both() -> None:
 
 def test_comparisons_of_one_block_share_a_reference_that_counts_once() -> None:
     first, second = comparison("workers"), comparison("amp")
-    block = Block(identity="0", reference=cell(), timing=Timing.STEP, comparisons=(first, second))
+    block = Block(identity="0", reference=config(), timing=Timing.STEP, comparisons=(first, second))
     shared = replace(plan(first, second), blocks=(block,))
     found = records(0, 2.0)
     (table,) = matrix(shared, found).tables
@@ -282,10 +282,10 @@ def test_comparisons_of_one_block_share_a_reference_that_counts_once() -> None:
 
 
 def test_a_reference_is_called_as_the_plan_calls_it() -> None:
-    found_stack, whole = cell("workers", "amp"), cell("workers", "amp", "pin_memory")
-    named = Comparison(subject="as_found", treatment=found_stack, reference=cell(), timing=Timing.STEP)
-    against = Comparison(subject="pin_memory", treatment=whole, reference=found_stack, timing=Timing.STEP)
-    assert [table.name for table in matrix(plan(named, against), []).tables] == ["plain", "as_found"]
+    found_stack, whole = config("workers", "amp"), config("workers", "amp", "pin_memory")
+    named = Comparison(label="original", treatment=found_stack, reference=config(), timing=Timing.STEP)
+    against = Comparison(label="pin_memory", treatment=whole, reference=found_stack, timing=Timing.STEP)
+    assert [table.name for table in matrix(plan(named, against), []).tables] == ["baseline", "original"]
     unnamed = replace(plan(against), names={})
     assert [table.name for table in matrix(unnamed, []).tables] == ["workers+amp"]
 
@@ -298,7 +298,7 @@ def test_promises_are_read_from_optimizations_and_the_loosest_counts() -> None:
     assert numerics(comparison("amp", "workers"), KNOWN) is Numerics.CLOSE
     assert numerics(comparison("augment", "amp"), KNOWN) is Numerics.DIFFERENT
     assert numerics(comparison(), KNOWN) is Numerics.EXACT
-    assert proved(cell("workers", "amp"), KNOWN) == {"workers", "bfloat16_layers"}
+    assert proved(config("workers", "amp"), KNOWN) == {"workers", "bfloat16_layers"}
 
 
 def test_an_unknown_switch_is_a_mistake_with_a_remedy() -> None:
@@ -307,5 +307,5 @@ def test_an_unknown_switch_is_a_mistake_with_a_remedy() -> None:
 
 
 def test_holes_of_the_plan_keep_their_words() -> None:
-    hole = Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)")
-    assert matrix(plan(WORKERS, holes=(hole,)), []).holes == (hole,)
+    no_result = NoResult(workload="leak", label="compile", reason="needs a C++ compiler (g++)")
+    assert matrix(plan(WORKERS, no_results=(no_result,)), []).no_results == (no_result,)

@@ -59,12 +59,12 @@ def test_a_cell_that_stands_apart_lends_nothing() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-@pytest.mark.parametrize("cells", [4, 10])
-def test_the_simulation_of_the_decision_moderates_alike(law: Law, cells: int) -> None:
-    _, variances = simulated(law, cells, restarts=3, pools=40)
+@pytest.mark.parametrize("configs", [4, 10])
+def test_the_simulation_of_the_decision_moderates_alike(law: Law, configs: int) -> None:
+    _, variances = simulated(law, configs, replicates=3, pools=40)
     expected_variances, expected_freedom = moderated(variances, 2.0, METHODS[3])
     for pool, wanted, degrees in zip(variances, expected_variances, expected_freedom, strict=True):
-        found = moderate(pool, np.full(cells, 2.0))
+        found = moderate(pool, np.full(configs, 2.0))
         assert found is not None
         assert found.variances == pytest.approx(wanted, rel=1e-5)
         assert found.freedom == pytest.approx(degrees, rel=1e-5)

@@ -1,10 +1,10 @@
-"""Noise of cells that are the same: bounds, correlations and trends, each on values whose truth is known."""
+"""Noise of configurations that are the same: bounds, correlations and trends, each on values whose truth is known."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.calibration import allowed_misses, cost_of_a_burst, lag_one, mean_of, trend
+from harness.analyze.calibration import allowed_misses, cost_of_a_window, lag_one, mean_of, trend
 
 
 @pytest.mark.parametrize(("count", "allowed"), [(20, 3), (40, 5), (25, 4), (100, 10)])
@@ -68,18 +68,18 @@ def test_nothing_is_told_where_nothing_can_tell() -> None:
     assert trend([1.0, 2.0], [0.0, 1.0], ["a", "a"]) is None  # no degree of freedom is left
     assert trend([1.0, 2.0, 3.0], [0.5, 0.5, 0.5], ["a", "a", "a"]) is None
     assert mean_of([1.0]) is None
-    assert cost_of_a_burst([]) is None
-    assert cost_of_a_burst([[(8, 1.0), (8, 1.1), (8, 1.2)]] * 3) is None
+    assert cost_of_a_window([]) is None
+    assert cost_of_a_window([[(8, 1.0), (8, 1.1), (8, 1.2)]] * 3) is None
 
 
 def test_what_a_burst_costs_beside_its_steps_is_found() -> None:
     random = np.random.default_rng(1)
 
-    def bursts(cost_s: float) -> list[tuple[int, float]]:
+    def windows(cost_s: float) -> list[tuple[int, float]]:
         steps = random.integers(16, 25, size=12)
         return [(int(one), cost_s + float(one) * 0.05 * float(random.normal(1, 0.002))) for one in steps]
 
-    found, nothing = (cost_of_a_burst([bursts(cost_s) for _ in range(30)]) for cost_s in (0.03, 0.0))
+    found, nothing = (cost_of_a_window([windows(cost_s) for _ in range(30)]) for cost_s in (0.03, 0.0))
     assert found is not None
     assert nothing is not None
     assert found.low < 0.03 < found.high

@@ -8,30 +8,30 @@ import pytest
 
 from harness.analyze.estimate import DISTURBED
 from harness.analyze.pairing import CONTENTION, SLOWED, errors, pair
-from harness.core.records import Burst
-from tests.analyze.synthetic import arm, burst, bursts
+from harness.core.records import Window
+from tests.analyze.synthetic import arm, window, windows
 
 
 def test_a_bracket_computed_by_hand() -> None:
     own = [
-        burst(arm(), 0, 100.0, began_s=0.0),
-        burst(arm(position=1), 1, 200.0, began_s=10.0),
-        burst(arm(), 2, 100.0, began_s=20.0),
+        window(arm(), 0, 100.0, began_s=0.0),
+        window(arm(position=1), 1, 200.0, began_s=10.0),
+        window(arm(), 2, 100.0, began_s=20.0),
     ]
     assert pair(own, 1).log_ratios[0] == pytest.approx([math.log(2)])
 
 
 def test_drift_of_the_reference_is_interpolated_between_its_turns() -> None:
     # A sample takes the reference 10 ms, then 5 ms: 7.5 ms halfway, 8.33 ms after one turn of three.
-    halfway = [burst(arm(), 0, 100.0), burst(arm(position=1), 1, 300.0), burst(arm(), 2, 200.0)]
+    halfway = [window(arm(), 0, 100.0), window(arm(position=1), 1, 300.0), window(arm(), 2, 200.0)]
     assert pair(halfway, 1).log_ratios[0][0] == pytest.approx(math.log(300 / 1000 * 7.5))
-    sooner = [burst(arm(), 0, 100.0), burst(arm(position=1), 1, 300.0), burst(arm(), 3, 200.0)]
+    sooner = [window(arm(), 0, 100.0), window(arm(position=1), 1, 300.0), window(arm(), 3, 200.0)]
     assert pair(sooner, 1).log_ratios[0][0] == pytest.approx(math.log(300 / 1000 * 25 / 3))
 
 
 def test_a_linear_drift_of_both_cancels() -> None:
     """A machine that loses 1 % from turn to turn, in twenty turns."""
-    own = [burst(arm(position=one % 2), one, (150.0 if one % 2 else 100.0) / (1 + 0.01 * one)) for one in range(21)]
+    own = [window(arm(position=one % 2), one, (150.0 if one % 2 else 100.0) / (1 + 0.01 * one)) for one in range(21)]
     (only,) = pair(own, 1).replicates
     assert only.log_ratio == pytest.approx(math.log(1.5), abs=1e-12)
     assert only.error == pytest.approx(0.0, abs=1e-12)
@@ -39,28 +39,28 @@ def test_a_linear_drift_of_both_cancels() -> None:
 
 def test_a_replicate_gives_the_ratio_of_its_totals() -> None:
     """Not the mean of ratios: 2 s, 1 s and 6 s where the reference takes 3 s each."""
-    own = windows([3.0] * 4, [2.0, 1.0, 6.0])
+    own = taken([3.0] * 4, [2.0, 1.0, 6.0])
     (only,) = pair(own, 1).replicates
     assert only.log_ratio == pytest.approx(math.log(9 / 9))
-    assert np.mean(only.brackets) == pytest.approx(np.mean(np.log([3 / 2, 3, 1 / 2])))
+    assert np.mean(only.window_pairs) == pytest.approx(np.mean(np.log([3 / 2, 3, 1 / 2])))
 
 
 def test_weights_do_not_depend_on_how_long_a_window_took() -> None:
-    """Slow windows of the reference count in full: 1, 5, 1, 5 and 1 s, of which brackets see 3 s each."""
-    (only,) = pair(windows([1.0, 5.0, 1.0, 5.0, 1.0], [3.0] * 4), 1).replicates
+    """Slow windows of the reference count in full: 1, 5, 1, 5 and 1 s, of which pairs see 3 s each."""
+    (only,) = pair(taken([1.0, 5.0, 1.0, 5.0, 1.0], [3.0] * 4), 1).replicates
     assert only.log_ratio == pytest.approx(0.0)
 
 
-def windows(reference_s: list[float], treatment_s: list[float]) -> list[Burst]:
+def taken(reference_s: list[float], treatment_s: list[float]) -> list[Window]:
     """Windows of two arms in turn, each as long as is said."""
     took = [one for both in zip_longest(reference_s, treatment_s) for one in both if one is not None]
-    return [replace(burst(arm(position=order % 2), order, 100.0), wall_s=one) for order, one in enumerate(took)]
+    return [replace(window(arm(position=order % 2), order, 100.0), wall_s=one) for order, one in enumerate(took)]
 
 
 def test_scatter_of_the_same_samples_is_no_scatter_of_the_ratio() -> None:
     """Windows differ ninefold, in both arms alike and in the same order; the reference ends with its first."""
     costs = [1.0, 9.0, 2.0, 4.0, 1.0, 3.0]
-    own = windows([*costs, costs[0]], [2 * one for one in costs])
+    own = taken([*costs, costs[0]], [2 * one for one in costs])
     (only,) = pair(own, 1).replicates
     assert only.log_ratio == pytest.approx(-math.log(2))
     assert only.error > 0.1
@@ -71,7 +71,7 @@ def test_scatter_of_the_same_samples_is_no_scatter_of_the_ratio() -> None:
 def test_stalls_that_come_by_turns_scatter_less_than_chance_would() -> None:
     """Every third window of the reference stalls, and the treatment's stalls are twice as heavy beside its steps."""
     stalls = [1.0, 0.0, 0.0] * 4
-    own = windows([*(1 + one for one in stalls), 2.0], [0.5 + one for one in stalls])
+    own = taken([*(1 + one for one in stalls), 2.0], [0.5 + one for one in stalls])
     (only,) = pair(own, 1).replicates
     assert only.error > only.matched_error > 0.05
     assert (only.grouped_error, only.grouped_freedom) == (pytest.approx(0.0, abs=1e-12), 3)
@@ -79,15 +79,15 @@ def test_stalls_that_come_by_turns_scatter_less_than_chance_would() -> None:
 
 
 def test_with_too_few_windows_nothing_is_known_of_turns() -> None:
-    (only,) = pair(windows([1.0] * 6, [1.0, 1.1, 0.9, 1.0, 1.2]), 1).replicates
+    (only,) = pair(taken([1.0] * 6, [1.0, 1.1, 0.9, 1.0, 1.2]), 1).replicates
     assert (only.freedom, only.grouped_freedom) == (4, 0)
-    assert errors(pair(windows([1.0] * 6, [1.0, 1.1, 0.9, 1.0, 1.2]), 1))[1] == 4
+    assert errors(pair(taken([1.0] * 6, [1.0, 1.1, 0.9, 1.0, 1.2]), 1))[1] == 4
 
 
 def test_the_error_is_how_far_replicates_lie_apart_where_windows_are_independent() -> None:
     generator = np.random.default_rng(3)
     found = [
-        pair(windows(list(generator.normal(1.0, 0.03, 13)), list(generator.normal(1.0, 0.03, 12))), 1).replicates[0]
+        pair(taken(list(generator.normal(1.0, 0.03, 13)), list(generator.normal(1.0, 0.03, 12))), 1).replicates[0]
         for _ in range(600)
     ]
     apart = np.std([one.log_ratio for one in found])
@@ -100,18 +100,18 @@ def test_the_error_is_how_far_replicates_lie_apart_where_windows_are_independent
 
 
 def test_what_others_did_is_left_out_in_either_arm_and_told() -> None:
-    own = windows([1.0] * 9, [1.0] * 8)
+    own = taken([1.0] * 9, [1.0] * 8)
     for order, wall_s in ((3, 7.0), (8, 5.0)):  # a treatment's window, then a reference's
         own[order] = replace(own[order], wall_s=wall_s, others=0.21)
     pairs = pair([replace(one, others=one.others or 0.02) for one in own], 1)
     assert pairs.replicates[0].log_ratio == pytest.approx(0.0)
     assert (pairs.windows, pairs.left_out, pairs.count) == (17, ((CONTENTION, 2),), 7)
-    assert pairs.crowding == pytest.approx(0.02)
+    assert pairs.contention == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize("evidence", [{"others": 0.2}, {"throttled": ("sw_power_cap",)}, {}])
 def test_no_window_is_left_out_for_being_slow(evidence: dict[str, Any]) -> None:
-    own = windows([1.0] * 9, [1.0] * 8)
+    own = taken([1.0] * 9, [1.0] * 8)
     own[3] = replace(own[3], wall_s=9.0, **evidence)
     pairs = pair(own, 1)
     assert (pairs.left_out, pairs.count) == ((), 8)
@@ -119,61 +119,61 @@ def test_no_window_is_left_out_for_being_slow(evidence: dict[str, Any]) -> None:
 
 
 def test_a_clock_that_heat_held_down_is_evidence() -> None:
-    own = windows([1.0] * 9, [1.0] * 8)
+    own = taken([1.0] * 9, [1.0] * 8)
     own[3] = replace(own[3], wall_s=2.0, throttled=("sw_power_cap", "hw_thermal"))
     assert pair(own, 1).left_out == ((SLOWED, 1),)
 
 
 def test_where_more_than_half_would_be_lost_nothing_is() -> None:
     """Then others took too much of it for a verdict, and the mean of their share says so."""
-    own = [replace(one, others=0.5 if one.order % 4 == 1 else 0.0) for one in windows([1.0] * 9, [1.0] * 8)]
+    own = [replace(one, others=0.5 if one.order % 4 == 1 else 0.0) for one in taken([1.0] * 9, [1.0] * 8)]
     assert pair(own, 1).left_out == ((CONTENTION, 4),)
     own[3] = replace(own[3], others=0.5)
     pairs = pair(own, 1)
     assert (pairs.left_out, pairs.count) == ((), 8)
-    assert pairs.crowding > 0.1
+    assert pairs.contention > 0.1
 
 
 def test_stalls_of_the_workload_are_no_restless_machine() -> None:
-    own = windows([1.0, 5.0, 1.0, 5.0, 1.0], [1.0] * 4)
-    assert pair(own, 1).interference > 1
+    own = taken([1.0, 5.0, 1.0, 5.0, 1.0], [1.0] * 4)
+    assert pair(own, 1).drift > 1
     told = [replace(one, slowest_s=(4.1,) if one.wall_s == 5.0 else (0.1,)) for one in own]
-    assert pair(told, 1).interference == pytest.approx(0.0)
+    assert pair(told, 1).drift == pytest.approx(0.0)
 
 
 COSTS_S = [1.0, 3.0, 0.8, 5.0, 2.0, 1.2, 4.0, 0.5]  # of windows in different parts of an epoch
 BUSY = [1.0, 2.2, 0.9, 1.9, 1.0, 1.1, 2.4, 1.0, 2.0]  # times as long, on a machine that others use now and then
 
 
-def in_parts(reference_s: list[float], treatment_s: list[float], parts: int) -> list[Burst]:
+def in_parts(reference_s: list[float], treatment_s: list[float], parts: int) -> list[Window]:
     """Windows over an epoch of so many parts, each by both arms; the reference ends with the part it began with."""
-    own = windows([*reference_s, reference_s[0]], treatment_s)
+    own = taken([*reference_s, reference_s[0]], treatment_s)
     last = own[-1].order
     return [replace(one, first_step=0 if one.order == last else one.order // 2 % parts * one.steps) for one in own]
 
 
-def disturbed(own: list[Burst]) -> list[Burst]:
+def disturbed(own: list[Window]) -> list[Window]:
     return [replace(one, wall_s=one.wall_s * BUSY[one.order * 5 % len(BUSY)]) for one in own]
 
 
 def test_unequal_samples_are_no_restless_machine() -> None:
     """Each part once: the other arm's windows have the same samples."""
     own = in_parts(COSTS_S, [one / 2 for one in COSTS_S], parts=8)
-    assert pair([replace(one, first_step=None) for one in own], 1).interference > 1
-    assert pair(own, 1).interference == pytest.approx(0.0)
-    assert pair(disturbed(own), 1).interference > DISTURBED
+    assert pair([replace(one, first_step=None) for one in own], 1).drift > 1
+    assert pair(own, 1).drift == pytest.approx(0.0)
+    assert pair(disturbed(own), 1).drift > DISTURBED
 
 
 def test_unequal_samples_that_the_other_arm_does_not_feel_are_no_restless_machine() -> None:
     """Workers hide what loading costs; the reference's own windows over the same part are alike."""
     own = in_parts(COSTS_S[:4] * 3, [0.5] * 12, parts=4)
-    assert pair(own, 1).interference == pytest.approx(0.0)
-    assert pair(disturbed(own), 1).interference > DISTURBED
+    assert pair(own, 1).drift == pytest.approx(0.0)
+    assert pair(disturbed(own), 1).drift > DISTURBED
 
 
 def test_arms_that_were_alive_one_after_the_other_have_a_ratio_and_an_error() -> None:
     own = [
-        replace(burst(arm(0, 0, position, position), order, 100.0), wall_s=wall_s)
+        replace(window(arm(0, 0, position, position), order, 100.0), wall_s=wall_s)
         for position, took in ((0, (2.0, 2.2, 1.8)), (1, (1.0, 1.1, 0.9)))
         for order, wall_s in enumerate(took)
     ]
@@ -185,27 +185,27 @@ def test_arms_that_were_alive_one_after_the_other_have_a_ratio_and_an_error() ->
 
 
 def test_lives_of_one_restart_count_together_and_brackets_never_span_them() -> None:
-    own = [*bursts(0, 0, 2.0, rounds=2), *bursts(0, 0, 2.0, rounds=3, life=1), *bursts(0, 1, 2.0, rounds=1)]
+    own = [*windows(0, 0, 2.0, rounds=2), *windows(0, 0, 2.0, rounds=3, attempt=1), *windows(0, 1, 2.0, rounds=1)]
     pairs = pair(own, 1)
-    assert [len(restart) for restart in pairs.log_ratios] == [5, 1]
+    assert [len(replicate) for replicate in pairs.log_ratios] == [5, 1]
     assert pairs.count == 6
 
 
 def test_interference_is_the_references_own_restlessness() -> None:
     rates = [100.0, 100.0 * math.e, 100.0]
-    own = [burst(arm(), order, rate) for order, rate in enumerate(rates)]
-    assert pair(own, 1).interference == pytest.approx(1.0)
-    assert pair([], 1).interference == 0
+    own = [window(arm(), order, rate) for order, rate in enumerate(rates)]
+    assert pair(own, 1).drift == pytest.approx(1.0)
+    assert pair([], 1).drift == 0
 
 
 def test_a_restart_without_brackets_does_not_count() -> None:
-    own = [*bursts(0, 0, 1.5), burst(arm(restart=1), 0, 100.0)]
+    own = [*windows(0, 0, 1.5), window(arm(replicate=1), 0, 100.0)]
     assert np.shape(pair(own, 1).log_ratios) == (1, 4)
 
 
 def test_crowding_is_the_mean_over_both_arms_of_what_was_read() -> None:
-    life = list(bursts(0, 0, 1.2, rounds=1))
-    assert pair(life, 1).crowding == 0
-    read = [replace(one, others=share) for one, share in zip(life, (0.1, 0.4, None), strict=True)]
-    assert pair(read, 1).crowding == pytest.approx(0.25)
-    assert pair([*read, replace(read[1], arm=arm(0, 0, 2), others=0.9)], 1).crowding == pytest.approx(0.25)
+    attempt = list(windows(0, 0, 1.2, rounds=1))
+    assert pair(attempt, 1).contention == 0
+    read = [replace(one, others=share) for one, share in zip(attempt, (0.1, 0.4, None), strict=True)]
+    assert pair(read, 1).contention == pytest.approx(0.25)
+    assert pair([*read, replace(read[1], arm=arm(0, 0, 2), others=0.9)], 1).contention == pytest.approx(0.25)

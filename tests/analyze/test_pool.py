@@ -1,4 +1,4 @@
-"""Energy is estimated as rates are: paired in time, restart by restart, and only where it was counted."""
+"""Energy is estimated as rates are: paired in time, replicate by replicate, and only where it was counted."""
 
 import math
 from collections.abc import Callable
@@ -10,35 +10,35 @@ import pytest
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import gather
 from harness.analyze.moderation import Prior
-from harness.analyze.verdict import Terms
-from harness.core.records import Burst, Record
-from tests.analyze.synthetic import Noise, arm, burst, comparison, matrix, plan, ready, records
+from harness.analyze.verdict import Thresholds
+from harness.core.records import Record, Window
+from tests.analyze.synthetic import Noise, arm, comparison, matrix, plan, ready, records, window
 
 PLAN = plan(comparison("workers"))
 
 
-def spending(found: list[Record], joules: Callable[[Burst], float | None]) -> list[Record]:
+def spending(found: list[Record], joules: Callable[[Window], float | None]) -> list[Record]:
     """Records of arms that took so many joules for each sample."""
 
     def one(record: Record) -> Record:
-        if not isinstance(record, Burst) or (each := joules(record)) is None:
+        if not isinstance(record, Window) or (each := joules(record)) is None:
             return record
         return replace(record, energy_j=each * record.samples)
 
     return [one(record) for record in found]
 
 
-def half(record: Burst) -> float:
+def half(record: Window) -> float:
     return 2.0 if record.arm.position else 4.0
 
 
 def in_turn() -> list[Record]:
     """Two arms of one rate, each alive alone."""
     found: list[Record] = []
-    for restart in (0, 1):
-        for life, position in ((0, 0), (1, 1)):
-            owner = arm(0, restart, position, life)
-            found += [ready(owner), *(burst(owner, order, 100.0) for order in range(3))]
+    for replicate in (0, 1):
+        for attempt, position in ((0, 0), (1, 1)):
+            owner = arm(0, replicate, position, attempt)
+            found += [ready(owner), *(window(owner, order, 100.0) for order in range(3))]
     return found
 
 
@@ -64,7 +64,7 @@ def test_a_drift_of_both_cancels() -> None:
 
 
 def test_intervals_are_those_of_rates_with_the_same_numbers() -> None:
-    noise = Noise(burst=0.02, restart=0.05, generator=np.random.default_rng(3))
+    noise = Noise(window=0.02, replicate=0.05, generator=np.random.default_rng(3))
     rates = records(0, 1.4, noise=noise)
     gathered = list(gather(PLAN, spending(rates, lambda one: 1 / one.rate)))
     (rate,), (energy,) = results(gathered, PLAN.protocol), energies(gathered, PLAN.protocol)
@@ -79,7 +79,7 @@ def test_without_a_counter_there_is_nothing() -> None:
 
 
 def test_a_counter_that_stood_still_counts_nothing() -> None:
-    """Bursts in which it moved would hold the energy of their neighbours too."""
+    """Windows in which it moved would hold the energy of their neighbours too."""
     assert saved(spending(records(0, 2.0), lambda one: 0.0 if one.order == 3 else half(one))) is None
 
 
@@ -90,12 +90,12 @@ def test_bursts_that_nobody_counted_are_left_out() -> None:
 
 
 def test_one_restart_is_no_estimate() -> None:
-    assert saved(spending(records(0, 2.0), lambda one: half(one) if one.arm.restart == 0 else None)) is None
+    assert saved(spending(records(0, 2.0), lambda one: half(one) if one.arm.replicate == 0 else None)) is None
 
 
 def test_a_calibration_lends_nothing_to_energies_nor_to_arms_that_were_alive_in_turn() -> None:
-    calibrated = Terms(prior=Prior(variance=1e-4, freedom=20.0))
-    noise = Noise(restart=0.004, generator=np.random.default_rng(3))
+    calibrated = Thresholds(prior=Prior(variance=1e-4, freedom=20.0))
+    noise = Noise(replicate=0.004, generator=np.random.default_rng(3))
     together = list(gather(PLAN, spending(records(0, 1.4, noise=noise), half)))
     (rate,), (energy,) = (one(together, PLAN.protocol, calibrated) for one in (results, energies))
     assert isinstance(rate, Estimate)

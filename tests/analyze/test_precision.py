@@ -17,18 +17,20 @@ from tests.analyze.synthetic import Noise, arm, comparison, matrix, pairs_of, pl
 NAMES = ("workers", "amp", "chunk_cache", "pin_memory", "augment")
 
 
-def aimed(target: float | None, restarts: int = 2) -> Plan:
-    base = plan(*(comparison(name) for name in NAMES), restarts=restarts)
+def aimed(target: float | None, replicates: int = 2) -> Plan:
+    base = plan(*(comparison(name) for name in NAMES), replicates=replicates)
     looks = () if target is None else (2, 3, 4)
     return replace(base, protocol=replace(base.protocol, target=target, looks=looks))
 
 
-def found(restarts: int = 2, noise: float = 0.03) -> list[Record]:
-    restless = Noise(restart=noise, generator=np.random.default_rng(1))
+def found(replicates: int = 2, noise: float = 0.03) -> list[Record]:
+    restless = Noise(replicate=noise, generator=np.random.default_rng(1))
     effective = {"workers": 2, "bfloat16_layers": True, "pinned_batches": True, "chunk_cache_bytes": 1}
     fast = {"effective": effective, "loader_rate": 1000.0, "compute_rate": 1000.0}
     return [
-        one for index, _ in enumerate(NAMES) for one in records(index, 1.5, restarts=restarts, noise=restless, **fast)
+        one
+        for index, _ in enumerate(NAMES)
+        for one in records(index, 1.5, replicates=replicates, noise=restless, **fast)
     ]
 
 
@@ -78,10 +80,10 @@ def test_what_is_wider_than_its_target_says_so_and_what_would_help() -> None:
     assert len(notes) == len(NAMES)
     for note in notes:
         assert note.startswith("±")
-        assert note.endswith(" % after 2 restarts, the target is ±2 %: more time narrows it")
+        assert note.endswith(" % after 2 replicates, the target is ±2 %: more time narrows it")
         assert float(note.partition(" ")[0].removeprefix("±")) > 2.0
-    (last, *_) = noted(aimed(0.02), found(restarts=4, noise=0.2))
-    assert last.endswith(" % after 4 restarts, the target is ±2 %: no more are planned")
+    (last, *_) = noted(aimed(0.02), found(replicates=4, noise=0.2))
+    assert last.endswith(" % after 4 replicates, the target is ±2 %: no more are planned")
 
 
 def test_nothing_is_said_where_the_target_is_met_or_there_is_none() -> None:
@@ -91,10 +93,10 @@ def test_nothing_is_said_where_the_target_is_met_or_there_is_none() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_intervals_hold_although_their_width_chose_the_restarts(law: str) -> None:
-    """So many cells settle the coverage to half a point; simulate_looks prints the whole table."""
-    world = World(law=LAWS[law], cells=10, spread=0.015)
+    """So many configurations settle the coverage to half a point; simulate_looks prints the whole table."""
+    world = World(law=LAWS[law], configs=10, spread=0.015)
     looked, naive = (simulated(world, point, pools=150) for point in (BY_WIDTH, FIXED))
     assert looked.coverage >= 0.945
     assert looked.coverage > naive.coverage
     assert looked.reached > 0.9
-    assert 2.5 < looked.restarts < 6
+    assert 2.5 < looked.replicates < 6

@@ -5,7 +5,7 @@ import pytest
 
 from harness.analyze.prediction import Foretold, Predictions, foretold, is_foretold, predictions
 from harness.analyze.stage_model import Arrangement, Study
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.plan.designs import space_of, varied
 from harness.plan.search import every_stack
 from tests.analyze.worlds import GPU, World, study, world
@@ -36,13 +36,13 @@ def test_a_model_that_foretells_balanced_stacks_predicts_the_others(there: World
     assert isinstance(found, Predictions)
     assert found.foretold.failing is None
     assert found.foretold.stacks == 6
-    assert [one.ratio for one in found.cells] == sorted((one.ratio for one in found.cells), reverse=True)
-    truth = np.exp(there.log_times([()])[0] - there.log_times([one.arrangement.switches for one in found.cells]))
-    inside = np.mean([one.low <= true <= one.high for one, true in zip(found.cells, truth, strict=True)])
-    errors = [abs(one.ratio / true - 1) for one, true in zip(found.cells, truth, strict=True)]
+    assert [one.ratio for one in found.configs] == sorted((one.ratio for one in found.configs), reverse=True)
+    truth = np.exp(there.log_times([()])[0] - there.log_times([one.arrangement.options for one in found.configs]))
+    inside = np.mean([one.low <= true <= one.high for one, true in zip(found.configs, truth, strict=True)])
+    errors = [abs(one.ratio / true - 1) for one, true in zip(found.configs, truth, strict=True)]
     assert inside > 0.8
     assert np.mean(errors) < 0.02
-    assert found.reference.switches == ()
+    assert found.reference.options == ()
 
 
 def test_a_model_that_cannot_foretell_gives_words(there: World, known: Study) -> None:
@@ -54,7 +54,7 @@ def test_a_model_that_cannot_foretell_gives_words(there: World, known: Study) ->
     words = predictions(replace(known, ratios=wild), there.arrangements([()]))
     assert isinstance(words, str)
     assert words.startswith("the stage model missed 6 stacks that it did not know by ")
-    assert words.endswith("only measured cells are shown")
+    assert words.endswith("only measured configurations are shown")
 
 
 def test_what_is_foretold_is_not_known_beforehand(known: Study) -> None:
@@ -69,7 +69,7 @@ def test_too_few_balanced_stacks_test_nothing(there: World, known: Study) -> Non
     few = replace(known, ratios=known.ratios[:27])
     words = predictions(few, there.arrangements([()]))
     assert words == (
-        "2 stacks that test the stage model were measured, and it takes 3: --design matrix of six switches or more "
+        "2 stacks that test the stage model were measured, and it takes 3: --design matrix of six options or more "
         "has them"
     )
     assert foretold(replace(known, ratios=known.ratios[:25])).stacks == 0
@@ -86,4 +86,4 @@ def test_the_gate(median_error: float, inside: float, passes: bool) -> None:
 
 def test_a_stack_with_a_switch_that_nobody_measured_is_refused(there: World, known: Study) -> None:
     with pytest.raises(KeyError, match="never"):
-        predictions(known, [Arrangement(switches=(Switch(name="never"),), overlapped=False)])
+        predictions(known, [Arrangement(options=(Option(name="never"),), overlapped=False)])

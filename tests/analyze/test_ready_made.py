@@ -12,7 +12,7 @@ def made(found: Counsel, style: Style) -> ReadyMade:
 
 def best(found: Counsel, style: Style) -> str | None:
     one = made(found, style).best
-    return one.subject if one else None
+    return one.label if one else None
 
 
 def test_each_rule_takes_the_best_that_keeps_it() -> None:
@@ -48,7 +48,7 @@ def test_a_stack_that_nobody_measured_has_no_number_but_is_asked_for() -> None:
     assert one.untried is not None
     assert str(one.untried.treatment) == "leak@quick#64:pin_memory+workers"
     assert one.best is not None
-    assert one.best.subject == "workers"
+    assert one.best.label == "workers"
 
 
 def test_a_stack_that_was_measured_is_not_asked_for_again() -> None:
@@ -60,7 +60,7 @@ def test_a_stack_that_was_measured_is_not_asked_for_again() -> None:
     one = made(found, Style.REPRODUCIBLE)
     assert one.untried is None
     assert one.best is not None
-    assert one.best.subject == "pin_memory+workers"
+    assert one.best.label == "pin_memory+workers"
 
 
 def test_what_conflicts_is_not_put_together() -> None:
@@ -72,7 +72,7 @@ def test_what_conflicts_is_not_put_together() -> None:
     )
     one = made(found, Style.FASTEST)
     assert one.untried is not None
-    assert {switch.name for switch in one.untried.treatment.switches} == {"chunk_cache", "workers"}
+    assert {option.name for option in one.untried.treatment.options} == {"chunk_cache", "workers"}
 
 
 def test_a_loss_in_the_whole_leads_to_the_whole_without_it() -> None:
@@ -82,7 +82,7 @@ def test_a_loss_in_the_whole_leads_to_the_whole_without_it() -> None:
     one = made(found, Style.FASTEST).best
     assert one is not None
     assert one.gain.ratio == pytest.approx(4.5)
-    assert [str(switch) for switch in one.cell.switches] == ["workers"]
+    assert [str(option) for option in one.config.options] == ["workers"]
     assert len(one.rows) == 2
 
 

@@ -1,4 +1,4 @@
-"""The rules of docs/decisions/claims-ledger.md, their edges, and that every interval gets exactly one ruling."""
+"""The rules of docs/decisions/claims-ledger.md, their edges, and that every interval gets exactly one verdict."""
 
 import math
 from dataclasses import replace
@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from harness.analyze.claims import (
     REFUTED,
-    Gauged,
-    Ruling,
+    ClaimVerdict,
+    MeasuredValue,
     allowed,
     promises_a_loss,
     promises_an_effect,
-    restarts_needed,
+    replicates_needed,
     rule,
 )
 from harness.core.claims import Bound, Claim, Metric
 
-DECIDED = set(Ruling) - {Ruling.UNDECIDED}
+DECIDED = set(ClaimVerdict) - {ClaimVerdict.UNDECIDED}
 
 
 def claim(bound: Bound = Bound.RANGE, **facts: Any) -> Claim:
@@ -30,33 +30,33 @@ def claim(bound: Bound = Bound.RANGE, **facts: Any) -> Claim:
     return Claim(name="toy", text="x", source="x", workload="leak", bound=bound, treatment="workers=2", **given_facts)
 
 
-def gauged(low: float, high: float, restarts: int = 2) -> Gauged:
-    return Gauged(value=math.sqrt(low * high), low=low, high=high, restarts=restarts)
+def measured_value(low: float, high: float, replicates: int = 2) -> MeasuredValue:
+    return MeasuredValue(value=math.sqrt(low * high), low=low, high=high, replicates=replicates)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "ruling"),
+    ("low", "high", "claim_verdict"),
     [
-        (1.5, 2.0, Ruling.CONFIRMED),
-        (1.6, 1.9, Ruling.CONFIRMED),
-        (1.499, 1.9, Ruling.UNDECIDED),
-        (1.6, 2.001, Ruling.UNDECIDED),
-        (1.2, 1.499, Ruling.OVERSTATED),
-        (1.2, 1.5, Ruling.UNDECIDED),
-        (1.01, 1.3, Ruling.UNDECIDED),  # perhaps no gain at all
-        (1.011, 1.3, Ruling.OVERSTATED),
-        (2.001, 2.5, Ruling.UNDERSTATED),
-        (2.0, 2.5, Ruling.UNDECIDED),
-        (0.98, 1.02, Ruling.NO_EFFECT),
-        (0.979, 1.02, Ruling.UNDECIDED),
-        (0.98, 1.021, Ruling.UNDECIDED),
-        (0.8, 0.989, Ruling.HARMFUL),
-        (0.8, 0.99, Ruling.UNDECIDED),
-        (0.5, 3.0, Ruling.UNDECIDED),
+        (1.5, 2.0, ClaimVerdict.CONFIRMED),
+        (1.6, 1.9, ClaimVerdict.CONFIRMED),
+        (1.499, 1.9, ClaimVerdict.UNDECIDED),
+        (1.6, 2.001, ClaimVerdict.UNDECIDED),
+        (1.2, 1.499, ClaimVerdict.OVERSTATED),
+        (1.2, 1.5, ClaimVerdict.UNDECIDED),
+        (1.01, 1.3, ClaimVerdict.UNDECIDED),  # perhaps no gain at all
+        (1.011, 1.3, ClaimVerdict.OVERSTATED),
+        (2.001, 2.5, ClaimVerdict.UNDERSTATED),
+        (2.0, 2.5, ClaimVerdict.UNDECIDED),
+        (0.98, 1.02, ClaimVerdict.NO_EFFECT),
+        (0.979, 1.02, ClaimVerdict.UNDECIDED),
+        (0.98, 1.021, ClaimVerdict.UNDECIDED),
+        (0.8, 0.989, ClaimVerdict.HARMFUL),
+        (0.8, 0.99, ClaimVerdict.UNDECIDED),
+        (0.5, 3.0, ClaimVerdict.UNDECIDED),
     ],
 )
-def test_a_range(low: float, high: float, ruling: Ruling) -> None:
-    assert rule(claim(), gauged(low, high)) is ruling
+def test_a_range(low: float, high: float, claim_verdict: ClaimVerdict) -> None:
+    assert rule(claim(), measured_value(low, high)) is claim_verdict
 
 
 @pytest.mark.parametrize(
@@ -69,84 +69,86 @@ def test_a_point_is_widened_by_a_quarter_of_its_gain_and_three_hundredths_at_lea
 
 
 @pytest.mark.parametrize(
-    ("bound", "facts", "low", "high", "ruling"),
+    ("bound", "facts", "low", "high", "claim_verdict"),
     [
-        (Bound.AT_LEAST, {"low": 1.5}, 1.5, 9.0, Ruling.CONFIRMED),
-        (Bound.AT_LEAST, {"low": 1.5}, 1.1, 1.4, Ruling.OVERSTATED),
-        (Bound.UP_TO, {"high": 2.0}, 1.9, 2.4, Ruling.CONFIRMED),
-        (Bound.UP_TO, {"high": 2.0}, 1.2, 1.89, Ruling.OVERSTATED),
-        (Bound.UP_TO, {"high": 1.05}, 1.005, 1.015, Ruling.NO_EFFECT),  # 0.95 of it would be no gain at all
-        (Bound.UP_TO, {"high": 1.05}, 1.02, 1.03, Ruling.CONFIRMED),
-        (Bound.FREE, {}, 0.98, 1.02, Ruling.CONFIRMED),
-        (Bound.FREE, {}, 0.981, 0.985, Ruling.CONFIRMED),  # a sure loss, of less than 2 %
-        (Bound.FREE, {}, 0.975, 0.985, Ruling.UNDECIDED),
-        (Bound.FREE, {}, 0.9, 0.979, Ruling.HARMFUL),
-        (Bound.FREE, {}, 1.03, 1.1, Ruling.UNDERSTATED),
-        (Bound.GAIN, {}, 1.011, 1.5, Ruling.CONFIRMED),
-        (Bound.GAIN, {}, 0.985, 1.015, Ruling.NO_EFFECT),
-        (Bound.GAIN, {}, 0.9, 0.98, Ruling.HARMFUL),
-        (Bound.GAIN, {}, 0.9, 1.2, Ruling.UNDECIDED),
-        (Bound.LOSS, {}, 0.7, 0.985, Ruling.CONFIRMED),
-        (Bound.LOSS, {}, 0.985, 1.015, Ruling.NO_EFFECT),
-        (Bound.LOSS, {}, 1.1, 1.2, Ruling.OVERSTATED),  # a gain where a loss was promised
-        (Bound.LOSS, {}, 0.997, 1.025, Ruling.OVERSTATED),  # no loss that matters, whatever else
-        (Bound.LOSS, {}, 0.985, 1.025, Ruling.UNDECIDED),
-        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.62, 0.7, Ruling.CONFIRMED),  # a cost
-        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.5, 0.59, Ruling.HARMFUL),  # a worse one
-        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.55, 0.65, Ruling.UNDECIDED),
-        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.99, 1.01, Ruling.NO_EFFECT),
-        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.8, 0.9, Ruling.OVERSTATED),  # it costs less than was said
-        (Bound.POINT, {"low": 0.8}, 0.9, 1.1, Ruling.OVERSTATED),
-        (Bound.AT_LEAST, {"low": 0.8}, 0.9, 1.1, Ruling.CONFIRMED),  # `no more than a fifth` is no loss promised
+        (Bound.AT_LEAST, {"low": 1.5}, 1.5, 9.0, ClaimVerdict.CONFIRMED),
+        (Bound.AT_LEAST, {"low": 1.5}, 1.1, 1.4, ClaimVerdict.OVERSTATED),
+        (Bound.UP_TO, {"high": 2.0}, 1.9, 2.4, ClaimVerdict.CONFIRMED),
+        (Bound.UP_TO, {"high": 2.0}, 1.2, 1.89, ClaimVerdict.OVERSTATED),
+        (Bound.UP_TO, {"high": 1.05}, 1.005, 1.015, ClaimVerdict.NO_EFFECT),  # 0.95 of it would be no gain at all
+        (Bound.UP_TO, {"high": 1.05}, 1.02, 1.03, ClaimVerdict.CONFIRMED),
+        (Bound.FREE, {}, 0.98, 1.02, ClaimVerdict.CONFIRMED),
+        (Bound.FREE, {}, 0.981, 0.985, ClaimVerdict.CONFIRMED),  # a sure loss, of less than 2 %
+        (Bound.FREE, {}, 0.975, 0.985, ClaimVerdict.UNDECIDED),
+        (Bound.FREE, {}, 0.9, 0.979, ClaimVerdict.HARMFUL),
+        (Bound.FREE, {}, 1.03, 1.1, ClaimVerdict.UNDERSTATED),
+        (Bound.GAIN, {}, 1.011, 1.5, ClaimVerdict.CONFIRMED),
+        (Bound.GAIN, {}, 0.985, 1.015, ClaimVerdict.NO_EFFECT),
+        (Bound.GAIN, {}, 0.9, 0.98, ClaimVerdict.HARMFUL),
+        (Bound.GAIN, {}, 0.9, 1.2, ClaimVerdict.UNDECIDED),
+        (Bound.LOSS, {}, 0.7, 0.985, ClaimVerdict.CONFIRMED),
+        (Bound.LOSS, {}, 0.985, 1.015, ClaimVerdict.NO_EFFECT),
+        (Bound.LOSS, {}, 1.1, 1.2, ClaimVerdict.OVERSTATED),  # a gain where a loss was promised
+        (Bound.LOSS, {}, 0.997, 1.025, ClaimVerdict.OVERSTATED),  # no loss that matters, whatever else
+        (Bound.LOSS, {}, 0.985, 1.025, ClaimVerdict.UNDECIDED),
+        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.62, 0.7, ClaimVerdict.CONFIRMED),  # a cost
+        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.5, 0.59, ClaimVerdict.HARMFUL),  # a worse one
+        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.55, 0.65, ClaimVerdict.UNDECIDED),
+        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.99, 1.01, ClaimVerdict.NO_EFFECT),
+        (Bound.RANGE, {"low": 0.6, "high": 0.75}, 0.8, 0.9, ClaimVerdict.OVERSTATED),  # it costs less than was said
+        (Bound.POINT, {"low": 0.8}, 0.9, 1.1, ClaimVerdict.OVERSTATED),
+        (Bound.AT_LEAST, {"low": 0.8}, 0.9, 1.1, ClaimVerdict.CONFIRMED),  # `no more than a fifth` is no loss promised
     ],
 )
-def test_other_bounds(bound: Bound, facts: dict[str, float], low: float, high: float, ruling: Ruling) -> None:
-    assert rule(claim(bound, **facts), gauged(low, high)) is ruling
+def test_other_bounds(
+    bound: Bound, facts: dict[str, float], low: float, high: float, claim_verdict: ClaimVerdict
+) -> None:
+    assert rule(claim(bound, **facts), measured_value(low, high)) is claim_verdict
 
 
 @pytest.mark.parametrize(
-    ("bound", "facts", "low", "high", "ruling"),
+    ("bound", "facts", "low", "high", "claim_verdict"),
     [
-        (Bound.RANGE, {"low": 0.4, "high": 0.6}, 0.45, 0.55, Ruling.CONFIRMED),
-        (Bound.RANGE, {"low": 0.4, "high": 0.6}, 0.1, 0.2, Ruling.OVERSTATED),
-        (Bound.RANGE, {"low": 0.4, "high": 0.6}, 0.7, 0.8, Ruling.UNDERSTATED),
-        (Bound.AT_LEAST, {"low": 0.9}, 0.91, 0.99, Ruling.CONFIRMED),
-        (Bound.AT_LEAST, {"low": 0.9}, 0.5, 0.6, Ruling.OVERSTATED),
-        (Bound.UP_TO, {"high": 0.05}, 0.01, 0.04, Ruling.CONFIRMED),
-        (Bound.UP_TO, {"high": 0.05}, 0.06, 0.5, Ruling.OVERSTATED),  # it idles less than was complained of
+        (Bound.RANGE, {"low": 0.4, "high": 0.6}, 0.45, 0.55, ClaimVerdict.CONFIRMED),
+        (Bound.RANGE, {"low": 0.4, "high": 0.6}, 0.1, 0.2, ClaimVerdict.OVERSTATED),
+        (Bound.RANGE, {"low": 0.4, "high": 0.6}, 0.7, 0.8, ClaimVerdict.UNDERSTATED),
+        (Bound.AT_LEAST, {"low": 0.9}, 0.91, 0.99, ClaimVerdict.CONFIRMED),
+        (Bound.AT_LEAST, {"low": 0.9}, 0.5, 0.6, ClaimVerdict.OVERSTATED),
+        (Bound.UP_TO, {"high": 0.05}, 0.01, 0.04, ClaimVerdict.CONFIRMED),
+        (Bound.UP_TO, {"high": 0.05}, 0.06, 0.5, ClaimVerdict.OVERSTATED),  # it idles less than was complained of
     ],
 )
 def test_a_share_is_a_value_and_never_a_harm(
-    bound: Bound, facts: dict[str, float], low: float, high: float, ruling: Ruling
+    bound: Bound, facts: dict[str, float], low: float, high: float, claim_verdict: ClaimVerdict
 ) -> None:
-    assert rule(claim(bound, metric=Metric.DEVICE_SHARE, **facts), gauged(low, high)) is ruling
+    assert rule(claim(bound, metric=Metric.DEVICE_SHARE, **facts), measured_value(low, high)) is claim_verdict
 
 
 @pytest.mark.parametrize(("bound", "low", "high"), [(Bound.LOSS, 0.997, 1.025), (Bound.LOSS, 0.985, 1.015)])
 def test_a_loss_that_is_not_there_counts_as_refuted(bound: Bound, low: float, high: float) -> None:
-    assert rule(claim(bound), gauged(low, high)) in REFUTED
+    assert rule(claim(bound), measured_value(low, high)) in REFUTED
 
 
 @pytest.mark.parametrize(
     ("bound", "low", "high", "usual", "coarse"),
     [
-        (Bound.GAIN, 1.015, 1.028, Ruling.CONFIRMED, Ruling.UNDECIDED),
-        (Bound.GAIN, 1.031, 1.1, Ruling.CONFIRMED, Ruling.CONFIRMED),
-        (Bound.GAIN, 0.95, 0.985, Ruling.HARMFUL, Ruling.UNDECIDED),
-        (Bound.GAIN, 0.985, 1.015, Ruling.NO_EFFECT, Ruling.UNDECIDED),
-        (Bound.LOSS, 0.975, 0.985, Ruling.CONFIRMED, Ruling.UNDECIDED),
-        (Bound.LOSS, 0.997, 1.025, Ruling.OVERSTATED, Ruling.UNDECIDED),
-        (Bound.LOSS, 1.031, 1.1, Ruling.OVERSTATED, Ruling.OVERSTATED),
-        (Bound.FREE, 0.985, 1.015, Ruling.CONFIRMED, Ruling.UNDECIDED),
-        (Bound.FREE, 1.022, 1.028, Ruling.UNDERSTATED, Ruling.UNDECIDED),
+        (Bound.GAIN, 1.015, 1.028, ClaimVerdict.CONFIRMED, ClaimVerdict.UNDECIDED),
+        (Bound.GAIN, 1.031, 1.1, ClaimVerdict.CONFIRMED, ClaimVerdict.CONFIRMED),
+        (Bound.GAIN, 0.95, 0.985, ClaimVerdict.HARMFUL, ClaimVerdict.UNDECIDED),
+        (Bound.GAIN, 0.985, 1.015, ClaimVerdict.NO_EFFECT, ClaimVerdict.UNDECIDED),
+        (Bound.LOSS, 0.975, 0.985, ClaimVerdict.CONFIRMED, ClaimVerdict.UNDECIDED),
+        (Bound.LOSS, 0.997, 1.025, ClaimVerdict.OVERSTATED, ClaimVerdict.UNDECIDED),
+        (Bound.LOSS, 1.031, 1.1, ClaimVerdict.OVERSTATED, ClaimVerdict.OVERSTATED),
+        (Bound.FREE, 0.985, 1.015, ClaimVerdict.CONFIRMED, ClaimVerdict.UNDECIDED),
+        (Bound.FREE, 1.022, 1.028, ClaimVerdict.UNDERSTATED, ClaimVerdict.UNDECIDED),
     ],
 )
 def test_a_machine_that_misses_effects_below_3_percent_says_nothing_of_them(
-    bound: Bound, low: float, high: float, usual: Ruling, coarse: Ruling
+    bound: Bound, low: float, high: float, usual: ClaimVerdict, coarse: ClaimVerdict
 ) -> None:
-    assert rule(claim(bound), gauged(low, high)) is usual
-    assert rule(claim(bound), replace(gauged(low, high), margin=0.03)) is coarse
-    assert rule(claim(bound), replace(gauged(low, high), margin=math.inf)) is Ruling.UNDECIDED
+    assert rule(claim(bound), measured_value(low, high)) is usual
+    assert rule(claim(bound), replace(measured_value(low, high), margin=0.03)) is coarse
+    assert rule(claim(bound), replace(measured_value(low, high), margin=math.inf)) is ClaimVerdict.UNDECIDED
 
 
 RATIOS = st.floats(0.05, 20.0)
@@ -161,22 +163,22 @@ CLAIMS = st.one_of(
 
 @given(CLAIMS, RATIOS, st.floats(0.001, 3.0))
 def test_every_interval_gets_a_ruling_that_fits_it(one: Claim, value: float, width: float) -> None:
-    interval = Gauged(value=value, low=value * math.exp(-width), high=value * math.exp(width), restarts=2)
+    interval = MeasuredValue(value=value, low=value * math.exp(-width), high=value * math.exp(width), replicates=2)
     low, high = allowed(one)
     inside = low <= interval.low and interval.high <= high
-    ruling = rule(one, interval)
-    assert (ruling is Ruling.CONFIRMED) == inside
-    if ruling is Ruling.HARMFUL:
+    claim_verdict = rule(one, interval)
+    assert (claim_verdict is ClaimVerdict.CONFIRMED) == inside
+    if claim_verdict is ClaimVerdict.HARMFUL:
         assert interval.high < 0.99
-    if ruling is Ruling.OVERSTATED and promises_a_loss(one):
+    if claim_verdict is ClaimVerdict.OVERSTATED and promises_a_loss(one):
         assert interval.low > high
-    elif ruling is Ruling.OVERSTATED:
+    elif claim_verdict is ClaimVerdict.OVERSTATED:
         assert interval.low > 1.01
         assert interval.high < low
-    if ruling is Ruling.UNDERSTATED:
+    if claim_verdict is ClaimVerdict.UNDERSTATED:
         assert interval.low > high
         assert not promises_a_loss(one)
-    if ruling is Ruling.NO_EFFECT:
+    if claim_verdict is ClaimVerdict.NO_EFFECT:
         assert interval.low >= 0.98
         assert interval.high <= 1.02
         assert promises_an_effect(one)
@@ -185,14 +187,19 @@ def test_every_interval_gets_a_ruling_that_fits_it(one: Claim, value: float, wid
 @given(CLAIMS, RATIOS, st.floats(0.01, 1.0))
 def test_a_narrower_interval_never_takes_a_ruling_back(one: Claim, value: float, width: float) -> None:
     wide, narrow = (
-        Gauged(value=value, low=value * math.exp(-half), high=value * math.exp(half), restarts=2)
+        MeasuredValue(value=value, low=value * math.exp(-half), high=value * math.exp(half), replicates=2)
         for half in (width, width / 3)
     )
-    if rule(one, wide) is not Ruling.UNDECIDED:
+    if rule(one, wide) is not ClaimVerdict.UNDECIDED:
         # Within 2 % of 1 a sure gain or loss may still show, and a cost that is less than said may prove to be none.
         refined = {
-            Ruling.NO_EFFECT: {Ruling.OVERSTATED, Ruling.HARMFUL, Ruling.CONFIRMED, Ruling.UNDERSTATED},
-            Ruling.OVERSTATED: {Ruling.NO_EFFECT} if promises_a_loss(one) else set(),
+            ClaimVerdict.NO_EFFECT: {
+                ClaimVerdict.OVERSTATED,
+                ClaimVerdict.HARMFUL,
+                ClaimVerdict.CONFIRMED,
+                ClaimVerdict.UNDERSTATED,
+            },
+            ClaimVerdict.OVERSTATED: {ClaimVerdict.NO_EFFECT} if promises_a_loss(one) else set(),
         }
         assert rule(one, narrow) in {rule(one, wide), *refined.get(rule(one, wide), ())}
 
@@ -200,24 +207,26 @@ def test_a_narrower_interval_never_takes_a_ruling_back(one: Claim, value: float,
 def test_the_restarts_that_are_needed_follow_the_gap_to_the_nearest_edge() -> None:
     """R·(hw/gap)², the rule of statistics."""
     value, half_width = 1.6, 0.2
-    interval = Gauged(value=value, low=value * math.exp(-half_width), high=value * math.exp(half_width), restarts=3)
+    interval = MeasuredValue(
+        value=value, low=value * math.exp(-half_width), high=value * math.exp(half_width), replicates=3
+    )
     gap = math.log(value / 1.5)
-    assert restarts_needed(claim(), interval) == math.ceil(3 * (half_width / gap) ** 2)
+    assert replicates_needed(claim(), interval) == math.ceil(3 * (half_width / gap) ** 2)
 
 
 @given(CLAIMS, RATIOS, st.floats(0.01, 1.0))
 def test_so_many_restarts_would_decide(one: Claim, value: float, width: float) -> None:
-    interval = Gauged(value=value, low=value * math.exp(-width), high=value * math.exp(width), restarts=2)
-    needed = restarts_needed(one, interval)
-    if rule(one, interval) is Ruling.UNDECIDED and needed is not None:
+    interval = MeasuredValue(value=value, low=value * math.exp(-width), high=value * math.exp(width), replicates=2)
+    needed = replicates_needed(one, interval)
+    if rule(one, interval) is ClaimVerdict.UNDECIDED and needed is not None:
         half = width * math.sqrt(2 / needed)
-        later = Gauged(value=value, low=value * math.exp(-half), high=value * math.exp(half), restarts=needed)
-        assert rule(one, later) is not Ruling.UNDECIDED
+        later = MeasuredValue(value=value, low=value * math.exp(-half), high=value * math.exp(half), replicates=needed)
+        assert rule(one, later) is not ClaimVerdict.UNDECIDED
 
 
 def test_what_lies_on_an_edge_is_never_decided() -> None:
-    assert restarts_needed(claim(), gauged(1.4, 1.5**2 / 1.4)) is None
-    assert restarts_needed(claim(), Gauged(value=1.2, low=0.0, high=math.inf, restarts=2)) is None
+    assert replicates_needed(claim(), measured_value(1.4, 1.5**2 / 1.4)) is None
+    assert replicates_needed(claim(), MeasuredValue(value=1.2, low=0.0, high=math.inf, replicates=2)) is None
 
 
 def operating(true: float, half_width: float, times: int = 2_000) -> tuple[float, float]:
@@ -226,8 +235,8 @@ def operating(true: float, half_width: float, times: int = 2_000) -> tuple[float
     found = []
     for centre in true * np.exp(random.normal(0, half_width / 1.96, times)):
         low, high = centre * math.exp(-half_width), centre * math.exp(half_width)
-        found.append(rule(claim(), Gauged(value=centre, low=low, high=high, restarts=2)))
-    confirmed = found.count(Ruling.CONFIRMED) / times
+        found.append(rule(claim(), MeasuredValue(value=centre, low=low, high=high, replicates=2)))
+    confirmed = found.count(ClaimVerdict.CONFIRMED) / times
     return confirmed, sum(one in DECIDED for one in found) / times - confirmed
 
 

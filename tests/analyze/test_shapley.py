@@ -5,11 +5,11 @@ import pytest
 
 from harness.analyze.attribution import Array, Value, shares
 from harness.analyze.stage_model import Stack
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 
 
-def switches(count: int) -> list[Switch]:
-    return [Switch(name=f"s{index:02d}") for index in range(count)]
+def options(count: int) -> list[Option]:
+    return [Option(name=f"s{index:02d}") for index in range(count)]
 
 
 def game(count: int, seed: int = 0) -> Value:
@@ -18,7 +18,7 @@ def game(count: int, seed: int = 0) -> Value:
     single, pairs = generator.normal(0.1, 0.1, count), np.triu(generator.normal(0, 0.05, (count, count)), 1)
 
     def value(stacks: Sequence[Stack]) -> Array:
-        names = [one.name for one in switches(count)]
+        names = [one.name for one in options(count)]
         on = np.array([[name in {one.name for one in stack} for name in names] for stack in stacks], dtype=float)
         return on @ single + np.einsum("ni,ij,nj->n", on, pairs, on) + 0.3 * on[:, 0] * on[:, 1] * on[:, 2]
 
@@ -27,7 +27,7 @@ def game(count: int, seed: int = 0) -> Value:
 
 def test_the_right_glove_is_worth_what_shapley_says() -> None:
     """One left glove, two right ones, a pair is worth 1: two thirds for the left, a sixth for each right."""
-    left, right, other = switches(3)
+    left, right, other = options(3)
 
     def pair(stacks: Sequence[Stack]) -> Array:
         return np.array([float(left in stack and (right in stack or other in stack)) for stack in stacks])
@@ -38,14 +38,14 @@ def test_the_right_glove_is_worth_what_shapley_says() -> None:
 
 @pytest.mark.parametrize("count", [5, 12, 15])
 def test_shares_add_up_to_the_whole(count: int) -> None:
-    value, players = game(count), switches(count)
+    value, players = game(count), options(count)
     found = shares(players, value, {}, np.random.default_rng(0))
     assert sum(one.log for one in found.values()) == pytest.approx(value([tuple(players)])[0])
     assert all((one.error == 0) == (count <= 12) for one in found.values())
 
 
 def test_of_pairs_each_has_half() -> None:
-    players = switches(2)
+    players = options(2)
 
     def value(stacks: Sequence[Stack]) -> Array:
         return np.array([{0: 0.0, 1: 0.1, 2: 0.8}[len(stack)] for stack in stacks])
@@ -56,7 +56,7 @@ def test_of_pairs_each_has_half() -> None:
 
 
 def test_drawn_orders_agree_with_all_subsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    value, players = game(8), switches(8)
+    value, players = game(8), options(8)
     exact = shares(players, value, {}, np.random.default_rng(0))
     monkeypatch.setattr("harness.analyze.attribution.EXACT", 0)
     found = shares(players, value, {}, np.random.default_rng(0), orders=400)
@@ -73,13 +73,13 @@ def test_an_order_and_its_reverse_are_exact_where_only_pairs_interact(monkeypatc
     def value(stacks: Sequence[Stack]) -> Array:
         return np.array([len(stack) + 0.2 * len(stack) * (len(stack) - 1) / 2 for stack in stacks])
 
-    found = shares(switches(6), value, {}, np.random.default_rng(0), orders=4)
+    found = shares(options(6), value, {}, np.random.default_rng(0), orders=4)
     assert [one.log for one in found.values()] == pytest.approx([1.5] * 6)
     assert [one.error for one in found.values()] == pytest.approx([0.0] * 6)
 
 
 def test_what_lacks_something_does_nothing_until_it_is_there() -> None:
-    parent, child = switches(2)
+    parent, child = options(2)
     asked: set[Stack] = set()
 
     def value(stacks: Sequence[Stack]) -> Array:

@@ -7,17 +7,17 @@ import pytest
 
 from harness.analyze.matrix import Row, build_matrix
 from harness.analyze.soundness import Absence, Outcome
-from harness.core.records import Burst, Record
+from harness.core.records import Record, Window
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 
 TWO = {"effective": {"layout": "contiguous", "workers": 2}, "loader_rate": 400.0}
 
 
-def row(change: Callable[[Burst], Burst], *, ratio: float = 2.0, **start: object) -> Row:
+def row(change: Callable[[Window], Window], *, ratio: float = 2.0, **start: object) -> Row:
     """A comparison whose treatment's windows are changed; those of the reference run evenly."""
     found: list[Record] = []
     for one in records(0, ratio, **start):
-        if isinstance(one, Burst):
+        if isinstance(one, Window):
             even = replace(one, first_half_s=0.5 * one.wall_s)
             found.append(change(even) if one.arm.position else even)
         else:

@@ -13,7 +13,7 @@ from harness.analyze.stage_model import (
     Signal,
     Stack,
     Study,
-    cells,
+    configs,
     expectation,
     fit,
     frame_of,
@@ -21,26 +21,26 @@ from harness.analyze.stage_model import (
     measured_rows,
     slopes,
 )
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.core.optimization import Stage
 from tests.analyze.worlds import GPU, PROFILED, study, world
 from tests.pipelines import drawn
 
-SWITCHES = {name: Switch(name=name) for name in ("cache", "half", "launch")}
-WORKERS = tuple(Switch(name="workers", level=level) for level in (2, 4))
+OPTIONS = {name: Option(name=name) for name in ("cache", "half", "launch")}
+WORKERS = tuple(Option(name="workers", level=level) for level in (2, 4))
 DECLARED = {"workers": Stage.INPUT, "cache": Stage.INPUT, "half": Stage.DEVICE, "launch": Stage.HOST}
 EFFECTS = {"workers=2": (0, -0.7), "workers=4": (0, -1.2), "cache": (0, -0.4), "half": (1, -0.6), "launch": (2, -0.3)}
 BASE = np.log([2.0, 1.0, 0.5, 0.1])
 
 
 def arrangement(stack: Stack) -> Arrangement:
-    return Arrangement(switches=stack, overlapped=any(one.name == "workers" for one in stack))
+    return Arrangement(options=stack, overlapped=any(one.name == "workers" for one in stack))
 
 
 def stage_seconds(stack: Stack) -> np.ndarray:
     logs = BASE.copy()
-    for switch in stack:
-        stage, effect = EFFECTS[str(switch)]
+    for option in stack:
+        stage, effect = EFFECTS[str(option)]
         logs[stage] += effect
     return np.exp(logs)
 
@@ -76,7 +76,7 @@ def measured(*treated: Stack, signals: tuple[Signal, ...] = PROFILED, reference:
 
 
 def stack(*names: str) -> Stack:
-    known = {**SWITCHES, **{str(one): one for one in WORKERS}}
+    known = {**OPTIONS, **{str(one): one for one in WORKERS}}
     return tuple(sorted(known[name] for name in names))
 
 
@@ -128,14 +128,14 @@ def test_absolute_times_are_those_of_the_first_reference(fitted: Fitted) -> None
 
 def test_a_reference_with_switches_of_its_own_costs_no_effects() -> None:
     found = fit(measured(stack("cache", "half"), stack("cache", "launch"), reference=stack("cache")))
-    assert [str(one) for one in found.frame.switches] == ["half", "launch"]
+    assert [str(one) for one in found.frame.options] == ["half", "launch"]
     logs, _ = found.log_ratios([arrangement(stack("cache", "half", "launch"))], arrangement(stack("cache")))
     assert logs[0] > 0
 
 
 def test_a_switch_that_was_never_measured_is_not_guessed(fitted: Fitted) -> None:
     with pytest.raises(KeyError, match="workers=8"):
-        fitted.log_times([arrangement((Switch(name="workers", level=8),))])
+        fitted.log_times([arrangement((Option(name="workers", level=8),))])
 
 
 def test_nothing_measured_is_no_model() -> None:
@@ -184,7 +184,7 @@ def test_thirty_switches_are_fitted_in_seconds_of_one_core() -> None:
     began = process_time()
     model = fit(known)
     assert process_time() - began < 60  # a few, and several times as many where lines are counted
-    found = cells(model.frame, known.arrangements)
+    found = configs(model.frame, known.arrangements)
     traced = log_times(model.frame, model.point, found)
     assert np.isfinite(slopes(model.frame, found, traced)).all()
     plain = known.ratios[0].reference

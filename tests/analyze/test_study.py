@@ -4,13 +4,13 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.stage_model import Arrangement, Compared, Stack, Study, joined, measured_log_times
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 
-A, B = Switch(name="a"), Switch(name="b")
+A, B = Option(name="a"), Option(name="b")
 
 
-def at(*switches: Switch) -> Arrangement:
-    return Arrangement(switches=switches, overlapped=False)
+def at(*options: Option) -> Arrangement:
+    return Arrangement(options=options, overlapped=False)
 
 
 def compared(treatment: Stack, reference: Stack, ratio: float, deviation: float = 0.01) -> Compared:

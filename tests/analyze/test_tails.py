@@ -7,26 +7,26 @@ import numpy as np
 import pytest
 
 from harness.analyze.pairing import Tail, tail
-from harness.core.records import Burst
-from tests.analyze.synthetic import arm, burst, comparison, matrix, plan, records
+from harness.core.records import Window
+from tests.analyze.synthetic import arm, comparison, matrix, plan, records, window
 
 STEPS = 100
 
 
-def windows(seconds: Sequence[float], position: int = 0) -> list[Burst]:
+def taken(seconds: Sequence[float], position: int = 0) -> list[Window]:
     """Windows of a hundred steps, or of fewer at the end."""
-    return [window(seconds[first : first + STEPS], position, first) for first in range(0, len(seconds), STEPS)]
+    return [one_taken(seconds[first : first + STEPS], position, first) for first in range(0, len(seconds), STEPS)]
 
 
-def window(seconds: Sequence[float], position: int = 0, order: int = 0) -> Burst:
+def one_taken(seconds: Sequence[float], position: int = 0, order: int = 0) -> Window:
     slowest = tuple(sorted(seconds, reverse=True)[: 1 + len(seconds) // 50])
-    one = burst(arm(position=position), order, 100.0)
+    one = window(arm(position=position), order, 100.0)
     return replace(one, steps=len(seconds), wall_s=float(sum(seconds)), slowest_s=slowest)
 
 
 def test_a_known_tail() -> None:
     """Ten steps of a thousand take 100 times as long as the others: half of the time, but for a hair."""
-    found = tail(windows(([0.01] * 99 + [1.0]) * 10), 0)
+    found = tail(taken(([0.01] * 99 + [1.0]) * 10), 0)
     assert found is not None
     assert (found.steps, found.of) == (10, 1000)
     assert (found.share, found.times) == (pytest.approx(10 / 19.9), pytest.approx(100.0))
@@ -36,7 +36,7 @@ def test_a_known_tail() -> None:
 
 
 def test_of_fewer_than_a_hundred_steps_the_slowest_one_is_told_with_its_true_share() -> None:
-    found = tail([window([0.1] * 19 + [8.1])], 0)
+    found = tail([one_taken([0.1] * 19 + [8.1])], 0)
     assert found is not None
     assert (found.steps, found.of, found.share) == (1, 20, pytest.approx(0.81))
     assert found.sentence("the reference's").startswith("1 of 20 of the reference's steps take 81 % of the time, 81")
@@ -51,28 +51,28 @@ def test_ordinary_scatter_is_no_finding(law: str, steps: int) -> None:
         "lognormal": np.exp(generator.normal(0.0, 0.6, steps)),
         "exponential": 0.3 + generator.exponential(1.0, steps),
     }[law]
-    found = tail(windows(list(map(float, drawn))), 0)
+    found = tail(taken(list(map(float, drawn))), 0)
     assert found is not None
     assert not found.matters()
 
 
 def test_workers_that_deliver_side_by_side_are_no_tail() -> None:
     """Of sixteen workers' batches every sixteenth is waited for, and that for sixteen steps."""
-    found = tail(windows(([0.001] * 15 + [1.6]) * 50), 0)
+    found = tail(taken(([0.001] * 15 + [1.6]) * 50), 0)
     assert found is not None
     assert found.matters()
     assert not found.matters(workers=16)
 
 
 def test_nothing_is_told_where_nobody_took_note_of_steps() -> None:
-    assert tail([burst(arm(), 0, 100.0)], 0) is None
+    assert tail([window(arm(), 0, 100.0)], 0) is None
     assert tail([], 0) is None
-    assert tail([replace(window([1.0, 1.0]), slowest_s=(1.0, 1.0))], 0) == Tail(steps=1, of=2, share=0.5, times=1.0)
+    assert tail([replace(one_taken([1.0, 1.0]), slowest_s=(1.0, 1.0))], 0) == Tail(steps=1, of=2, share=0.5, times=1.0)
 
 
 def test_the_row_says_it_once_for_each_arm() -> None:
     def stalled(record: object) -> object:
-        if not isinstance(record, Burst):
+        if not isinstance(record, Window):
             return record
         steps, stall_s = 200, 50.0 if record.arm.position else 20.0
         return replace(record, steps=steps, wall_s=10.0 + stall_s, slowest_s=(stall_s, 0.05, 0.05, 0.05, 0.05))

@@ -6,11 +6,11 @@ import pytest
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.profile import Profile
 from harness.analyze.stage_model import Declared, Signal, Stack, Study, fit, signals, study_of
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.core.environment import Environment
 from harness.core.optimization import Stage, Timing
-from harness.core.records import Burst, Record
-from tests.analyze.synthetic import ENVIRONMENT, Noise, cell, comparison, plan, records
+from harness.core.records import Record, Window
+from tests.analyze.synthetic import ENVIRONMENT, Noise, comparison, config, plan, records
 
 RATIOS = {("workers",): 1.8, ("amp",): 1.1, ("pin_memory",): 1.0, ("amp", "workers"): 2.5}
 
@@ -28,13 +28,13 @@ KIND = {"loader_rate": 240.0, "compute_rate": 500.0, "effective": {"layout": "co
 def matrix(
     environment: Environment = ENVIRONMENT, *, busy: float | None = None, timing: Timing = Timing.STEP
 ) -> Matrix:
-    """Four stacks against plain, with one device time for all where it is asked for."""
+    """Four stacks against the baseline, with one device time for all where it is asked for."""
     stacks = [comparison(*names, timing=timing) for names in RATIOS]
     found: list[Record] = []
     for block, ratio in enumerate(RATIOS.values()):
-        noise = Noise(burst=0.002, restart=0.004)
+        noise = Noise(window=0.002, replicate=0.004)
         found += records(block, ratio, noise=noise, timing=timing, **(KIND if block == 0 else {}))
-    told = [replace(one, device_s=busy * one.wall_s) if busy and isinstance(one, Burst) else one for one in found]
+    told = [replace(one, device_s=busy * one.wall_s) if busy and isinstance(one, Window) else one for one in found]
     return build_matrix(plan(*stacks), told, environment)
 
 
@@ -48,18 +48,18 @@ def test_a_study_holds_every_ratio_with_its_error_and_the_time_of_its_reference(
     known = study(matrix())
     assert len(known.ratios) == 4
     for one in known.ratios:
-        names = tuple(switch.name for switch in one.treatment.switches)
+        names = tuple(option.name for option in one.treatment.options)
         assert one.log_ratio == pytest.approx(math.log(RATIOS[names]), abs=0.03)
         assert 0.002 < one.deviation < 0.03
         assert one.treatment.overlapped == ("workers" in names)
-        assert one.reference.switches == ()
+        assert one.reference.options == ()
     assert known.seconds == pytest.approx(0.01, rel=0.05)  # the synthetic reference takes 100 samples a second
     assert known.declared == DECLARED.stages
 
 
 def test_signals_are_seconds_of_a_sample_where_the_records_have_them() -> None:
-    sights = {one.arrangement.switches: one.seconds for one in study(matrix()).sights}
-    assert sights[Switch(name="workers"),] == pytest.approx({Signal.LOADER: 1 / 240, Signal.COMPUTE: 1 / 500})
+    sights = {one.arrangement.options: one.seconds for one in study(matrix()).sights}
+    assert sights[Option(name="workers"),] == pytest.approx({Signal.LOADER: 1 / 240, Signal.COMPUTE: 1 / 500})
     assert set(sights[()]) == {Signal.LOADER, Signal.COMPUTE, Signal.WAIT}
     assert (sights[()][Signal.LOADER], sights[()][Signal.COMPUTE]) == pytest.approx((1 / 125, 1 / 500), rel=0.01)
     assert sights[()][Signal.WAIT] == pytest.approx(0.8 / 100, rel=0.02)  # the synthetic arms wait for 80 % of the time
@@ -68,7 +68,7 @@ def test_signals_are_seconds_of_a_sample_where_the_records_have_them() -> None:
 
 def test_device_times_are_the_share_of_the_time_of_a_sample() -> None:
     known = study(matrix(busy=0.5))
-    plain = next(one for one in known.sights if not one.arrangement.switches)
+    plain = next(one for one in known.sights if not one.arrangement.options)
     assert plain.seconds[Signal.SPAN] == pytest.approx(0.5 * known.seconds, rel=0.02)
 
 
@@ -95,7 +95,7 @@ def test_other_workloads_and_timings_say_nothing_of_training_steps(workload: str
 def test_cells_of_another_batch_are_left_out() -> None:
     found = matrix()
     table = found.tables[0]
-    larger = replace(table.rows[0].comparison, treatment=cell("amp", batch=128))
+    larger = replace(table.rows[0].comparison, treatment=config("amp", batch=128))
     rows = (replace(table.rows[0], comparison=larger), *table.rows[1:])
     assert len(study(replace(found, tables=(replace(table, rows=rows),))).ratios) == 3
 

@@ -1,4 +1,4 @@
-"""What became of an arm beside its reference: lost, not engaged, or judged by its losses."""
+"""What became of an arm beside its reference: lost, not active, or judged by its losses."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ GONE = Lost(arm=arm(), outcome="failed", reason="out of memory: no more host mem
         (replace(MOVED, losses=tuple(one + 0.2 for one in LOSSES)), REFERENCE, Numerics.CLOSE, "differs"),
         (MOVED, REFERENCE, Numerics.DIFFERENT, "not judged"),
         (replace(MOVED, losses=(2.3, float("nan"), 1.9)), REFERENCE, Numerics.DIFFERENT, "nan"),
-        (replace(REFERENCE, unengaged=("workers is 0, not 4",)), REFERENCE, Numerics.EXACT, "not engaged"),
+        (replace(REFERENCE, inactive=("workers is 0, not 4",)), REFERENCE, Numerics.EXACT, "not active"),
         (GONE, REFERENCE, Numerics.EXACT, "failed"),
         (REFERENCE, GONE, Numerics.EXACT, "failed"),
     ],
@@ -54,8 +54,8 @@ def test_the_words_say_who_failed_and_why() -> None:
 @pytest.mark.parametrize(
     ("status", "broken"),
     [("same bits", False), ("close", False), ("not judged", False), ("skipped", False)]
-    + [(one, True) for one in ("differs", "nan", "failed", "not engaged")],
+    + [(one, True) for one in ("differs", "nan", "failed", "not active")],
 )
 def test_what_counts_as_broken(status: str, broken: bool) -> None:
-    found = Verified(workload="leak", subject="one", promised=None, status=status, sentence="")
+    found = Verified(workload="leak", label="one", promised=None, status=status, sentence="")
     assert found.broken is broken

@@ -57,10 +57,10 @@ def test_multiplying_what_each_gives_alone_is_several_times_worse(gpu: list[Scor
         generator = np.random.default_rng([SEED, number])
         there = world(drawn(generator, 12))
         known = study(there, there.matrix, GPU, generator)
-        plain = known.ratios[0].reference.switches
+        plain = known.ratios[0].reference.options
         times = measured_times(known)
         gains = {one: times[plain] - times[stack] for stack in times for one in stack if len(stack) == 1}
-        stacks = [one.treatment.switches for one in known.ratios[-6:]]
+        stacks = [one.treatment.options for one in known.ratios[-6:]]
         truth = there.log_times([plain])[0] - there.log_times(stacks)
         foretold = np.array([sum(gains.get(one, 0.0) for one in stack) for stack in stacks])
         errors.append(np.abs(np.expm1(foretold - truth)).mean())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from harness.analyze.stage_model import Arrangement, Compared, Sight, Signal, Stack, Study
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import LEVEL, Optimization, Stage
 from harness.core.protocol import Protocol
 from harness.plan.designs import matrix
@@ -25,23 +25,21 @@ NOTHING = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A pipeline, its switches as optimizations of an invented workload, and the seed of what is measured."""
+    """A pipeline, its options as optimizations of an invented workload, and the seed of what is measured."""
 
     pipeline: Pipeline
-    switches: tuple[Switch, ...]  # in the pipeline's order
+    options: tuple[Option, ...]  # in the pipeline's order
     scope: Scope
     known: dict[Stack, float] = field(default_factory=dict)  # log times that were simulated already
 
     def incidence(self, stacks: Iterable[Stack]) -> Array:
         """Stacks as the pipeline takes them."""
-        return np.array([[float(switch in stack) for switch in self.switches] for stack in stacks])
+        return np.array([[float(option in stack) for option in self.options] for stack in stacks])
 
     def arrangements(self, stacks: Sequence[Stack]) -> list[Arrangement]:
         """Stacks as the model takes them."""
         overlapped = self.pipeline.overlapped(self.incidence(stacks))
-        return [
-            Arrangement(switches=stack, overlapped=bool(one)) for stack, one in zip(stacks, overlapped, strict=True)
-        ]
+        return [Arrangement(options=stack, overlapped=bool(one)) for stack, one in zip(stacks, overlapped, strict=True)]
 
     def log_times(self, stacks: Iterable[Stack]) -> Array:
         """What stacks truly take; each is simulated once."""
@@ -59,38 +57,38 @@ class World:
 
 def world(pipeline: Pipeline) -> World:
     """The pipeline as an invented workload, of which everything that does not need workers is a choice of its own."""
-    count, first = pipeline.switches, int((pipeline.choice == 0).sum())
+    count, first = pipeline.options, int((pipeline.choice == 0).sum())
     names = [f"s{index:02d}" for index in range(count)]
     workers = optimization("workers", {"workers": LEVEL}, levels=tuple(range(2, 2 + first)))
     found: list[Optimization] = [workers]
-    switches = [Switch(name="workers", level=level) for level in workers.levels]
+    options = [Option(name="workers", level=level) for level in workers.levels]
     for index in range(first, count):
         stage = STAGES[pipeline.declared[index]]
         needs = ("workers",) if pipeline.needs[index] else ()
         found.append(optimization(names[index], {names[index]: True}, stage=stage, requires=needs))
-        switches.append(Switch(name=names[index]))
+        options.append(Option(name=names[index]))
     scope = Scope(
         workload=replace(workload(), own=dict.fromkeys(names, False)),
-        reference=Cell(workload="toy", size="quick", batch=12),
+        reference=Configuration(workload="toy", size="quick", batch=12),
         optimizations=tuple(found),
         known={one.name: one for one in found},
-        as_found=(),
+        original=(),
         environment=ENVIRONMENT,
         protocol=Protocol(),
-        chosen=tuple(switches),
+        chosen=tuple(options),
     )
-    return World(pipeline=pipeline, switches=tuple(switches), scope=scope)
+    return World(pipeline=pipeline, options=tuple(options), scope=scope)
 
 
 def study(
     there: World, comparisons: Sequence[Comparison], seen: Sequence[Signal], generator: np.random.Generator
 ) -> Study:
-    """The comparisons as they would be measured, each with noise of its own, and the signals of all their cells."""
-    stacks = list(dict.fromkeys(cell.switches for one in comparisons for cell in (one.reference, one.treatment)))
+    """The comparisons as they would be measured, each with noise, and the signals of all their configurations."""
+    stacks = list(dict.fromkeys(config.options for one in comparisons for config in (one.reference, one.treatment)))
     truth, place = there.log_times(stacks), {stack: index for index, stack in enumerate(stacks)}
     arrangements = there.arrangements(stacks)
     told = signals(there.pipeline, there.incidence(stacks), generator)
-    pairs = [(place[one.treatment.switches], place[one.reference.switches]) for one in comparisons]
+    pairs = [(place[one.treatment.options], place[one.reference.options]) for one in comparisons]
     return Study(
         ratios=tuple(
             Compared(

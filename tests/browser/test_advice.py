@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.report.advice import chapters
 from harness.report.html.document import to_html
 from harness.report.html.exhibit import Shown
@@ -16,16 +16,16 @@ from tests.report.test_advice import STORY
 from tests.report.test_html import EVIL
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
-COMMAND = "./speedmatrix run leak --size quick --stack chunk_cache+workers --restarts 2 --device cpu --budget none"
+COMMAND = "./speedmatrix run leak --size quick --stack chunk_cache+workers --replicates 2 --device cpu --budget none"
 
 
 def with_advice(evil: str | None = None) -> Shown:
     """A page with advice; with `evil`, every foreign word of the advice is an attack."""
-    holes = (Hole(workload=evil, subject=evil, reason=evil),) if evil else ()
+    no_results = (NoResult(workload=evil, label=evil, reason=evil),) if evil else ()
     written = {"title": evil, "page": f"{evil}\n\n    {evil}"} if evil else {}
     known = {name: replace(one, **written) for name, one in KNOWN.items()}
     shelf = replace(SHELF, known=known)
-    advice = advised(*STORY[:2], STORY[3], *STORY[4:], holes=holes, shelf=shelf)
+    advice = advised(*STORY[:2], STORY[3], *STORY[4:], no_results=no_results, shelf=shelf)
     asked = [made.untried for made in advice.counsels[0].ready_made if made.untried]
     assert asked
     return shown(replace(exhibit(), advice=chapters(advice, known), questions=dict.fromkeys(asked, evil or COMMAND)))
@@ -41,8 +41,8 @@ def test_it_stands_before_the_matrix_and_its_evidence_opens(visit: Visitor) -> N
     first = page.locator(".s-on .point").first
     assert first.locator(".name").inner_text() == "workers"
     first.get_by_text("The evidence").click()
-    assert first.get_by_text("8 pairs in 2 restarts").is_visible()
-    assert page.locator("#advice .snippet").first.inner_text() == "workers.switch(\n    on=True)"
+    assert first.get_by_text("8 pairs in 2 replicates").is_visible()
+    assert page.locator("#advice .snippet").first.inner_text() == "workers.option(\n    on=True)"
     assert seen.complaints == []
 
 

@@ -56,7 +56,7 @@ CONTRASTS = """() => {
 }"""
 
 
-def subjects(page: Page) -> list[str]:
+def labels(page: Page) -> list[str]:
     """The subjects of the rows that can be seen, from top to bottom."""
     return page.locator(".matrix > tbody:visible .opens").all_inner_texts()
 
@@ -92,16 +92,16 @@ def test_it_weighs_little_asks_for_nothing_and_is_soon_there(visit: Visitor, tmp
 
 def test_any_column_sorts_by_mouse_and_by_keyboard(visit: Visitor) -> None:
     page = visit(to_html(shown())).page
-    own = subjects(page)
+    own = labels(page)
     assert own == ["augment", "workers", "pin_memory", "chunk_cache", "amp"]
     headers = page.locator(".matrix > thead th")
     speedup = headers.filter(has_text="speedup")
     speedup.get_by_role("button").click()
     expect(speedup).to_have_attribute("aria-sort", "descending")
-    assert subjects(page) == own
+    assert labels(page) == own
     page.keyboard.press("Enter")
     expect(speedup).to_have_attribute("aria-sort", "ascending")
-    assert subjects(page) == own[::-1]
+    assert labels(page) == own[::-1]
     expect(page.locator("#said")).to_have_text("Sorted by speedup, 95 %, ascending.")
     page.keyboard.press("Space")
     expect(speedup).not_to_have_attribute("aria-sort", re.compile(""))
@@ -110,9 +110,9 @@ def test_any_column_sorts_by_mouse_and_by_keyboard(visit: Visitor) -> None:
         page.keyboard.press("Enter")
         expect(headers.nth(column)).to_have_attribute("aria-sort", re.compile("ascending|descending"))
         expect(page.locator("[aria-sort]")).to_have_count(1)
-        assert sorted(subjects(page)) == sorted(own)
+        assert sorted(labels(page)) == sorted(own)
     headers.nth(0).get_by_role("button").click()
-    assert subjects(page) == sorted(own)
+    assert labels(page) == sorted(own)
 
 
 def test_filters_narrow_and_say_how_many_are_left(visit: Visitor) -> None:
@@ -120,15 +120,15 @@ def test_filters_narrow_and_say_how_many_are_left(visit: Visitor) -> None:
     count = page.locator(".count")
     expect(count).to_have_text("5 of 5 ratios shown")
     page.locator(".filters [name=text]").fill("wor")
-    assert subjects(page) == ["workers"]
+    assert labels(page) == ["workers"]
     expect(count).to_have_text("1 of 5 ratios shown")
     page.get_by_role("button", name="Reset").click()
     expect(count).to_have_text("5 of 5 ratios shown")
     page.locator(".filters [name=stage]").select_option("input")
-    assert subjects(page) == ["workers", "pin_memory"]
+    assert labels(page) == ["workers", "pin_memory"]
     page.locator(".filters [name=stage]").select_option("")
     page.locator(".filters [name=verdict]").select_option("slower")
-    assert subjects(page) == ["amp"]
+    assert labels(page) == ["amp"]
     page.locator(".filters [name=text]").fill("nothing like this")
     expect(page.get_by_text("No row fits")).to_be_visible()
 
@@ -140,11 +140,11 @@ def test_a_ratio_opens_by_mouse_and_by_keyboard(visit: Visitor) -> None:
     row = page.get_by_role("button", name="workers")
     expect(row).to_have_attribute("aria-expanded", "true")
     behind = page.locator("tbody.open .behind")
-    expect(behind.get_by_text("pairs in 2 restarts")).to_be_visible()
-    expect(behind.locator(".bursts svg")).to_have_count(2)
-    treated = behind.locator(".bursts svg").first
+    expect(behind.get_by_text("pairs in 2 replicates")).to_be_visible()
+    expect(behind.locator(".windows svg")).to_have_count(2)
+    treated = behind.locator(".windows svg").first
     expect(treated).to_have_attribute("aria-label", re.compile("4 windows of the treatment"))
-    expect(behind.locator(".bursts svg circle")).to_have_count(2 * 9)
+    expect(behind.locator(".windows svg circle")).to_have_count(2 * 9)
     behind.get_by_text("These windows as a table").click()
     expect(behind.locator(".numbers tbody tr")).to_have_count(2 * 9)
     row.focus()
@@ -201,11 +201,11 @@ def test_dark_is_one_click_away_and_light_again(visit: Visitor) -> None:
     page = visit(to_html(shown()), color_scheme="light").page
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
-    page.get_by_role("button", name="Switch to dark colours").click()
+    page.get_by_role("button", name="Option to dark colours").click()
     dark = page.evaluate(paper)
     assert brightness(dark) < 150
     assert brightness(light) > 600
-    page.get_by_role("button", name="Switch to light colours").click()
+    page.get_by_role("button", name="Option to light colours").click()
     assert page.evaluate(paper) == light
 
 
@@ -220,7 +220,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(scheme: str, visit: Visitor
     page.locator("#runs summary").first.tap()
     assert page.evaluate(OVERFLOW) == 0
     page.locator(".filters [name=sort]").select_option(label="optimization, ascending")
-    assert subjects(page) == sorted(subjects(page))
+    assert labels(page) == sorted(labels(page))
     assert page.get_by_role("cell", name="faster").count() > 0, "a card is still a row of a table to whoever listens"
     assert seen.complaints == []
 
@@ -242,7 +242,7 @@ def test_it_prints_with_everything_open(visit: Visitor, tmp_path: Path) -> None:
     assert page.evaluate(open_now) == [False, True, False, False, False]
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate(open_now) == [True] * 5
-    expect(page.locator(".bursts svg")).to_have_count(2 * 5)
+    expect(page.locator(".windows svg")).to_have_count(2 * 5)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate(open_now) == [False, True, False, False, False]
     page.evaluate("addEventListener('beforeprint', () => { window.asked = true; })")
@@ -297,7 +297,7 @@ def test_without_a_script_the_tables_still_show(visit: Visitor) -> None:
 def test_a_page_without_a_ratio_complains_of_nothing(visit: Visitor) -> None:
     seen = visit(to_html(shown(exhibit(plan(comparison("workers")), []))))
     expect(seen.page.get_by_text("Nothing has a ratio yet")).to_be_visible()
-    seen.page.get_by_role("button", name="Switch to").click()
+    seen.page.get_by_role("button", name="Option to").click()
     assert seen.complaints == []
 
 

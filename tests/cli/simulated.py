@@ -15,7 +15,7 @@ from harness.catalogue import read_catalogue
 from harness.cli.planning import Prepared, Wish, planned
 from harness.cli.progress import Progress
 from harness.cli.search import Asked, Bench, QualityClass, Quest, ground_in, wish_of
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.run.execution import Campaign
@@ -57,7 +57,7 @@ def pipeline() -> Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What every stack of the switches takes, and what is seen beside it: seconds of a step, by stack."""
+    """What every stack of the options takes, and what is seen beside it: seconds of a step, by stack."""
 
     step_s: dict[frozenset[str], float]
     seen: dict[frozenset[str], dict[str, float]]
@@ -83,21 +83,21 @@ def truth() -> Truth:
     )
 
 
-def on_in(cell: Cell) -> frozenset[str]:
-    """The switches of a cell as text."""
-    return frozenset(map(str, cell.switches))
+def on_in(config: Configuration) -> frozenset[str]:
+    """The options of a configuration as text."""
+    return frozenset(map(str, config.options))
 
 
 @dataclass(slots=True, kw_only=True)
 class SimulatedArm:
     """An arm that needs no process; `spoil` may change what it reports."""
 
-    cell: Cell
+    config: Configuration
     timing: Timing
     truth: Truth
     clock: VirtualClock
     random: Random
-    spoil: Callable[[Cell, dict[str, Any]], None]
+    spoil: Callable[[Configuration, dict[str, Any]], None]
     luck: float = 0.0
 
     def arrive(self) -> None:
@@ -106,34 +106,34 @@ class SimulatedArm:
 
     def begin(self) -> dict[str, Any]:
         self.clock.now_s += 2.0
-        seen = self.truth.seen[on_in(self.cell)]
+        seen = self.truth.seen[on_in(self.config)]
         told = {
             "build_s": 1.0, "first_step_s": 0.5, "warm_up_s": 1.0, "warm_up_steps": 20, "step_s": self.step_s,
-            "steady": True, "effective": {}, "unengaged": (), "losses": (1.0, 0.9), "seed_spread": 0.1,
-            "loader_rate": self.cell.batch / seen["loader"], "compute_rate": self.cell.batch / seen["compute"],
+            "steady": True, "effective": {}, "inactive": (), "losses": (1.0, 0.9), "seed_spread": 0.1,
+            "loader_rate": self.config.batch / seen["loader"], "compute_rate": self.config.batch / seen["compute"],
             "score": None,
         }  # fmt: skip
-        self.spoil(self.cell, told)
+        self.spoil(self.config, told)
         return {name: value for name, value in told.items() if name not in MEMORY}
 
     def settle(self, steps: int, offset: int) -> int:  # noqa: ARG002  its steps are all alike
         self.clock.now_s += steps * self.step_s
         return 1
 
-    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:  # noqa: ARG002
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:  # noqa: ARG002
         lead_s = lead * self.step_s
         self.clock.now_s += lead_s
         wall_s = float(steps * self.step_s * np.exp(self.luck + self.random.gauss(0.0, 0.01)))
         self.clock.now_s += wall_s
-        wait_s = self.truth.seen[on_in(self.cell)]["wait"]
+        wait_s = self.truth.seen[on_in(self.config)]["wait"]
         told = {
-            "timing": self.timing.value, "steps": steps, "samples": steps * self.cell.batch, "wall_s": wall_s,
+            "timing": self.timing.value, "steps": steps, "samples": steps * self.config.batch, "wall_s": wall_s,
             "wait_s": 0.0 if np.isnan(wait_s) else min(steps * float(wait_s), 0.95 * wall_s), "copy_s": 0.0,
             "device_s": None, "host_bytes": 1 << 30, "host_peak_bytes": 1 << 30, "device_bytes": None,
             "lead_steps": lead, "lead_s": lead_s,
         }  # fmt: skip
         facts: dict[str, Any] = {}
-        self.spoil(self.cell, facts)
+        self.spoil(self.config, facts)
         return told | {name: value for name, value in facts.items() if name in MEMORY}
 
     def close(self) -> None:
@@ -141,10 +141,10 @@ class SimulatedArm:
 
     @property
     def step_s(self) -> float:
-        return self.truth.step_s[on_in(self.cell)]
+        return self.truth.step_s[on_in(self.config)]
 
 
-def honest(_cell: Cell, _told: dict[str, Any]) -> None:
+def honest(_config: Configuration, _told: dict[str, Any]) -> None:
     """Changes nothing."""
 
 
@@ -154,7 +154,7 @@ class Laboratory:
 
     results: Path
     truth: Truth
-    spoil: Callable[[Cell, dict[str, Any]], None] = honest
+    spoil: Callable[[Configuration, dict[str, Any]], None] = honest
     clock: VirtualClock = field(default_factory=VirtualClock)
     measured: list[str] = field(default_factory=list)  # designs of the plans that were worked on
 
@@ -163,10 +163,10 @@ class Laboratory:
         self.measured.append(ready.plan.design)
         journal, random = Journal(folder), Random(len(self.measured))
 
-        def start(block: Block, _restart: int, position: int) -> SimulatedArm:
-            cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        def start(block: Block, _replicate: int, position: int) -> SimulatedArm:
+            config = block.reference if position == 0 else block.comparisons[position - 1].treatment
             return SimulatedArm(
-                cell=cell, timing=block.timing, truth=self.truth, clock=self.clock,
+                config=config, timing=block.timing, truth=self.truth, clock=self.clock,
                 random=Random(random.random()), spoil=self.spoil,
             )  # fmt: skip
 
@@ -188,10 +188,10 @@ class Laboratory:
         quality: QualityClass = QualityClass.CLOSE,
         fresh: bool = False,
     ) -> Quest:
-        """A search over some of the switches."""
+        """A search over some of the options."""
         asked = Wish(
             workloads=("leak",), size="quick", batch=None, design="matrix", only=names or NAMES, stack=None,
-            reference="plain", probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device="cpu",
+            reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu",
             own=None,
         )  # fmt: skip
         wish, catalogue = wish_of(Asked(wish=asked, quality=quality)), read_catalogue()
@@ -205,7 +205,7 @@ class Laboratory:
 
 
 def fastest(found: Truth, *left_out: str) -> float:
-    """The best ratio over plain of all stacks that make sense and lack some switches."""
+    """The best ratio over plain of all stacks that make sense and lack some options."""
     out, lonely = set(left_out), {"prefetch_factor=4"}  # which makes no sense without workers
     sensible = (one for one in found.step_s if not one & out and (not one & lonely or "workers=1" in one))
     return max(found.ratio(names) for names in sensible)

@@ -10,7 +10,7 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.cli import main
 from harness.cli.planning import Wish, commands, planned
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.core.optimization import Timing
 from harness.core.protocol import PROTOCOLS
 from harness.store import Run
@@ -21,8 +21,8 @@ CATALOGUE = read_catalogue()
 
 def wish(*, protocol: str = "brief", **given: object) -> Wish:
     usual = Wish(
-        workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None, reference="plain",
-        probe=None, protocol=protocol, restarts=None, rounds=None, seed=0, device="cpu", own=None,
+        workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None, reference="baseline",
+        probe=None, protocol=protocol, replicates=None, rounds=None, seed=0, device="cpu", own=None,
     )  # fmt: skip
     return replace(usual, **given)
 
@@ -54,13 +54,13 @@ def question(one: Comparison) -> tuple[object, ...]:
     "asked",
     [
         wish(),
-        wish(protocol="standard", seed=7, restarts=3, rounds=9),
-        wish(protocol="standard", restarts=3, target="1.5%"),
+        wish(protocol="standard", seed=7, replicates=3, rounds=9),
+        wish(protocol="standard", replicates=3, target="1.5%"),
         wish(target="none"),
         wish(workloads=("speaker", "imagenet"), design="claims"),
-        wish(reference="as_found", batch=1024, probe="loader"),
+        wish(reference="original", batch=1024, probe="loader"),
         wish(only=("batch_scale=4", "persistent_workers", "batched_evaluation")),
-        wish(workloads=("spoof",), stack="everything", size="standard"),
+        wish(workloads=("spoof",), stack="all", size="standard"),
     ],
     ids=("alone", "protocol", "target", "fixed", "claims", "loader", "particular", "stack"),
 )
@@ -76,12 +76,12 @@ def test_every_command_asks_for_its_own_comparison_alone(asked: Wish, monkeypatc
 
 def test_the_command_is_as_short_as_it_may_be() -> None:
     run = run_of(wish())
-    found = {one.subject: command for one, command in commands(run, run.plan.comparisons, CATALOGUE).items()}
-    words = "./speedmatrix run leak --size quick --only batched_fetch --restarts 2"
+    found = {one.label: command for one, command in commands(run, run.plan.comparisons, CATALOGUE).items()}
+    words = "./speedmatrix run leak --size quick --only batched_fetch --replicates 2"
     expected = f"{words} --target 5% --device cpu --budget none"
     assert found["batched_fetch"] == expected
     run = run_of(wish(rounds=4))
-    chosen = [one for one in run.plan.comparisons if one.subject == "batched_fetch"]
+    chosen = [one for one in run.plan.comparisons if one.label == "batched_fetch"]
     (command,) = commands(run, chosen, CATALOGUE).values()
     assert command == f"{words} --rounds 4 --device cpu --budget none"
 
@@ -91,7 +91,7 @@ def test_what_no_command_of_this_version_asks_for_has_none() -> None:
     assert commands(run, run.plan.comparisons, CATALOGUE) == {}
     run = run_of(wish(only=("workers=2",)))
     one = run.plan.comparisons[0]
-    other_protocol = replace(run.plan, protocol=replace(PROTOCOLS["brief"], burst_s=0.123))
+    other_protocol = replace(run.plan, protocol=replace(PROTOCOLS["brief"], window_s=0.123))
     assert commands(replace(run, plan=other_protocol), [one], CATALOGUE) == {}
     assert commands(replace(run, plan=replace(run.plan, data={"leak": "real"})), [one], CATALOGUE) == {}
     strange = replace(one, treatment=replace(one.treatment, workload="mine"))
@@ -103,7 +103,7 @@ def test_what_no_command_of_this_version_asks_for_has_none() -> None:
 def test_a_run_from_before_steps_led_into_windows_is_asked_again_in_those_of_today() -> None:
     run = run_of(wish())
     short = replace(
-        run.plan.protocol, rounds=20, burst_s=0.1, burst_steps=1, ceiling_s=0.2, discarded_rounds=0, slow_s=0.4,
+        run.plan.protocol, rounds=20, window_s=0.1, window_steps=1, upper_bound_s=0.2, discarded_rounds=0, slow_s=0.4,
         timed_s=3.2, lead_s=0.0, whole_s=0.0,
     )  # fmt: skip
     older = replace(run, plan=replace(run.plan, protocol=short))

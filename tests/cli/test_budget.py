@@ -13,7 +13,7 @@ from harness.core.mistake import Mistake
 from harness.core.protocol import BRIEF, STANDARD, Protocol
 from harness.core.records import Record
 from harness.plan.cost import Forecast, Pace
-from harness.plan.schedule import by_restart
+from harness.plan.schedule import by_replicate
 from tests.analyze.synthetic import comparison, plan, records
 
 
@@ -51,7 +51,7 @@ PACES = {"leak": Pace(step_s=0.06), "speaker": Pace(step_s=2.0)}
 def forecast(*workloads: str, protocol: Protocol = BRIEF, records: Iterable[Record] = ()) -> Forecast:
     one = plan(*(comparison("workers", workload=name) for name in workloads))
     one = replace(one, protocol=protocol)
-    return Forecast(plan=one, kept=by_restart(records), paces=PACES, arm_s={})
+    return Forecast(plan=one, kept=by_replicate(records), paces=PACES, arm_s={})
 
 
 @pytest.mark.parametrize("protocol", [BRIEF, STANDARD])
@@ -85,6 +85,6 @@ def test_three_minutes_of_the_standard_protocol_are_no_time_that_is_spent_in_vai
 def test_no_budget_and_a_run_with_a_ratio_are_never_refused() -> None:
     check_budget("none", 4.0, forecast("leak"))
     check_budget("5s", 4.0, forecast("leak", "speaker", records=records(0, 2.0)))
-    halved = forecast("leak", records=[one for one in records(0, 2.0) if one.arm.restart == 0])
+    halved = forecast("leak", records=[one for one in records(0, 2.0) if one.arm.replicate == 0])
     half_s = 12.0 + halved.first_ratio_s(*halved.first_ratios()[0])
     check_budget(f"{int(half_s) + 1}s", 4.0, halved)

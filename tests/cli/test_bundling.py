@@ -13,7 +13,7 @@ import pytest
 from harness.cli import sharing as bundling
 from harness.cli.sharing import pack, take_in
 from harness.core.mistake import Mistake
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.records import Lost, Record
 from harness.store import MEASUREMENTS, RUN, Journal, Run, create, folder_of, read_records, read_run
 from tests.analyze.synthetic import arm
@@ -75,7 +75,7 @@ def test_nothing_about_who_or_where_is_inside(
     monkeypatch.setattr(getpass, "getuser", lambda: "carol")
     monkeypatch.setattr(platform, "node", lambda: "carols-h200.example.org")
     lost = Lost(arm=arm(), outcome="failed", reason=TOLD, trace=f'  File "{Path.home()}/x/mine.py", line 1\n{TOLD}')
-    plan = replace(GOOD_RUN.plan, holes=(Hole(workload="leak", subject="compile", reason=TOLD),))
+    plan = replace(GOOD_RUN.plan, no_results=(NoResult(workload="leak", label="compile", reason=TOLD),))
     folder = measured(tmp_path / "ours", replace(GOOD_RUN, plan=plan), (*GOOD_RECORDS[:1], lost))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     pack(folder, tmp_path / "run.zip")

@@ -18,8 +18,8 @@ from harness.store import IN_PROGRESS, RUN, read_run, run_text
 def plan(design: str, *workloads: str, seed: int = 1) -> Prepared:
     return prepared(
         Wish(
-            workloads=workloads, size="quick", batch=None, design=design, only=(), stack=None, reference="plain",
-            probe=None, protocol="standard", restarts=2, rounds=4, seed=seed, device="cpu", own=None,
+            workloads=workloads, size="quick", batch=None, design=design, only=(), stack=None, reference="baseline",
+            probe=None, protocol="standard", replicates=2, rounds=4, seed=seed, device="cpu", own=None,
         )
     )  # fmt: skip
 
@@ -52,8 +52,8 @@ def test_the_other_runs_of_the_machine_rest_on_it(results: Path) -> None:
     assert found is not None
     matrix = matrix_of(other)
     assert matrix.noise == found.sentence == matrix_of(run).noise
-    assert {row.estimate.terms for row in matrix.rows if row.estimate} == {found.terms}
-    assert "A/A: 20 cells" in rendered(other, "markdown")
+    assert {row.estimate.thresholds for row in matrix.rows if row.estimate} == {found.thresholds}
+    assert "A/A: 20 configurations" in rendered(other, "markdown")
 
 
 def test_what_is_unfinished_or_of_another_machine_is_not_rested_on(results: Path) -> None:
@@ -120,18 +120,18 @@ def test_the_outcome_is_printed_and_is_the_status(results: Path, capsys: pytest.
     assert show(run_of(results, "calibration")) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "host_delay=3" in out
-    assert "A/A: 20 cells" in out
+    assert "A/A: 20 configurations" in out
     assert "The order of start" in out
     assert "Neighbouring pairs correlate by" in out
-    assert "Restarts lie" in out
+    assert "Replicates lie" in out
 
 
 def test_workloads_with_short_steps_are_taken_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Wish] = []
     monkeypatch.setattr(calibrating, "measure", lambda wish, _place, _shown: seen.append(wish) or 0)
     wish = Wish(
-        workloads=(), size="quick", batch=None, design="calibration", only=(), stack=None, reference="plain",
-        probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device="cpu", own=None,
+        workloads=(), size="quick", batch=None, design="calibration", only=(), stack=None, reference="baseline",
+        probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu", own=None,
     )  # fmt: skip
     calibrating.measure_and_show(wish, None)  # type: ignore[arg-type]  nothing is measured
     calibrating.measure_and_show(replace(wish, workloads=("speaker",)), None)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli.campaign_state import read_account
-from harness.core.records import Burst
+from harness.core.records import Window
 from harness.exchange.archive import ACCOUNT
 from harness.run.data import ensure_data
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
@@ -68,14 +68,14 @@ class Rented:
                 continue
         return found
 
-    def wait_for_a_burst(self, running: subprocess.Popen[str]) -> None:
+    def wait_for_a_window(self, running: subprocess.Popen[str]) -> None:
         until = time.monotonic() + 50
         while time.monotonic() < until:
             assert running.poll() is None, running.communicate()
-            if any(isinstance(one, Burst) for path in runs(self.results) for one in read_records(path)):
+            if any(isinstance(one, Window) for path in runs(self.results) for one in read_records(path)):
                 return
             time.sleep(0.2)
-        raise AssertionError("no burst within fifty seconds")
+        raise AssertionError("no window within fifty seconds")
 
 
 def runs(results: Path) -> list[Path]:
@@ -133,7 +133,7 @@ def write_data(there: Rented) -> None:
 def stopped_by_the_scheduler(there: Rented) -> dict[str, bytes]:
     """The first slice gets SIGTERM while it measures, and ends in seconds with its archive written."""
     running = there.start()
-    there.wait_for_a_burst(running)
+    there.wait_for_a_window(running)
     running.send_signal(signal.SIGTERM)
     out, _ = running.communicate(timeout=15)
     assert running.returncode == 130, out
@@ -157,8 +157,8 @@ def assert_whole(results: Path) -> None:
     assert looked in (set(), set(WORKLOADS))  # one plan, of all workloads
     assert set(Counter(path.name.rpartition("-")[2] for _, path in found).values()) == {1}
     for _, path in found:
-        bursts = [one for one in read_records(path) if isinstance(one, Burst)]
-        assert len({(one.arm, one.order) for one in bursts}) == len(bursts)
+        windows = [one for one in read_records(path) if isinstance(one, Window)]
+        assert len({(one.arm, one.order) for one in windows}) == len(windows)
     # What was measured at that size proves nothing and has no page of its own.
     pages = {"README.md", "claims.md", f"{machine.name}/README.md"}
     assert {name for name in pages if (results / name).exists()} == pages

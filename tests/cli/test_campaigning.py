@@ -41,7 +41,7 @@ from harness.cli.planning import Prepared, pace_of, protocol_named
 from harness.cli.progress import Progress
 from harness.core.mistake import Mistake
 from harness.core.plan import Block
-from harness.core.records import Burst, brackets
+from harness.core.records import Window, window_pairs
 from harness.exchange.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import PAGES_S, Kind, Leg
@@ -67,7 +67,7 @@ class Machine:
     dies_at_s: float = float("inf")
     refuses: str = ""  # a workload that cannot be measured
     known: list[dict[str, float]] = field(default_factory=list)  # seconds of an arm, as each plan began with them
-    lives: list[int] = field(default_factory=list)  # that each plan began
+    attempts: list[int] = field(default_factory=list)  # that each plan began
     imports_s: float = Delays().imports_s  # of an arm
 
     def campaign_into(
@@ -82,12 +82,12 @@ class Machine:
             raise Mistake("Its codec is missing; install it.")
         journal, random = Journal(folder), Random(len(self.begun))
 
-        def start(block: Block, _restart: int, position: int) -> RehearsedArm:
+        def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
             if self.clock() > self.dies_at_s:
                 raise Died
-            cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+            config = block.reference if position == 0 else block.comparisons[position - 1].treatment
             return RehearsedArm(
-                cell=cell, timing=block.timing, effects=Effects(), clock=self.clock, random=Random(random.random()),
+                config=config, timing=block.timing, effects=Effects(), clock=self.clock, random=Random(random.random()),
                 delays=Delays(imports_s=self.imports_s),
             )  # fmt: skip
 
@@ -100,7 +100,7 @@ class Machine:
             if work.run():
                 finish(folder)
         finally:
-            self.lives.append(work.lives)
+            self.attempts.append(work.attempts)
             journal.close()
 
 
@@ -167,22 +167,22 @@ def runs_in(results: Path) -> list[Path]:
 
 
 def assert_nothing_twice(results: Path) -> None:
-    """One run for each plan, and no burst of it twice."""
+    """One run for each plan, and no window of it twice."""
     digests = Counter(one.name.rpartition("-")[2] for one in runs_in(results))
     assert set(digests.values()) == {1}
     for folder in runs_in(results):
-        bursts = [one for one in read_records(folder) if isinstance(one, Burst)]  # one beside a cut is made again
-        assert len({(one.arm, one.order) for one in bursts}) == len(bursts)
+        windows = [one for one in read_records(folder) if isinstance(one, Window)]  # one beside a cut is made again
+        assert len({(one.arm, one.order) for one in windows}) == len(windows)
         plan = read_run(folder).plan
         rounds = {block.identity: block.rounds or plan.protocol.rounds for block in plan.blocks}
-        lives = defaultdict[tuple[str, int, int], list[Burst]](list)
-        for one in bursts:
-            lives[one.arm.block, one.arm.restart, one.arm.life].append(one)
+        attempts = defaultdict[tuple[str, int, int], list[Window]](list)
+        for one in windows:
+            attempts[one.arm.block, one.arm.replicate, one.arm.attempt].append(one)
         counted = Counter(
-            (block, restart, position)
-            for (block, restart, _), same in lives.items()
+            (block, replicate, position)
+            for (block, replicate, _), same in attempts.items()
             for position in {one.arm.position for one in same} - {0}
-            for _ in brackets(same, position)
+            for _ in window_pairs(same, position)
         )
         assert all(count <= rounds[block] for (block, _, _), count in counted.items())
 
@@ -204,7 +204,7 @@ def test_slices_go_on_until_all_minutes_are_used(
         account = kept(tmp_path, ground)
         ends.append(machine.clock() - began_s)
         assert len(ends) < 12
-    assert max(ends) < 540 + 15  # a burst and a start may outlast the end that real arms are held to
+    assert max(ends) < 540 + 15  # a window and a start may outlast the end that real arms are held to
     assert account.spent_s == pytest.approx(machine.clock())
     assert account.spent_s < 60 * MINUTES - PAGES_S + 15
     assert len(ends) >= 3
@@ -251,7 +251,7 @@ def test_a_search_ends_with_a_winner_that_is_held_against_the_system_as_it_was(
     assert {"winner leak", "alone leak"} <= set(machine.begun)
     (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "alone"]
     (comparison,) = read_run(folder).plan.comparisons
-    assert read_run(folder).plan.names[str(comparison.reference)] == "as_found"
+    assert read_run(folder).plan.names[str(comparison.reference)] == "original"
     assert_nothing_twice(tmp_path)
 
 
@@ -323,7 +323,7 @@ def test_a_share_that_is_known_to_be_too_thin_falls_to_the_next(
     )  # fmt: skip
     one_slice(machine, tmp_path, ground, account, slice_s=float("inf"))
     assert machine.begun[:2] == ["matrix leak", "matrix speaker"]
-    assert machine.lives[0] == 0 < machine.lives[1]
+    assert machine.attempts[0] == 0 < machine.attempts[1]
 
 
 @pytest.mark.thorough
@@ -337,8 +337,8 @@ def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
     )  # fmt: skip
     one_slice(machine, tmp_path, ground, account, slice_s=float("inf"))
     assert machine.begun[:4] == ["matrix speaker", "matrix leak", "matrix speaker", "matrix leak"]
-    assert machine.lives[:3] == [0, 0, 0]
-    assert machine.lives[3] > 0
+    assert machine.attempts[:3] == [0, 0, 0]
+    assert machine.attempts[3] > 0
 
 
 @pytest.mark.thorough
@@ -351,8 +351,8 @@ def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_ev
     plan, records = read_run(folder).plan, read_records(folder)
     for workload in ASKED.workloads:
         of_it = {block.identity for block in plan.blocks if block.reference.workload == workload}
-        lives = {one.arm.restart for one in records if isinstance(one, Burst) and one.arm.block in of_it}
-        assert len(lives) == plan.protocol.restarts, workload
+        attempts = {one.arm.replicate for one in records if isinstance(one, Window) and one.arm.block in of_it}
+        assert len(attempts) == plan.protocol.replicates, workload
     assert machine.begun.index("combined leak+speaker") == 1
     account = kept(tmp_path, ground)
     assert account.shared_at[0] is Kind.FIRST_LOOK

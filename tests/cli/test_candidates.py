@@ -13,8 +13,8 @@ CPU = replace(read_environment("cpu"), compiler="g++", cpu_flags=("amx_bf16",))
 
 def asked(protocol: str, *only: str) -> Asked:
     wish = Wish(
-        workloads=("leak",), size="quick", batch=None, design="matrix", only=only, stack=None, reference="plain",
-        probe=None, protocol=protocol, restarts=None, rounds=None, seed=0, device="auto", own=None,
+        workloads=("leak",), size="quick", batch=None, design="matrix", only=only, stack=None, reference="baseline",
+        probe=None, protocol=protocol, replicates=None, rounds=None, seed=0, device="auto", own=None,
     )  # fmt: skip
     return Asked(wish=wish, quality=QualityClass.CLOSE)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
 from harness.core.records import Record
@@ -27,19 +27,19 @@ __all__ = ["elsewhere"]  # an empty folder and a wide terminal for every test
 def compared(treatment: str, reference: str = "", workload: str = "leak", **facts: Any) -> Comparison:
     """A comparison of optimizations that are in the ledger."""
     ours, theirs = (
-        Cell(
+        Configuration(
             workload=workload,
             size=facts.get("size", "quick"),
             batch=64,
-            switches=tuple(sorted(map(parse_switch, stack.split("+")))) if stack else (),
+            options=tuple(sorted(map(parse_option, stack.split("+")))) if stack else (),
         )
         for stack in (treatment, reference)
     )
-    return Comparison(subject=treatment, treatment=ours, reference=theirs, timing=facts.get("timing", Timing.STEP))
+    return Comparison(label=treatment, treatment=ours, reference=theirs, timing=facts.get("timing", Timing.STEP))
 
 
 def planned(*comparisons: Comparison) -> Plan:
-    names = {switch.name for one in comparisons for switch in (*one.treatment.switches, *one.reference.switches)}
+    names = {option.name for one in comparisons for option in (*one.treatment.options, *one.reference.options)}
     return replace(plan(*comparisons), promises=promises(KNOWN[name] for name in sorted(names)))
 
 
@@ -239,7 +239,7 @@ def test_the_design_calls_the_real_system_by_its_name(
 ) -> None:
     ended = call("plan leak --design claims --device cpu --json", monkeypatch, capsys)
     found = json.loads(ended.out)["plan"]
-    assert set(found["names"].values()) == {"plain", "as_found"}
+    assert set(found["names"].values()) == {"baseline", "original"}
     named = {block["identity"] for block in found["blocks"] if len(block["reference"]["switches"]) > 3}
     assert named
 

@@ -106,12 +106,12 @@ BAD = {
     "plan --workload blank.py": "blank.py defines no WORKLOAD",
     "explain nope": "There is no workload 'nope'",
     "explain leak:nope": "There is no optimization 'nope'",
-    "explain leak@quick@smoke": "is not a cell: write WORKLOAD",
-    "explain leak#0": "is not a cell: write WORKLOAD",
+    "explain leak@quick@smoke": "is not a configuration: write WORKLOAD",
+    "explain leak#0": "is not a configuration: write WORKLOAD",
     "explain leak:prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
-    "explain leak:everything+nope": "There is no optimization 'nope'",
-    "explain leak:everything --protocol nope": "There is no protocol 'nope'; choose one of standard, brief.",
-    "plan leak --stack everything+nope": "There is no optimization 'nope'",
+    "explain leak:all+nope": "There is no optimization 'nope'",
+    "explain leak:all --protocol nope": "There is no protocol 'nope'; choose one of standard, brief.",
+    "plan leak --stack all+nope": "There is no optimization 'nope'",
     "document --output file": "Cannot write to file (File exists); choose another folder with --output.",
     "explain leak:workers=2 --reference nope": "There is no optimization 'nope'",
     "rehearse nope": "There is no workload 'nope'",
@@ -148,7 +148,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    "arguments", ["plan --restarts 1", "plan --rounds 0", "plan --batch 0", "plan --seed x", "nope"]
+    "arguments", ["plan --replicates 1", "plan --rounds 0", "plan --batch 0", "plan --seed x", "nope"]
 )
 def test_what_is_no_number_or_too_small_is_refused(
     arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -165,7 +165,7 @@ def test_what_is_no_number_or_too_small_is_refused(
         (RUN, '{"schema": 9}', "has schema 9, newer than 4; update speedmatrix to read it."),
         (RUN, '{"schema": 1, "began": 3}', "is damaged"),
         (MEASUREMENTS, "{}\n", "line 1 states no schema"),
-        (MEASUREMENTS, '{"schema": 1, "record": "burst"}\n', "line 1 is damaged"),
+        (MEASUREMENTS, '{"schema": 1, "record": "window"}\n', "line 1 is damaged"),
         (MEASUREMENTS, '{"schema": 9}\n', "line 1 has schema 9, newer than 4; update speedmatrix to read it."),
     ],
 )
@@ -274,7 +274,7 @@ def test_a_rehearsal_is_kept_where_it_is_told_to_be(
     shown = call("rehearse leak --design combined --effect workers=1.8 --results kept", monkeypatch, capsys).out
     assert "intervals cover the truth; 95 % should." in shown
     assert len(list(Path("kept").glob("rehearsal/*/run.json"))) == 1
-    assert "everything" in call("report --results kept", monkeypatch, capsys).out
+    assert "all" in call("report --results kept", monkeypatch, capsys).out
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ __all__ = ["elsewhere"]  # an empty folder and a wide terminal for every test
 
 
 def made(environment: Environment, ratio: float, day: int = 1, **facts: Any) -> Path:
-    """A finished run with one cell."""
+    """A finished run with one configuration."""
     size = facts.pop("size", "quick")
     folder = kept(
         plan(compared("workers=2", size=size)),

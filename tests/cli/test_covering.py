@@ -13,37 +13,37 @@ from benchmarks.invented.machines import WORLDS
 from harness.cli import main
 from harness.core.mistake import Mistake
 
-SMALL = Asked(cells=10, protocol="standard", seed=3)
+SMALL = Asked(configs=10, protocol="standard", seed=3)
 
 
 @pytest.fixture(scope="module")
 def quiet() -> Check:
-    """Some hundred cells on the quiet machine."""
+    """Some hundred configurations on the quiet machine."""
     world = WORLDS[0]
-    asked = Asked(cells=300, protocol="standard", seed=0)
+    asked = Asked(configs=300, protocol="standard", seed=0)
     return checked(
-        world.name, [trials_of(Pool(world=world, number=number, cells=30, asked=asked)) for number in range(10)]
+        world.name, [trials_of(Pool(world=world, number=number, configs=30, asked=asked)) for number in range(10)]
     )
 
 
 @pytest.mark.thorough
 def test_intervals_hold_and_cost_less(quiet: Check) -> None:
-    assert quiet.ours.coverage.cells == 300
+    assert quiet.ours.coverage.configs == 300
     assert quiet.ours.coverage.low <= PROMISED[1]
     assert quiet.ours.coverage.high >= PROMISED[0]
-    assert quiet.conventional_s > 1.6 * quiet.ours.machine_s  # 2 times, in the 500 cells and more of the page
+    assert quiet.conventional_s > 1.6 * quiet.ours.machine_s  # 2 times, in the 500 configurations and more of the page
     assert quiet.truthful
-    assert 2 <= quiet.restarts < 6
+    assert 2 <= quiet.replicates < 6
 
 
 @pytest.mark.thorough
 def test_a_method_that_takes_brackets_as_independent_is_caught(quiet: Check) -> None:
-    assert quiet.brackets_alone.coverage.high < PROMISED[0]
+    assert quiet.window_pairs_alone.coverage.high < PROMISED[0]
 
 
 def test_the_conventional_plan_is_caught_where_the_machine_heats_up() -> None:
-    asked = Asked(cells=60, protocol="standard", seed=0)
-    pools = [trials_of(Pool(world=WORLDS[1], number=number, cells=30, asked=asked)) for number in range(2)]
+    asked = Asked(configs=60, protocol="standard", seed=0)
+    pools = [trials_of(Pool(world=WORLDS[1], number=number, configs=30, asked=asked)) for number in range(2)]
     check = checked(WORLDS[1].name, pools)
     assert check.conventional.coverage.high < PROMISED[0]
     assert check.ours.coverage.high > PROMISED[0]
@@ -52,8 +52,8 @@ def test_the_conventional_plan_is_caught_where_the_machine_heats_up() -> None:
 @pytest.mark.parametrize("name", ["rare long stalls", "steps of two speeds"])
 def test_total_time_holds_where_trimmed_means_miss_what_a_workload_waits_for(name: str) -> None:
     (world,) = (one for one in WORLDS if one.name == name)
-    asked = Asked(cells=40, protocol="brief", seed=1)
-    check = checked(world.name, [trials_of(Pool(world=world, number=0, cells=40, asked=asked))])
+    asked = Asked(configs=40, protocol="brief", seed=1)
+    check = checked(world.name, [trials_of(Pool(world=world, number=0, configs=40, asked=asked))])
     assert check.ours.coverage.value >= PROMISED[0] - 0.03
     assert check.trimmed.coverage.value < check.ours.coverage.value
     assert check.price > 0.5
@@ -66,19 +66,19 @@ def test_what_total_time_costs_on_a_quiet_machine(quiet: Check) -> None:
 
 
 def test_the_same_seed_gives_the_same_in_any_order_and_another_seed_another() -> None:
-    pools = [Pool(world=WORLDS[3], number=number, cells=4, asked=SMALL) for number in (0, 1)]
+    pools = [Pool(world=WORLDS[3], number=number, configs=4, asked=SMALL) for number in (0, 1)]
     first, second = map(trials_of, pools)
     assert tuple(map(trials_of, reversed(pools))) == (second, first)
-    other = Pool(world=WORLDS[3], number=0, cells=4, asked=Asked(cells=10, protocol="standard", seed=4))
+    other = Pool(world=WORLDS[3], number=0, configs=4, asked=Asked(configs=10, protocol="standard", seed=4))
     assert trials_of(other) != first
 
 
 @pytest.mark.thorough
 def test_all_worlds_are_rehearsed_with_as_many_cells_as_were_asked_for() -> None:
     shares: list[float] = []
-    checks = rehearsed(Asked(cells=12, protocol="brief", seed=1), shares.append)  # in processes of their own
+    checks = rehearsed(Asked(configs=12, protocol="brief", seed=1), shares.append)  # in processes of their own
     assert [one.name for one in checks] == [world.name for world in WORLDS]
-    assert {one.ours.coverage.cells for one in checks} == {12}
+    assert {one.ours.coverage.configs for one in checks} == {12}
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
 
@@ -137,9 +137,9 @@ def test_a_page_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def test_processes_that_differ_more_need_more_restarts() -> None:
-    restarts = []
+    replicates = []
     for luck in (0.002, 0.02):
         world = replace(WORLDS[0], luck=luck)
-        trials = trials_of(Pool(world=world, number=0, cells=12, asked=replace(SMALL, luck=luck)))
-        restarts.append(checked(world.name, [trials]).restarts)
-    assert restarts[1] > 2 * restarts[0]
+        trials = trials_of(Pool(world=world, number=0, configs=12, asked=replace(SMALL, luck=luck)))
+        replicates.append(checked(world.name, [trials]).replicates)
+    assert replicates[1] > 2 * replicates[0]

@@ -1,4 +1,4 @@
-"""What `explain` says of a cell: what differs, what is bound, the step; and what a stack's name stands for."""
+"""What `explain` says of a configuration: what differs, what is bound, the step; and what a stack's name stands for."""
 
 import inspect
 import io
@@ -24,7 +24,7 @@ from harness.cli.explain import (
     show_explanation,
 )
 from harness.cli.planning import Context, Wish, prepared, reference_request
-from harness.core.cell import Comparison, compose, parse_cell, unmet
+from harness.core.configuration import Comparison, compose, parse_config, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.protocol import PROTOCOLS
@@ -44,10 +44,10 @@ def context(environment: Environment = ENVIRONMENT, protocol: str = "brief") -> 
 
 @pytest.fixture
 def explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What is printed for a cell or an optimization."""
+    """What is printed for a configuration or an optimization."""
     monkeypatch.setenv("COLUMNS", "120")
 
-    def said(what: str, reference: str = "plain", *, protocol: str = "brief", fully: bool = False) -> str:
+    def said(what: str, reference: str = "baseline", *, protocol: str = "brief", fully: bool = False) -> str:
         show_explanation(
             Question(what=what, reference=reference, protocol=protocol, device="cpu", own=None, fully=fully)
         )
@@ -56,13 +56,13 @@ def explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return said
 
 
-def difference_of(what: str, reference: str = "plain", where: Environment = ENVIRONMENT) -> Difference:
-    request = parse_cell(what)
-    cell = context(where).cell(request)
-    below = context(where).cell(reference_request(reference, cell.workload, None, None))
-    workload, known = CATALOGUE.workload(cell.workload), CATALOGUE.optimizations
-    recipes = compose(workload, cell.switches, known), compose(workload, below.switches, known)
-    switched = ((one, known[one.name], unmet(known[one.name], ENVIRONMENT, workload)) for one in cell.switches)
+def difference_of(what: str, reference: str = "baseline", where: Environment = ENVIRONMENT) -> Difference:
+    request = parse_config(what)
+    config = context(where).config(request)
+    below = context(where).config(reference_request(reference, config.workload, None, None))
+    workload, known = CATALOGUE.workload(config.workload), CATALOGUE.optimizations
+    recipes = compose(workload, config.options, known), compose(workload, below.options, known)
+    switched = ((one, known[one.name], unmet(known[one.name], ENVIRONMENT, workload)) for one in config.options)
     return between(recipes, switched)
 
 
@@ -74,7 +74,7 @@ def table(difference: Difference, *, fully: bool = False) -> str:
 
 @pytest.mark.parametrize("workload", CATALOGUE.workloads)
 def test_everything_fits_on_a_screen_with_its_step(workload: str, explained: Callable[..., str]) -> None:
-    said = explained(f"{workload}:everything")
+    said = explained(f"{workload}:all")
     assert len(said.splitlines()) <= SCREEN
     source = inspect.getsource(plain_step).strip().splitlines()
     assert [line.rstrip() for line in said.splitlines()][-len(source) :] == source
@@ -84,11 +84,11 @@ def test_everything_fits_on_a_screen_with_its_step(workload: str, explained: Cal
 
 @pytest.mark.parametrize("workload", CATALOGUE.workloads)
 def test_what_a_gpu_switches_on_is_folded_to_a_few_lines(workload: str) -> None:
-    found = difference_of(f"{workload}:everything", where=GPU)
+    found = difference_of(f"{workload}:all", where=GPU)
     lines = table(found).splitlines()
     assert len(found.switched) > FEW
     assert len(lines) <= 22
-    assert all(one.switch.name in table(found) for one in found.switched)
+    assert all(one.option.name in table(found) for one in found.switched)
     assert all(reason.endswith("needs a CUDA device") for reason in found.hindrances)
     assert list(found.hindrances)
 
@@ -97,44 +97,44 @@ def test_what_a_gpu_switches_on_is_folded_to_a_few_lines(workload: str) -> None:
 @pytest.mark.parametrize("environment", [ENVIRONMENT, GPU], ids=["cpu", "gpu"])
 def test_everything_is_what_the_design_switches_on(workload: str, environment: Environment) -> None:
     where = context(environment)
-    plain = where.cell(reference_request("plain", workload, None, None))
+    plain = where.config(reference_request("baseline", workload, None, None))
     first = next(alone(where.scope(CATALOGUE.workload(workload), plain)))
-    assert first.subject == "everything"
-    assert where.cell(parse_cell(f"{workload}:everything")) == first.treatment  # type: ignore[union-attr]
+    assert first.label == "all"
+    assert where.config(parse_config(f"{workload}:all")) == first.treatment  # type: ignore[union-attr]
 
 
 def planned(stack: str | None, reference: str, only: tuple[str, ...] = ()) -> Comparison:
     """The one comparison that a wish comes to on this machine."""
     wish = Wish(
         workloads=("leak",), size=None, batch=None, design="alone", only=only, stack=stack, reference=reference,
-        probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device="cpu", own=None,
+        probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu", own=None,
     )  # fmt: skip
     (found,) = prepared(wish).plan.comparisons
     return found
 
 
 def test_a_stack_and_a_reference_may_be_everything() -> None:
-    whole = planned("everything", "plain")
-    assert whole.subject == "everything"
-    assert whole.treatment.switches
-    assert planned(None, "everything", only=("workers=7",)).reference == whole.treatment
-    named = planned("everything+workers=7", "as_found")
-    assert "workers=7" in map(str, named.treatment.switches)
-    assert {one.name for one in named.treatment.switches} >= {one.name for one in named.reference.switches}
+    whole = planned("all", "baseline")
+    assert whole.label == "all"
+    assert whole.treatment.options
+    assert planned(None, "all", only=("workers=7",)).reference == whole.treatment
+    named = planned("all+workers=7", "original")
+    assert "workers=7" in map(str, named.treatment.options)
+    assert {one.name for one in named.treatment.options} >= {one.name for one in named.reference.options}
 
 
 def test_everything_of_a_patient_protocol_has_what_starts_slowly() -> None:
     able = replace(ENVIRONMENT, compiler="g++ 13")
-    slow, quick = (context(able, name).cell(parse_cell("leak:everything")) for name in ("standard", "brief"))
-    assert {one.name for one in slow.switches} - {one.name for one in quick.switches} >= {"compile"}
+    slow, quick = (context(able, name).config(parse_config("leak:all")) for name in ("standard", "brief"))
+    assert {one.name for one in slow.options} - {one.name for one in quick.options} >= {"compile"}
 
 
 def test_a_switch_that_is_named_itself_wins_over_a_whole_stack() -> None:
-    for stack in ("everything+workers=7", "workers=7+everything", "as_found+workers=7"):
-        cell = context().cell(parse_cell(f"leak:{stack}"))
-        assert "workers=7" in map(str, cell.switches), stack
+    for stack in ("all+workers=7", "workers=7+all", "original+workers=7"):
+        config = context().config(parse_config(f"leak:{stack}"))
+        assert "workers=7" in map(str, config.options), stack
     with pytest.raises(Mistake, match="There is no optimization 'nope'"):
-        context().cell(parse_cell("leak:everything+nope"))
+        context().config(parse_config("leak:all+nope"))
 
 
 def test_a_few_switches_have_a_row_each_with_their_proof(explained: Callable[..., str]) -> None:
@@ -155,10 +155,10 @@ def test_against_a_stack_it_tells_what_only_that_one_has(explained: Callable[...
     words = "Changed in the reference alone: prefetch_factor 4 → none, persistent_workers on → off."
     assert words in " ".join(said.split())
     assert "On in both: channels_last." in said
-    same = explained("leak:as_found", "as_found")
-    assert "against  leak@quick#512:as_found" in same
+    same = explained("leak:original", "original")
+    assert "against  leak@quick#512:original" in same
     assert "PyTorch's default since 2.0" in same  # where each setting of the real system is known from
-    assert "No switch of it differs" in same
+    assert "No option of it differs" in same
 
 
 def test_a_stack_that_cannot_run_here_is_explained_all_the_same(explained: Callable[..., str]) -> None:
@@ -172,8 +172,8 @@ def test_a_stack_that_cannot_run_here_is_explained_all_the_same(explained: Calla
 
 
 def test_all_shows_each_switch_and_nothing_shortened(explained: Callable[..., str]) -> None:
-    folded, full = explained("spoof:everything"), explained("spoof:everything", fully=True)
-    assert "--all gives each switch a row" in folded
+    folded, full = explained("spoof:all"), explained("spoof:all", fully=True)
+    assert "--all gives each option a row" in folded
     assert "what it is" in full
     assert "mel_drift_below_0.1_db" in "".join(full.split())
     assert "…" not in full
@@ -247,9 +247,7 @@ def test_everything_on_a_gpu_fits_on_a_screen(
         pytest.skip("needs a CUDA device; would check that the full stack of a GPU is explained in one screen")
     monkeypatch.setenv("COLUMNS", "120")
     show_explanation(
-        Question(
-            what=f"{workload}:everything", reference="plain", protocol="brief", device="cuda", own=None, fully=False
-        )
+        Question(what=f"{workload}:all", reference="baseline", protocol="brief", device="cuda", own=None, fully=False)
     )
     said = capsys.readouterr().out
     assert len(said.splitlines()) <= SCREEN

@@ -41,7 +41,7 @@ def test_all_finished_runs_are_written(results: Path, tmp_path: Path, capsys: py
 def test_named_runs_are_written_finished_or_not(results: Path, tmp_path: Path) -> None:
     going_on = measured(results, replace(GOOD_RUN, version="0.3.0"), GOOD_RECORDS[:5])
     export((going_on,), tmp_path / "out", results)
-    assert parquet.read_table(tmp_path / "out" / "bursts.parquet").num_rows == 3
+    assert parquet.read_table(tmp_path / "out" / "windows.parquet").num_rows == 3
 
 
 def test_an_older_export_is_replaced(results: Path, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_pandas_and_duckdb_read_it(results: Path, tmp_path: Path) -> None:
     """Where they are installed; pyarrow, which both build on, is asked in every other test."""
     export((), tmp_path / "out", results)
     pandas = pytest.importorskip("pandas")
-    frame = pandas.read_parquet(tmp_path / "out" / "bursts.parquet")
+    frame = pandas.read_parquet(tmp_path / "out" / "windows.parquet")
     assert (frame.samples / frame.wall_s - frame.rate).abs().max() < 1e-9
     duckdb = pytest.importorskip("duckdb")
-    assert duckdb.read_parquet(str(tmp_path / "out" / "bursts.parquet")).count("*").fetchall() == [(len(frame),)]
+    assert duckdb.read_parquet(str(tmp_path / "out" / "windows.parquet")).count("*").fetchall() == [(len(frame),)]

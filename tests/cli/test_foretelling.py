@@ -48,7 +48,7 @@ def test_predictions_are_near_what_stacks_truly_give(folder: Path, known: Truth)
     assert said.unmeasured is not None
     assert said.unmeasured > 100
     assert len(said.fastest) == 10
-    true = [known.ratio(frozenset(map(str, one.arrangement.switches))) for one in said.fastest]
+    true = [known.ratio(frozenset(map(str, one.arrangement.options))) for one in said.fastest]
     errors = [abs(one.ratio / ratio - 1) for one, ratio in zip(said.fastest, true, strict=True)]
     assert np.median(errors) < 0.04
     assert [one.ratio for one in said.fastest] == sorted((one.ratio for one in said.fastest), reverse=True)
@@ -71,7 +71,7 @@ def test_every_form_tells_predictions_from_measurements(folder: Path, monkeypatc
     assert told["refused"] is None
     assert len(told["stacks"]) == 10
     assert "+".join(told["stacks"][0]["switches"]) == name or "without" in name
-    assert {"input", "device", "host", "sync"} == set(told["ceilings"]["everything"])
+    assert {"input", "device", "host", "sync"} == set(told["ceilings"]["all"])
 
 
 def test_a_model_that_is_not_trusted_gives_words_in_every_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ def test_a_model_that_is_not_trusted_gives_words_in_every_form(folder: Path, mon
 
 def test_shares_by_the_model_stand_beside_alone_and_last(folder: Path) -> None:
     found = outlook(folder)
-    assert found.anatomy is not None
-    parts = {str(one.switch): one for one in found.anatomy.parts}
+    assert found.decomposition is not None
+    parts = {str(one.option): one for one in found.decomposition.parts}
     amp = parts["amp_bfloat16"]
     for one in (amp.alone, amp.share, amp.last):
         assert isinstance(one, Gain)
@@ -96,8 +96,8 @@ def test_shares_by_the_model_stand_beside_alone_and_last(folder: Path) -> None:
     assert amp.share is not None
     assert amp.last is not None
     assert amp.alone.log < amp.share.log < amp.last.log  # behind the loader it gains little by itself
-    total = sum(one.share.log for one in found.anatomy.parts if one.share)
-    assert total == pytest.approx(found.anatomy.total.log, abs=0.05)
+    total = sum(one.share.log for one in found.decomposition.parts if one.share)
+    assert total == pytest.approx(found.decomposition.total.log, abs=0.05)
 
 
 def test_a_factorial_shows_how_well_the_cells_of_a_matrix_foretell_the_others(tmp_path: Path, known: Truth) -> None:
@@ -107,15 +107,15 @@ def test_a_factorial_shows_how_well_the_cells_of_a_matrix_foretell_the_others(tm
     assert there.measured[0] == "factorial"
     found = outlook(folder)
     assert found.check is not None
-    assert found.check.fitted + len(found.check.cells) == 16
-    assert {one.predicted.arrangement.switches for one in found.check.cells}
+    assert found.check.fitted + len(found.check.configs) == 16
+    assert {one.predicted.arrangement.options for one in found.check.configs}
     assert found.check.median_error < 0.06
     assert found.check.multiplied_error is not None
-    true = {frozenset(map(str, one.predicted.arrangement.switches)): one.ratio for one in found.check.cells}
+    true = {frozenset(map(str, one.predicted.arrangement.options)): one.ratio for one in found.check.configs}
     assert all(ratio == pytest.approx(known.ratio(stack), rel=0.03) for stack, ratio in true.items())
     text = rendered(folder, "markdown").replace("\\", "")
-    assert f"fitted to {found.check.fitted} of 16 cells" in text
-    assert "Multiplying what each switch gives alone misses the same stacks by" in text
+    assert f"fitted to {found.check.fitted} of 16 configurations" in text
+    assert "Multiplying what each option gives alone misses the same stacks by" in text
 
 
 def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:
@@ -128,7 +128,7 @@ def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:
 def test_thirty_switches_are_planned_fitted_and_ranked_in_seconds_of_one_core() -> None:
     """All threads count: what BLAS would spin on other cores is in it."""
     there = world(drawn(np.random.default_rng(3), 30))
-    there.log_times([one.treatment.switches for one in there.matrix])  # simulated before the clock starts
+    there.log_times([one.treatment.options for one in there.matrix])  # simulated before the clock starts
     began_s = process_time()
     comparisons = there.matrix
     seen = study(there, comparisons, GPU, np.random.default_rng(3))

@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[2]
 
 def measured(results: Path, day: int, cpu: str) -> None:
     """A run with two optimizations, on a machine that recorded neither flags nor allocators."""
-    switches = (("workers",), ("pin_memory",))
+    options = (("workers",), ("pin_memory",))
     environment = replace(RUN_FACTS.environment, cpu=cpu)
     facts = replace(RUN_FACTS, began=f"2026-01-0{day}T03:04:05+00:00", environment=environment)
-    folder = create(results, replace(facts, plan=plan(*(comparison(*names) for names in switches))))
+    folder = create(results, replace(facts, plan=plan(*(comparison(*names) for names in options))))
     journal = Journal(folder)
-    for index, names in enumerate(switches):
+    for index, names in enumerate(options):
         effective = {key: value for name in names for key, value in STARTS[name]["effective"].items()}
         for record in records(index, 1.5, effective=effective, loader_rate=450.0):
             journal.append(record)

@@ -80,7 +80,10 @@ def test_a_bundle_becomes_a_run_like_any_other(bundle: Path, results: Path, caps
     assert finished(results) == [folder]
     assert read_kept(folder).matrix.looked_at == 2
     said = capsys.readouterr().out
-    assert f"Taken in as {folder}: {len(GOOD_RECORDS)} records from Example | 9000, 2 of 2 cells with a ratio." in said
+    assert (
+        f"Taken in as {folder}: {len(GOOD_RECORDS)} records from Example | 9000, 2 of 2 configurations with a ratio."
+        in said
+    )
     assert "checked for sense, not for truth" in said
 
 

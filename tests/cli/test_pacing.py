@@ -1,4 +1,4 @@
-"""How many restarts a wish asks for, and how narrow its intervals are to become."""
+"""How many replicates a wish asks for, and how narrow its intervals are to become."""
 
 import pytest
 
@@ -13,21 +13,21 @@ def test_without_a_word_it_is_the_protocol_itself(protocol: Protocol) -> None:
 
 
 def test_whoever_counts_restarts_or_rounds_gets_no_more() -> None:
-    assert paced(BRIEF, 3, None, None).most_restarts == 3
-    assert paced(BRIEF, None, 2, None).most_restarts == 2
+    assert paced(BRIEF, 3, None, None).most_replicates == 3
+    assert paced(BRIEF, None, 2, None).most_replicates == 2
     assert paced(BRIEF, None, 2, None).target is None
     assert paced(BRIEF, None, None, "none") == BRIEF.fixed()
 
 
 def test_a_target_that_is_asked_for_holds_beside_counts() -> None:
     found = paced(STANDARD, 3, 5, "1.5%")
-    assert (found.restarts, found.rounds, found.target, found.looks) == (3, 5, 0.015, STANDARD.looks)
-    assert found.most_restarts == 12
+    assert (found.replicates, found.rounds, found.target, found.looks) == (3, 5, 0.015, STANDARD.looks)
+    assert found.most_replicates == 12
     assert paced(BRIEF, None, None, "2 %").target == 0.02
 
 
 def test_a_target_that_no_look_could_serve_is_a_mistake() -> None:
-    with pytest.raises(Mistake, match="After 8 restarts there is no look left"):
+    with pytest.raises(Mistake, match="After 8 replicates there is no look left"):
         paced(BRIEF, 8, None, "2%")
 
 

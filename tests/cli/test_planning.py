@@ -19,55 +19,55 @@ NAMED = ("workers=2", "prefetch_factor", "amp_bfloat16")
 
 
 def plan(design: str, *only: str, environment: Environment = ENVIRONMENT, **facts: Any) -> Plan:
-    usual = {"workloads": ("leak",), "size": "smoke", "stack": None, "reference": "plain", "protocol": "brief"}
+    usual = {"workloads": ("leak",), "size": "smoke", "stack": None, "reference": "baseline", "protocol": "brief"}
     wish = Wish(
-        batch=None, design=design, only=only, restarts=None, rounds=None, seed=0, device="cpu", own=None,
+        batch=None, design=design, only=only, replicates=None, rounds=None, seed=0, device="cpu", own=None,
         **{**usual, "probe": None, **facts},
     )  # fmt: skip
     return planned(wish, read_catalogue(), environment)
 
 
-def subjects(found: Plan) -> list[str]:
-    return [one.subject for one in found.comparisons]
+def labels(found: Plan) -> list[str]:
+    return [one.label for one in found.comparisons]
 
 
 @pytest.mark.parametrize("design", ["alone", "levels", "combined"])
 def test_what_is_named_takes_the_place_of_a_design_of_singles(design: str) -> None:
-    assert sorted(subjects(plan(design, *NAMED))) == ["amp_bfloat16", "prefetch_factor=4", "workers=2"]
+    assert sorted(labels(plan(design, *NAMED))) == ["amp_bfloat16", "prefetch_factor=4", "workers=2"]
 
 
 def test_a_design_that_crosses_is_about_what_is_named() -> None:
-    assert sorted(subjects(plan("factorial", *NAMED))) == [
+    assert sorted(labels(plan("factorial", *NAMED))) == [
         "amp_bfloat16", "workers=2", "workers=2+amp_bfloat16", "workers=2+prefetch_factor=4",
         "workers=2+prefetch_factor=4+amp_bfloat16",
     ]  # fmt: skip
-    removed = subjects(plan("removed", *NAMED))
-    assert "everything without workers=2 (nor prefetch_factor=4, which cannot be without)" in removed
+    removed = labels(plan("removed", *NAMED))
+    assert "all without workers=2 (nor prefetch_factor=4, which cannot be without)" in removed
     assert len(removed) == 4
-    assert len(subjects(plan("matrix", *NAMED))) == 1 + 3 + 3  # these are all stacks that there are
-    assert len(subjects(plan("matrix", *NAMED, "set_to_none"))) == 1 + 4 + 4 + 2
-    assert len(subjects(plan("pairs", *NAMED))) == 3 + 3
+    assert len(labels(plan("matrix", *NAMED))) == 1 + 3 + 3  # these are all stacks that there are
+    assert len(labels(plan("matrix", *NAMED, "set_to_none"))) == 1 + 4 + 4 + 2
+    assert len(labels(plan("pairs", *NAMED))) == 3 + 3
 
 
 def test_what_is_named_twice_is_measured_once() -> None:
-    assert subjects(plan("alone", "workers=2", "workers=2", "amp_bfloat16")) == ["workers=2", "amp_bfloat16"]
+    assert labels(plan("alone", "workers=2", "workers=2", "amp_bfloat16")) == ["workers=2", "amp_bfloat16"]
 
 
 def test_whoever_names_a_slow_starter_has_accepted_it() -> None:
     found = plan("removed", "compile", "amp_bfloat16", environment=replace(ENVIRONMENT, compiler="g++ 14"))
-    assert found.holes == ()
-    assert subjects(found) == ["everything", "everything without compile=default", "everything without amp_bfloat16"]
+    assert found.no_results == ()
+    assert labels(found) == ["all", "all without compile=default", "all without amp_bfloat16"]
 
 
 def test_all_comparisons_of_a_matrix_are_in_blocks_that_plan_counts() -> None:
     found = plan("matrix")
     assert len(found.comparisons) == sum(len(block.comparisons) for block in found.blocks)
-    references = {len(block.reference.switches) for block in found.blocks}
+    references = {len(block.reference.options) for block in found.blocks}
     assert {0, 1} < references, "plain, workers alone, and all together"
 
 
 def test_a_stack_is_measured_beside_a_crossed_design_of_what_is_named() -> None:
-    found = subjects(plan("factorial", "amp_bfloat16", stack="workers=2+amp_bfloat16"))
+    found = labels(plan("factorial", "amp_bfloat16", stack="workers=2+amp_bfloat16"))
     assert found == ["workers=2+amp_bfloat16", "amp_bfloat16"]
 
 

@@ -18,7 +18,7 @@ from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(
     workloads=("leak", "speaker"), size="quick", batch=None, design="alone", only=("amp_bfloat16", "set_to_none"),
-    stack=None, reference="plain", probe=None, protocol="brief", restarts=None, rounds=None, seed=0, device="cpu",
+    stack=None, reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu",
     own=None, target="none",
 )  # fmt: skip
 
@@ -34,11 +34,11 @@ def shown(plan: Plan, budget_s: float | None, *, terminal: bool = False) -> list
     console = Console(file=said, width=500, force_terminal=terminal, no_color=True, legacy_windows=False)
     progress = Progress(plan, console, records, lambda: campaign.left_s)
 
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         effects = Effects({"amp_bfloat16": 2.0, "set_to_none": 1.0})
         return RehearsedArm(
-            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
         )
 
     campaign = Campaign(

@@ -25,11 +25,11 @@ MACHINE = "cpu-2-example-9000"
 
 def kept(results: Path, day: int = 2, *, rehearsed: bool = False, done: bool = True, ratio: float = 2.0) -> Path:
     """A run with two optimizations and both of them together."""
-    switches = (("workers",), ("pin_memory",), ("pin_memory", "workers"))
+    options = (("workers",), ("pin_memory",), ("pin_memory", "workers"))
     facts = replace(RUN_FACTS, began=f"2026-01-0{day}T03:04:05+00:00", rehearsed=rehearsed)
-    folder = create(results, replace(facts, plan=plan(*(comparison(*names) for names in switches))))
+    folder = create(results, replace(facts, plan=plan(*(comparison(*names) for names in options))))
     journal = Journal(folder)
-    for index, (names, factor) in enumerate(zip(switches, (ratio, 1.1, 2.5), strict=True)):
+    for index, (names, factor) in enumerate(zip(options, (ratio, 1.1, 2.5), strict=True)):
         effective = {key: value for name in names for key, value in STARTS[name]["effective"].items()}
         for record in records(index, factor, effective=effective, loader_rate=450.0):
             journal.append(record)

@@ -17,7 +17,7 @@ from harness.analyze.winner import Winner
 from harness.cli import measuring
 from harness.cli.measuring import Place
 from harness.cli.search import Asked, QualityClass, Quest, best, searched
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
 from harness.report.search import headline, shown, winner_sentences, winner_to_json
 from harness.store import read_run
@@ -63,18 +63,18 @@ def test_its_number_comes_from_fresh_restarts_alone(whole: tuple[Laboratory, Win
     assert found.result.low <= known.ratio(names(found)) <= found.result.high
     assert found.sought is not None
     assert found.sought != found.result.ratio
-    assert found.anatomy is not None
-    assert found.anatomy.total.ratio == pytest.approx(found.result.ratio)
+    assert found.decomposition is not None
+    assert found.decomposition.total.ratio == pytest.approx(found.result.ratio)
 
 
 def test_parts_are_shown_alone_as_a_share_and_last(whole: tuple[Laboratory, Winner]) -> None:
     _, found = whole
-    assert found.anatomy is not None
-    assert {str(one.switch) for one in found.anatomy.parts} == names(found)
-    shares = [one.share for one in found.anatomy.parts]
+    assert found.decomposition is not None
+    assert {str(one.option) for one in found.decomposition.parts} == names(found)
+    shares = [one.share for one in found.decomposition.parts]
     assert all(one is not None for one in shares)
     total = sum(one.log for one in shares if one)
-    assert total == pytest.approx(found.anatomy.total.log, abs=0.05)
+    assert total == pytest.approx(found.decomposition.total.log, abs=0.05)
 
 
 def test_the_same_command_again_measures_nothing(whole: tuple[Laboratory, Winner]) -> None:
@@ -91,10 +91,10 @@ def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[L
         console.print(part)
     text = " ".join(console.export_text().split())
     assert headline(found) in text
-    assert "come from 4 fresh restarts of both" in text
+    assert "come from 4 fresh replicates of both" in text
     assert "foretold 4 stacks that it did not know" in text
     assert "The best stack that was not measured is predicted to be" in text
-    assert f"--stack {'+'.join(map(str, found.stack))} --restarts 4 --device cpu --budget none" in text
+    assert f"--stack {'+'.join(map(str, found.stack))} --replicates 4 --device cpu --budget none" in text
     document = json.loads(winner_to_json(found))
     assert document["stack"] == [str(one) for one in found.stack]
     assert document["estimate"]["processes"] == 4
@@ -153,8 +153,8 @@ def test_without_a_trusted_model_what_hurts_is_dropped(
 
 
 def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
-    def spoil(cell: Cell, told: dict[str, Any]) -> None:
-        if "losses" in told and "amp_bfloat16" in on_in(cell):
+    def spoil(config: Configuration, told: dict[str, Any]) -> None:
+        if "losses" in told and "amp_bfloat16" in on_in(config):
             told["losses"] = (9.0, 8.0)
 
     there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
@@ -165,10 +165,10 @@ def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
 
 
 def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None:
-    """Each of two switches doubles the peak: both together need more than the 8 GiB of the machine."""
+    """Each of two options doubles the peak: both together need more than the 8 GiB of the machine."""
 
-    def spoil(cell: Cell, told: dict[str, Any]) -> None:
-        doubled = len({"amp_bfloat16", "conv1d_rewrite"} & on_in(cell))
+    def spoil(config: Configuration, told: dict[str, Any]) -> None:
+        doubled = len({"amp_bfloat16", "conv1d_rewrite"} & on_in(config))
         told["host_bytes"] = told["host_peak_bytes"] = (3 << 30) * 2**doubled
 
     there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None
     proposals = [path for path in tmp_path.glob("*/*/run.json") if '"design": "search"' in path.read_text()]
     for path in proposals:
         for one in json.loads(path.read_text())["plan"]["blocks"][0]["comparisons"]:
-            on = {switch["name"] for switch in one["treatment"]["switches"]}
+            on = {option["name"] for option in one["treatment"]["switches"]}
             assert not {"amp_bfloat16", "conv1d_rewrite"} <= on
 
 
@@ -186,7 +186,7 @@ def test_nothing_wins_where_everything_hurts(tmp_path: Path, known: Truth) -> No
     found = won(there.quest("channels_last", "garbage_collector_off"))
     assert found.stack == ()
     assert found.result is None
-    assert "no stack was measured that is faster than plain" in headline(found)
+    assert "no stack was measured that is faster than the baseline" in headline(found)
     assert there.measured == ["factorial"]
 
 
@@ -213,7 +213,7 @@ def test_the_command_prints_the_winner_or_its_json(
     assert best(asked, place, as_json=False) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "leak, size quick, batch 512: amp_bfloat16+conv1d_rewrite trains" in said
-    assert "fresh restarts of both" in said
+    assert "fresh replicates of both" in said
     before = list(there.measured)
     assert best(asked, place, as_json=True) == 0
     assert there.measured == before

@@ -9,8 +9,8 @@ from harness.core.codec import encode
 from tests.analyze.synthetic import ENVIRONMENT
 
 FACTS: dict[str, object] = {"version": "1", "size": "smoke", "steps": 20, "environment": encode(ENVIRONMENT)}
-OLD = [{"subject": "everything", "status": "differs"}, {"subject": "workers=1", "status": "same bits"}]
-NEW: list[dict[str, object]] = [{"subject": "everything", "status": "close"}]
+OLD = [{"subject": "all", "status": "differs"}, {"subject": "workers=1", "status": "same bits"}]
+NEW: list[dict[str, object]] = [{"subject": "all", "status": "close"}]
 
 
 def kept(path: Path, facts: dict[str, object]) -> list[dict[str, object]]:

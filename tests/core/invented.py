@@ -17,7 +17,7 @@ def _no_parts() -> Parts:
 
 
 def workload(name: str = "toy", **facts: Any) -> Workload:
-    given = {"own": {"reader": "slow"}, "as_found": ("workers=3", "tf32"), **facts}
+    given = {"own": {"reader": "slow"}, "original": ("workers=3", "tf32"), **facts}
     return Workload(
         name=name,
         title="A toy",

@@ -2,7 +2,7 @@ from itertools import permutations
 
 import pytest
 
-from harness.core.cell import Conflict, Switch, compose, expected, parse_switch, settings, unengaged, unmet
+from harness.core.configuration import Conflict, Option, compose, expected, inactive, parse_option, settings, unmet
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, as_mapping
 from tests.analyze.synthetic import ENVIRONMENT
@@ -12,7 +12,7 @@ TOY = workload()
 
 
 def composed(*names: str) -> Recipe:
-    return compose(TOY, [parse_switch(name) for name in names], KNOWN)
+    return compose(TOY, [parse_option(name) for name in names], KNOWN)
 
 
 def test_no_switch_is_plain_with_the_workloads_own_choices() -> None:
@@ -50,7 +50,7 @@ def test_an_impossible_recipe_is_a_conflict_with_its_reason() -> None:
 
 def test_a_choice_of_another_workload_is_a_conflict() -> None:
     with pytest.raises(Conflict, match="other has no choice named reader"):
-        compose(workload("other", own={}), [Switch(name="fast_reader")], KNOWN)
+        compose(workload("other", own={}), [Option(name="fast_reader")], KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_what_is_unmet_is_said_in_words() -> None:
 
 def test_what_did_not_engage_is_said_in_words() -> None:
     proof = {"workers": 2, "pinned": True}
-    assert unengaged(proof, {"workers": 2, "pinned": True, "else": 1}) == ()
-    assert unengaged(proof, {"workers": 0}) == ("workers is 0, not 2", "pinned is not reported, not True")
+    assert inactive(proof, {"workers": 2, "pinned": True, "else": 1}) == ()
+    assert inactive(proof, {"workers": 0}) == ("workers is 0, not 2", "pinned is not reported, not True")
 
 
 def test_settings_that_agree_are_no_conflict() -> None:
     known = {**KNOWN, "again": optimization("again", {"tf32_convolutions": True})}
-    found = compose(TOY, [Switch(name="again"), Switch(name="tf32")], known)
+    found = compose(TOY, [Option(name="again"), Option(name="tf32")], known)
     assert as_mapping(found)["tf32_convolutions"] is True

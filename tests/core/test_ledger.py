@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import parse_switch
-from harness.core.claims import ANY, Bound, Claim, Metric, checked, names_of, parsed, switches, unknown
+from harness.core.claims import ANY, Bound, Claim, Metric, checked, names_of, options, parsed, unknown
+from harness.core.configuration import parse_option
 from harness.core.mistake import Mistake
 from tests.core.invented import KNOWN, workload
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = read_catalogue()
-WORKLOADS = {"toy": workload(as_found=("workers=4", "fast_reader"))}
+WORKLOADS = {"toy": workload(original=("workers=4", "fast_reader"))}
 GOOD: dict[str, Any] = {
     "name": "toy-workers",
     "text": "Workers are twice as fast.",
@@ -49,7 +49,7 @@ def read(*entries: dict[str, Any]) -> tuple[Claim, ...]:
 def test_a_claim_is_read_with_its_defaults() -> None:
     (claim,) = read(GOOD)
     assert (claim.metric, claim.bound, claim.low, claim.high) == (Metric.THROUGHPUT, Bound.RANGE, 1.5, 2.0)
-    assert (claim.reference, claim.timing, claim.contradicts, claim.differing) == ("plain", "step", (), {"workers"})
+    assert (claim.reference, claim.timing, claim.contradicts, claim.differing) == ("baseline", "step", (), {"workers"})
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_a_claim_is_read_with_its_defaults() -> None:
         ({"bound": "gain"}, "toy-workers is of bound 'gain' and so must give no figure"),
         (
             {"metric": "device share", "bound": "point", "high": None},
-            "about the device share of one cell; give a range",
+            "about the device share of one configuration; give a range",
         ),
         ({"metric": "quality"}, "toy-workers is about quality, of which no figure can be tested"),
         ({"treatment": None}, "toy-workers names no treatment and does not say why it is untestable"),
-        ({"treatment": "plain"}, "toy-workers has the same treatment and reference"),
+        ({"treatment": "baseline"}, "toy-workers has the same treatment and reference"),
         ({"untestable": "nobody can"}, "toy-workers is untestable and names a treatment; one of the two is wrong"),
         ({"treatment": "workers=many"}, "impossible on toy: workers has no level many"),
         ({"treatment": "workers"}, "impossible on toy: workers needs a level"),
@@ -130,10 +130,10 @@ def test_an_optimization_that_is_not_there_is_told_and_refuses_nothing() -> None
 
 
 def test_a_stack_spells_out_what_was_found_and_a_later_switch_wins() -> None:
-    found = switches("as_found+workers=2", WORKLOADS["toy"])
+    found = options("original+workers=2", WORKLOADS["toy"])
     assert list(map(str, found)) == ["fast_reader", "workers=2"]
-    assert switches("plain", WORKLOADS["toy"]) == ()
-    assert names_of("plain+workers=2") == ("workers=2",)
+    assert options("baseline", WORKLOADS["toy"]) == ()
+    assert names_of("baseline+workers=2") == ("workers=2",)
 
 
 # What the write-ups promise, one name for each line of theirs that says what a change is worth.
@@ -188,10 +188,10 @@ def test_a_phase_that_adds_is_held_against_the_phases_before_it() -> None:
     by_name = {claim.name: claim for claim in CATALOGUE.claims}
     leak = CATALOGUE.workloads["leak"]
     one, two, three = (by_name[f"leak-phase-{number}"] for number in ("one", "two", "three"))
-    assert switches(two.reference, leak) == switches(one.treatment, leak)
+    assert options(two.reference, leak) == options(one.treatment, leak)
     # In the default mode: what max-autotune captures cannot add gradients up.
-    both = {*switches(two.treatment, leak), *map(parse_switch, ("gradient_accumulation=2", "compile=default"))}
-    assert set(switches(three.reference, leak)) == both - {parse_switch("compile=max-autotune")}
+    both = {*options(two.treatment, leak), *map(parse_option, ("gradient_accumulation=2", "compile=default"))}
+    assert set(options(three.reference, leak)) == both - {parse_option("compile=max-autotune")}
 
 
 @pytest.mark.parametrize(

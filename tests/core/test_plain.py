@@ -6,29 +6,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.cell import Cell, Comparison, Switch
 from harness.core.codec import Malformed, decode, encode
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import Numerics, Promise, Timing
-from harness.core.plan import Block, Hole, Plan
+from harness.core.plan import Block, NoResult, Plan
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe
-from harness.core.records import Arm, Burst, Lost, Ready, Record
-from tests.analyze.synthetic import ENVIRONMENT, arm, burst, ready
+from harness.core.records import Arm, Lost, Ready, Record, Window
+from tests.analyze.synthetic import ENVIRONMENT, arm, ready, window
 
 # A choice whose text is nan or inf would come back as a number: encoded numbers are told by these words.
 WORDS = st.text(max_size=9).filter(lambda text: text not in {"nan", "inf", "-inf"})
 NUMBERS = st.floats()  # nan and both infinities among them
 VALUES = st.none() | st.booleans() | st.integers() | NUMBERS | WORDS
-ARMS = st.builds(Arm, block=WORDS, restart=st.integers(), life=st.integers(), position=st.integers())
+ARMS = st.builds(Arm, block=WORDS, replicate=st.integers(), attempt=st.integers(), position=st.integers())
 KINDS = {
     Ready: st.builds(
         Ready,
         arm=ARMS,
         effective=st.dictionaries(WORDS, VALUES, max_size=3),
-        unengaged=st.lists(WORDS, max_size=2).map(tuple),
+        inactive=st.lists(WORDS, max_size=2).map(tuple),
         losses=st.lists(NUMBERS, max_size=3).map(tuple),
     ),
-    Burst: st.builds(Burst, arm=ARMS),
+    Window: st.builds(Window, arm=ARMS),
     Lost: st.builds(Lost, arm=ARMS, reason=WORDS, trace=WORDS),
 }
 
@@ -56,26 +56,26 @@ def test_every_record_survives_the_way_through_json(kind: type[Record]) -> None:
         Plan(
             design="alone",
             seed=3,
-            protocol=Protocol(restarts=3),
+            protocol=Protocol(replicates=3),
             blocks=(
                 Block(
                     identity="b00",
-                    reference=Cell(workload="leak", size="quick", batch=4),
+                    reference=Configuration(workload="leak", size="quick", batch=4),
                     timing=Timing.EPOCH,
                     comparisons=(
                         Comparison(
-                            subject="workers=2",
-                            treatment=Cell(
-                                workload="leak", size="quick", batch=4, switches=(Switch(name="workers", level=2),)
+                            label="workers=2",
+                            treatment=Configuration(
+                                workload="leak", size="quick", batch=4, options=(Option(name="workers", level=2),)
                             ),
-                            reference=Cell(workload="leak", size="quick", batch=4),
+                            reference=Configuration(workload="leak", size="quick", batch=4),
                             timing=Timing.EPOCH,
                         ),
                     ),
                 ),
             ),
-            holes=(Hole(workload="leak", subject="tf32", reason="needs a CUDA device"),),
-            names={"leak@quick#512": "plain"},
+            no_results=(NoResult(workload="leak", label="tf32", reason="needs a CUDA device"),),
+            names={"leak@quick#512": "baseline"},
             promises={"workers": Promise(numerics=Numerics.EXACT, proof=("workers",), pointless_where={"a b": "c"})},
         ),
     ],
@@ -85,25 +85,25 @@ def test_plans_and_their_parts_survive_too(value: object) -> None:
     assert decode(type(value), through_json(value)) == value
 
 
-GOOD = {"ready": through_json(ready(arm())), "burst": through_json(burst(arm(), 0, 100.0))}
+GOOD = {"ready": through_json(ready(arm())), "window": through_json(window(arm(), 0, 100.0))}
 
 
 @pytest.mark.parametrize(
     ("kind", "change", "words"),
     [
-        (Burst, {"steps": "ten"}, "record.steps must be int"),
-        (Burst, {"steps": 1.5}, "record.steps must be int"),
-        (Burst, {"steps": True}, "record.steps must be int"),
-        (Burst, {"wall_s": True}, "record.wall_s must be float"),
-        (Burst, {"wall_s": "1.0"}, "record.wall_s must be float"),
-        (Burst, {"wall_s": 10**400}, "record.wall_s must be float"),
-        (Burst, {"wall_s": None}, "record.wall_s must be float"),
-        (Burst, {"timing": "lunch"}, "record.timing must be one of step, epoch, evaluation, loader, compute"),
-        (Burst, {"timing": []}, "record.timing must be one of"),
-        (Burst, {"device_bytes": "many"}, "record.device_bytes is of none of the kinds it may have"),
-        (Burst, {"arm": 3}, "record.arm must be an object"),
-        (Burst, {"arm": {"block": "b", "restart": 0, "life": 0}}, "record.arm.position is missing"),
-        (Burst, {"colour": 1}, "record.colour is unknown"),
+        (Window, {"steps": "ten"}, "record.steps must be int"),
+        (Window, {"steps": 1.5}, "record.steps must be int"),
+        (Window, {"steps": True}, "record.steps must be int"),
+        (Window, {"wall_s": True}, "record.wall_s must be float"),
+        (Window, {"wall_s": "1.0"}, "record.wall_s must be float"),
+        (Window, {"wall_s": 10**400}, "record.wall_s must be float"),
+        (Window, {"wall_s": None}, "record.wall_s must be float"),
+        (Window, {"timing": "lunch"}, "record.timing must be one of step, epoch, evaluation, loader, compute"),
+        (Window, {"timing": []}, "record.timing must be one of"),
+        (Window, {"device_bytes": "many"}, "record.device_bytes is of none of the kinds it may have"),
+        (Window, {"arm": 3}, "record.arm must be an object"),
+        (Window, {"arm": {"block": "b", "restart": 0, "life": 0}}, "record.arm.position is missing"),
+        (Window, {"colour": 1}, "record.colour is unknown"),
         (Ready, {"losses": 1.0}, "record.losses must be a list"),
         (Ready, {"losses": [1.0, "x"]}, r"record.losses\[1\] must be float"),
         (Ready, {"effective": []}, "record.effective must be an object"),
@@ -121,7 +121,7 @@ def test_what_is_malformed_is_refused_with_its_place(kind: type[Record], change:
 @pytest.mark.parametrize("data", [None, [], "text", 3, {}])
 def test_what_is_no_record_at_all_is_refused(data: object) -> None:
     with pytest.raises(Malformed):
-        decode(Burst, data)
+        decode(Window, data)
 
 
 @settings(max_examples=80, deadline=None)
@@ -131,7 +131,7 @@ def test_what_is_no_record_at_all_is_refused(data: object) -> None:
     )
 )
 def test_nothing_but_malformed_comes_of_strange_data(data: object) -> None:
-    for kind in (Ready, Burst, Lost, Plan, Recipe):
+    for kind in (Ready, Window, Lost, Plan, Recipe):
         with pytest.raises(Malformed):
             decode(kind, data)
 

@@ -51,4 +51,4 @@ def test_fewer_rounds_are_had_where_they_are_asked_for() -> None:
 def test_windows_last_up_to_twice_as_long_where_an_arm_is_more_than_eight_times_faster(
     times: float, steps: int
 ) -> None:
-    assert STANDARD.window_steps(0.1, 0.1 / times) == steps
+    assert STANDARD.steps_of_windows(0.1, 0.1 / times) == steps

@@ -3,7 +3,7 @@
 The model follows c10/cuda/CUDACachingAllocator.cpp with its default settings: requests are rounded to 512 bytes; small
 ones share segments of 2 MiB, larger ones segments of 20 MiB, those from 10 MiB on have one of their own; the smallest
 free block that is large enough serves a request and is split where enough remains; free neighbours become one block.
-A tensor of FakeTensorMode has a size and a life, and no memory.
+A tensor of FakeTensorMode has a size and an attempt, and no memory.
 """
 
 import weakref

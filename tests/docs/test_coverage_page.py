@@ -1,4 +1,4 @@
-"""The page on coverage shows that every promise is kept, on enough cells."""
+"""The page on coverage shows that every promise is kept, on enough configurations."""
 
 import re
 from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.catalogue import read_workload
-from harness.core.cell import Switch, compose, expected, unengaged, unmet
+from harness.core.configuration import Option, compose, expected, inactive, unmet
 from harness.core.environment import Environment
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe
@@ -86,12 +86,12 @@ def test_the_example_optimization_is_a_file_of_ours() -> None:
 
 def test_the_example_optimization_engages(optimization: Optimization, workload: Workload) -> None:
     level = optimization.levels[0]
-    switch = Switch(name=optimization.name, level=level)
-    settle_backend(compose(workload, [switch], {optimization.name: optimization}))
+    option = Option(name=optimization.name, level=level)
+    settle_backend(compose(workload, [option], {optimization.name: optimization}))
     seen = effective_backend()
     torch.set_num_threads(1)
-    assert unengaged(expected(optimization, level), seen) == ()
-    assert unengaged(expected(optimization, level), effective_backend()) != ()
+    assert inactive(expected(optimization, level), seen) == ()
+    assert inactive(expected(optimization, level), effective_backend()) != ()
 
 
 def test_the_example_optimization_needs_what_it_says(optimization: Optimization, workload: Workload) -> None:

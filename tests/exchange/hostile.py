@@ -10,12 +10,12 @@ from typing import Any
 from harness.exchange.bundle import LARGEST_BUNDLE, MANIFEST
 from harness.store import MEASUREMENTS, RUN
 from tests.exchange.made import (
-    BURST,
     GOOD,
     GOOD_FILES,
     RAW_LINES,
     RAW_RUN,
     READY,
+    WINDOW,
     Change,
     archived,
     bundled,
@@ -158,7 +158,7 @@ def in_first(*path: str | int, to: Any) -> Make:
     return run_with(set_in("plan", "blocks", 0, "comparisons", 0, *path, to=to))
 
 
-def both_cells(name: str, value: Any) -> Change:
+def both_configs(name: str, value: Any) -> Change:
     def change(data: Any) -> None:
         block = data["plan"]["blocks"][0]
         block["reference"][name] = value
@@ -167,7 +167,7 @@ def both_cells(name: str, value: Any) -> Change:
     return change
 
 
-def crowded_block(data: Any) -> None:
+def contended_block(data: Any) -> None:
     block = data["plan"]["blocks"][0]
     block["comparisons"] *= 65
 
@@ -198,9 +198,9 @@ def with_workers(**changes: Any) -> Make:
     def make() -> bytes:
         lines = line_data()
         for line in lines:
-            if line["record"] == "ready" and line["arm"] == lines[BURST]["arm"]:
+            if line["record"] == "ready" and line["arm"] == lines[WINDOW]["arm"]:
                 line["effective"] |= {"workers": 2, "prefetch_factor": 2, "micro_batches": 1}
-        lines[BURST] |= {"batches": 10, "produced": 10, "slipped": 0, **changes}
+        lines[WINDOW] |= {"batches": 10, "produced": 10, "slipped": 0, **changes}
         return bundled(lines=lines)
 
     return make
@@ -209,7 +209,7 @@ def with_workers(**changes: Any) -> Make:
 def with_steps(*slowest_s: float, first_half_s: float | None = None) -> Make:
     """A window of ten steps in 5 s that tells of its slowest step."""
     told = {"wall_s": 5.0, "wait_s": 0.0, "slowest_s": slowest_s, "first_half_s": first_half_s}
-    return line_with(BURST, **told)
+    return line_with(WINDOW, **told)
 
 
 def of_passes(samples: int) -> Make:
@@ -293,7 +293,10 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "UTF-16": (lambda: bundled(run=RAW_RUN.decode().encode("utf-16")), "run.json is not UTF-8 text"),
     "a byte order mark": (lambda: bundled(run=b"\xef\xbb\xbf" + RAW_RUN), "run.json is not JSON"),
     "half a character": (raw_run('"Linux 6.1"', '"Linux \\ud800"'), "run.json has half a character"),
-    "a NaN": (raw_line(RAW_LINES[BURST].replace(b'"wait_s": ', b'"wait_s": NaN, "x": ')), "has NaN, which is not JSON"),
+    "a NaN": (
+        raw_line(RAW_LINES[WINDOW].replace(b'"wait_s": ', b'"wait_s": NaN, "x": ')),
+        "has NaN, which is not JSON",
+    ),
     "an infinity": (raw_run('"seed": 7', '"seed": Infinity'), "run.json has Infinity, which is not JSON"),
     "a float too large": (raw_run('"burst_s": 1.0', '"burst_s": 1e999'), "has 1e999, a number too large"),
     "an integer of a million digits": (
@@ -321,9 +324,9 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a schema from the future": (run_with(set_in("schema", to=5)), "run.json has schema 5, newer than 4; update"),
     "a schema that is true": (run_with(set_in("schema", to=True)), "run.json states no schema that ever was"),
     "schema zero": (run_with(set_in("schema", to=0)), "run.json states no schema that ever was"),
-    "a record of another schema": (line_with(BURST, schema=1), "line 4 has schema 1, and run.json has 4"),
-    "a record of no known kind": (line_with(BURST, record="pickle"), "must be one of ready, burst, lost"),
-    "a record whose kind is a list": (line_with(BURST, record=[]), "must be one of ready, burst, lost"),
+    "a record of another schema": (line_with(WINDOW, schema=1), "line 4 has schema 1, and run.json has 4"),
+    "a record of no known kind": (line_with(WINDOW, record="pickle"), "must be one of ready, burst, lost"),
+    "a record whose kind is a list": (line_with(WINDOW, record=[]), "must be one of ready, burst, lost"),
     "terminal commands in a field's name": (
         run_with(set_in("\x1b]0;owned\x07\nrm", to=1)),
         "run.json. ]0;owned rm is unknown",
@@ -368,17 +371,20 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a thousand flags": (environment(cpu_flags=["a"] * 1000), "names 1,000 flags or allocators, and 200 are the most"),
     "a thousand packages": (environment(packages=[["a", "1"]] * 1000), "names 1,000 packages, and 200 are the most"),
     # its plan
-    "no restarts": (protocol(restarts=0), f"restarts is 0, {BETWEEN} 1"),
+    "no replicates": (protocol(restarts=0), f"restarts is 0, {BETWEEN} 1"),
     "a target below nothing": (protocol(target=-0.1), f"target is -0.1, {BETWEEN} 1e-06"),
-    "a look at no restarts": (protocol(target=0.02, looks=[2, 0]), f"a look is 0, {BETWEEN} 1"),
+    "a look at no replicates": (protocol(target=0.02, looks=[2, 0]), f"a look is 0, {BETWEEN} 1"),
     "endless looks": (protocol(target=0.02, looks=list(range(2, 99))), "plans 97 looks, and 20 are the most"),
     "a protocol in nan seconds": (protocol(burst_s="nan"), f"burst_s is nan, {BETWEEN} 0"),
     "two blocks of one name": (run_with(set_in("plan", "blocks", 1, "identity", to="0")), "has 2 blocks named '0'"),
-    "65 comparisons in one block": (run_with(crowded_block), "has 65 comparisons in one block, and 64 are the most"),
-    "a workload without a name": (run_with(both_cells("workload", "")), "a name that is empty, too long"),
+    "65 comparisons in one block": (run_with(contended_block), "has 65 comparisons in one block, and 64 are the most"),
+    "a workload without a name": (run_with(both_configs("workload", "")), "a name that is empty, too long"),
     "a workload of two lines": (in_first("treatment", "workload", to="a\nb"), "does not print: 'a b'"),
-    "cells of two workloads": (in_first("treatment", "workload", to="spoof"), "compares spoof@quick with leak@quick"),
-    "cells of two sizes": (in_first("treatment", "size", to="smoke"), "compares leak@smoke with leak@quick"),
+    "configurations of two workloads": (
+        in_first("treatment", "workload", to="spoof"),
+        "compares spoof@quick with leak@quick",
+    ),
+    "configurations of two sizes": (in_first("treatment", "size", to="smoke"), "compares leak@smoke with leak@quick"),
     "a reference that its block has not": (
         in_first("reference", "batch", to=1),
         "not compared with its block's reference",
@@ -388,42 +394,48 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "a block of no rounds": (run_with(set_in("plan", "blocks", 0, "rounds", to=0)), f"rounds is 0, {BETWEEN} 1"),
     "a copy before the first": (in_first("copy", to=-1), f"copy is -1, {BETWEEN} 0"),
     "a protocol of negative steps": (protocol(floor_steps=-1), f"floor_steps is -1, {BETWEEN} 0"),
-    "a switch that promises nothing": (
+    "an option that promises nothing": (
         in_first("treatment", "switches", 0, "name", to="magic"),
         "switches on 'magic' without saying what that promises",
     ),
-    "a switch twice": (
+    "an option twice": (
         in_first("treatment", "switches", to=[{"name": "workers", "level": 2}, {"name": "workers", "level": 4}]),
-        "switches 'workers' on twice",
+        "options 'workers' on twice",
     ),
     "a row named after what it does not switch on": (
         in_first("subject", to="pin_memory"),
-        "is named after 'pin_memory', which neither of its cells switches on",
+        "is named after 'pin_memory', which neither of its configurations switches on",
     ),
     # its records
     "nothing measured": (lambda: bundled(lines=()), "nothing was measured in it yet; measure more"),
-    "a burst of no time": (line_with(BURST, wall_s=0), f"line 4: wall_s is 0, {BETWEEN} 1e-06"),
-    "a burst of negative time": (line_with(BURST, wall_s=-1.0), f"line 4: wall_s is -1, {BETWEEN}"),
-    "a burst of a picosecond": (line_with(BURST, wall_s=1e-12), f"line 4: wall_s is 1e-12, {BETWEEN}"),
-    "a burst of infinite time": (line_with(BURST, wall_s="inf"), f"line 4: wall_s is inf, {BETWEEN}"),
-    "a burst of nan seconds": (line_with(BURST, wall_s="nan"), f"line 4: wall_s is nan, {BETWEEN}"),
-    "a burst of no samples": (line_with(BURST, samples=0), f"line 4: samples is 0, {AT_LEAST} 1"),
-    "a burst of negative steps": (line_with(BURST, steps=-3), f"line 4: steps is -3, {AT_LEAST} 1"),
-    "an absurd rate": (line_with(BURST, samples=2**62), f"the rate in samples a second is 1.07387e+18, {BETWEEN}"),
-    "a wait longer than the burst": (line_with(BURST, wait_s=1e6), f"line 4: wait_s is 1e+06, {BETWEEN} 0 and"),
-    "a burst before the beginning": (line_with(BURST, began_s=-5.0), f"line 4: began_s is -5, {BETWEEN} 0"),
-    "less than a device can count": (line_with(BURST, energy_j=1e-300), f"line 4: energy_j is 1e-300, {BETWEEN} 0.001"),
-    "energy of nan joules": (line_with(BURST, energy_j="nan"), f"line 4: energy_j is nan, {BETWEEN}"),
-    "a clock that runs backwards": (line_with(BURST, clock_mhz=-1.0), f"line 4: clock_mhz is -1, {BETWEEN} 0"),
-    "negative company": (line_with(BURST, strangers=-1), f"line 4: strangers is -1, {AT_LEAST} 0"),
-    "throttled by whom": (line_with(BURST, throttled=["evil"]), "line 4: the throttling 'evil' is none of sw_power"),
-    "bursts at the same time": (line_with(BURST, began_s=0.0), "began before the one before it had ended"),
-    "an order that does not rise": (line_with(BURST, order=0), "line 4: order 0 comes after order 0 of the same life"),
-    "bursts in another order": (lines_in([0, 1, 3, 2]), "line 4: order 0 comes after order 1 of the same life"),
-    "no memory": (line_with(BURST, host_bytes=0), f"line 4: host_bytes is 0, {AT_LEAST} 1"),
-    "one sample in eight steps": (line_with(BURST, steps=8, samples=1), "samples is 1, and 8 steps of 64 samples"),
-    "a sample too many": (line_with(BURST, samples=641), "line 4: samples is 641, and 10 steps of 64 samples"),
-    "half a batch that nothing explains": (line_with(BURST, samples=608), "line 4: samples is 608, and 10 steps of 64"),
+    "a window of no time": (line_with(WINDOW, wall_s=0), f"line 4: wall_s is 0, {BETWEEN} 1e-06"),
+    "a window of negative time": (line_with(WINDOW, wall_s=-1.0), f"line 4: wall_s is -1, {BETWEEN}"),
+    "a window of a picosecond": (line_with(WINDOW, wall_s=1e-12), f"line 4: wall_s is 1e-12, {BETWEEN}"),
+    "a window of infinite time": (line_with(WINDOW, wall_s="inf"), f"line 4: wall_s is inf, {BETWEEN}"),
+    "a window of nan seconds": (line_with(WINDOW, wall_s="nan"), f"line 4: wall_s is nan, {BETWEEN}"),
+    "a window of no samples": (line_with(WINDOW, samples=0), f"line 4: samples is 0, {AT_LEAST} 1"),
+    "a window of negative steps": (line_with(WINDOW, steps=-3), f"line 4: steps is -3, {AT_LEAST} 1"),
+    "an absurd rate": (line_with(WINDOW, samples=2**62), f"the rate in samples a second is 1.07387e+18, {BETWEEN}"),
+    "a wait longer than the window": (line_with(WINDOW, wait_s=1e6), f"line 4: wait_s is 1e+06, {BETWEEN} 0 and"),
+    "a window before the beginning": (line_with(WINDOW, began_s=-5.0), f"line 4: began_s is -5, {BETWEEN} 0"),
+    "less than a device can count": (
+        line_with(WINDOW, energy_j=1e-300),
+        f"line 4: energy_j is 1e-300, {BETWEEN} 0.001",
+    ),
+    "energy of nan joules": (line_with(WINDOW, energy_j="nan"), f"line 4: energy_j is nan, {BETWEEN}"),
+    "a clock that runs backwards": (line_with(WINDOW, clock_mhz=-1.0), f"line 4: clock_mhz is -1, {BETWEEN} 0"),
+    "negative company": (line_with(WINDOW, strangers=-1), f"line 4: strangers is -1, {AT_LEAST} 0"),
+    "throttled by whom": (line_with(WINDOW, throttled=["evil"]), "line 4: the throttling 'evil' is none of sw_power"),
+    "windows at the same time": (line_with(WINDOW, began_s=0.0), "began before the one before it had ended"),
+    "an order that does not rise": (line_with(WINDOW, order=0), "line 4: order 0 comes after order 0 of the same life"),
+    "windows in another order": (lines_in([0, 1, 3, 2]), "line 4: order 0 comes after order 1 of the same life"),
+    "no memory": (line_with(WINDOW, host_bytes=0), f"line 4: host_bytes is 0, {AT_LEAST} 1"),
+    "one sample in eight steps": (line_with(WINDOW, steps=8, samples=1), "samples is 1, and 8 steps of 64 samples"),
+    "a sample too many": (line_with(WINDOW, samples=641), "line 4: samples is 641, and 10 steps of 64 samples"),
+    "half a batch that nothing explains": (
+        line_with(WINDOW, samples=608),
+        "line 4: samples is 608, and 10 steps of 64",
+    ),
     "passes of half an item": (of_passes(641), "samples is 641, and 10 equal passes cannot have as many"),
     "a slowest step beyond the window": (with_steps(6.0), f"line 4: slowest_s is 6, {BETWEEN} 0 and"),
     "a slowest step that is none": (with_steps(0.4), f"line 4: the sum of slowest_s is 0.4, {BETWEEN} 1.4 and 5"),
@@ -441,16 +453,16 @@ HOSTILE: dict[str, tuple[Make, str]] = {
         with_steps(0.6, first_half_s=1.5),
         f"line 4: first_half_s is 1.5, {BETWEEN} 2 and 3",
     ),
-    "a lead-in of no time": (line_with(BURST, lead_steps=3, lead_s=0.0), "lead_s is 0, and 3 steps led into it"),
-    "a lead-in of no steps": (line_with(BURST, lead_steps=None), "lead_steps and lead_s are told together or not"),
+    "a lead-in of no time": (line_with(WINDOW, lead_steps=3, lead_s=0.0), "lead_s is 0, and 3 steps led into it"),
+    "a lead-in of no steps": (line_with(WINDOW, lead_steps=None), "lead_steps and lead_s are told together or not"),
     "a lead-in before the window before": (
-        line_with(BURST, lead_s=9.0),
+        line_with(WINDOW, lead_s=9.0),
         "began_s and lead_s say that it began before the one before it had ended",
     ),
-    "batches that nobody finished": (line_with(BURST, batches=10), "batches and produced are told together or not"),
-    "batches that slipped from nowhere": (line_with(BURST, slipped=1), "line 4: slipped is told without batches"),
+    "batches that nobody finished": (line_with(WINDOW, batches=10), "batches and produced are told together or not"),
+    "batches that slipped from nowhere": (line_with(WINDOW, slipped=1), "line 4: slipped is told without batches"),
     "batches of workers that are not there": (
-        line_with(BURST, batches=10, produced=10),
+        line_with(WINDOW, batches=10, produced=10),
         "batches is told of an arm without loader workers",
     ),
     "a batch for half of the steps": (with_workers(batches=5), "line 4: batches is 5, which 10 steps cannot take"),
@@ -458,32 +470,32 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "more batches than the queue gives": (with_workers(produced=1), f"line 4: produced is 1, {BETWEEN} 5 and 15"),
     "more batches than the queue holds": (with_workers(slipped=9), f"line 4: slipped is 9, {BETWEEN} 0 and 5"),
     "a peak below what lies there": (
-        line_with(BURST, host_bytes=400, host_peak_bytes=399),
+        line_with(WINDOW, host_bytes=400, host_peak_bytes=399),
         f"line 4: host_peak_bytes is 399, {AT_LEAST} 400",
     ),
     "a device that is none": (
-        line_with(BURST, device_s=1.0),
+        line_with(WINDOW, device_s=1.0),
         "device_s is told of a device, and run.json was",
     ),
     "a device's memory without one": (
-        line_with(BURST, device_bytes=1),
+        line_with(WINDOW, device_bytes=1),
         "device_bytes is told of a device, and",
     ),
     "steps of no time": (line_with(READY, step_s=0.0), f"line 1: step_s is 0, {BETWEEN}"),
-    "a burst of something else": (line_with(BURST, timing="loader"), "a burst of loader, and its block times step"),
-    "a position beyond the block": (arm_with(BURST, position=2), f"the position in block 0 is 2, {BETWEEN} 0 and 1"),
-    "a negative position": (arm_with(BURST, position=-1), f"the position in block 0 is -1, {BETWEEN}"),
-    "a restart beyond the protocol": (arm_with(BURST, restart=2), f"the restart is 2, {BETWEEN} 0 and 1"),
-    "a negative life": (arm_with(BURST, life=-1), f"the life is -1, {BETWEEN} 0"),
-    "a block nobody planned": (arm_with(BURST, block="../x"), "line 4: the plan has no block '../x'"),
-    "an arm that never was ready": (lines_in([0, 2, 3]), "never was ready, so that nobody saw what it had engaged"),
+    "a window of something else": (line_with(WINDOW, timing="loader"), "a window of loader, and its block times step"),
+    "a position beyond the block": (arm_with(WINDOW, position=2), f"the position in block 0 is 2, {BETWEEN} 0 and 1"),
+    "a negative position": (arm_with(WINDOW, position=-1), f"the position in block 0 is -1, {BETWEEN}"),
+    "a replicate beyond the protocol": (arm_with(WINDOW, restart=2), f"the replicate is 2, {BETWEEN} 0 and 1"),
+    "a negative life": (arm_with(WINDOW, life=-1), f"the attempt is -1, {BETWEEN} 0"),
+    "a block nobody planned": (arm_with(WINDOW, block="../x"), "line 4: the plan has no block '../x'"),
+    "an arm that never was ready": (lines_in([0, 2, 3]), "never was ready, so that nobody saw what it had active"),
     "an arm ready twice": (lines_in([0, 1, 0]), "line 3: that arm was ready before"),
     "an arm that goes on after it was lost": (lost_early, "line 4: that arm was lost before"),
     "a first step of no time": (line_with(READY, first_step_s=0), f"line 1: first_step_s is 0, {BETWEEN}"),
     "a negative warm-up": (line_with(READY, warm_up_steps=-1), f"line 1: warm_up_steps is -1, {AT_LEAST} 0"),
     "a start of nan seconds": (line_with(READY, build_s="nan"), f"line 1: build_s is nan, {BETWEEN}"),
-    "a ceiling of zero": (line_with(READY, loader_rate=0), f"line 1: loader_rate is 0, {BETWEEN}"),
-    "a negative ceiling": (line_with(READY, compute_rate=-1), f"line 1: compute_rate is -1, {BETWEEN}"),
+    "an upper bound of zero": (line_with(READY, loader_rate=0), f"line 1: loader_rate is 0, {BETWEEN}"),
+    "a negative upper bound": (line_with(READY, compute_rate=-1), f"line 1: compute_rate is -1, {BETWEEN}"),
     "a negative spread": (line_with(READY, seed_spread=-0.1), "line 1: seed_spread is negative"),
     "a negative spread of repeats": (line_with(READY, repeat_spread=-0.1), "line 1: repeat_spread is negative"),
     "ten thousand and one losses": (line_with(READY, losses=[1.0] * 10_001), "it has 10,001 losses, and 10,000"),

@@ -17,11 +17,11 @@ from tests.analyze.synthetic import Noise, comparison, plan, records
 from tests.test_store import RUN_FACTS
 
 GOOD_RUN = replace(RUN_FACTS, plan=plan(comparison("workers"), comparison("amp")))
-_NOISE = Noise(burst=0.01, restart=0.005, generator=np.random.default_rng(5))
+_NOISE = Noise(window=0.01, replicate=0.005, generator=np.random.default_rng(5))
 GOOD_RECORDS: tuple[Record, ...] = (*records(0, 1.5, noise=_NOISE), *records(1, 0.9, noise=_NOISE))
 RAW_RUN = run_text(GOOD_RUN).encode()
 RAW_LINES = tuple(map(record_line, GOOD_RECORDS))
-READY, BURST = 0, 3  # places of a ready arm and of a life's second burst among the lines
+READY, WINDOW = 0, 3  # places of a ready arm and of an attempt's second window among the lines
 
 Data = dict[str, Any]
 Change = Callable[[Any], None]

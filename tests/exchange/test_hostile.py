@@ -64,7 +64,7 @@ def test_the_bundle_that_all_were_made_from_is_taken_in(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0
-    assert "2 of 2 cells with a ratio" in capsys.readouterr().out
+    assert "2 of 2 configurations with a ratio" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.records import Lost
 from harness.exchange.privacy import Cleaner, clean_record, private_words, relative
-from tests.analyze.synthetic import arm, burst, ready
+from tests.analyze.synthetic import arm, ready, window
 
 TRACE = """Traceback (most recent call last):
   File "/home/alice smith/venv/lib/python3.11/site-packages/torch/nn/modules/conv.py", line 9, in forward
@@ -77,11 +77,11 @@ def test_names_that_everybody_has_and_short_ones_are_words() -> None:
 def test_the_harness_s_own_words_are_left_alone() -> None:
     cleaner = Cleaner(private=("contiguous", "workers"))
     given_ready = ready(
-        arm(), effective={"layout": "contiguous", "cache": "/home/alice/cache"}, unengaged=("workers: /a/b",)
+        arm(), effective={"layout": "contiguous", "cache": "/home/alice/cache"}, inactive=("workers: /a/b",)
     )
     found = clean_record(given_ready, cleaner)
-    assert found == ready(arm(), effective={"layout": "contiguous", "cache": "FOLDER"}, unengaged=("NAME: FOLDER",))
-    assert clean_record(burst(arm(), 0, 100.0), cleaner) == burst(arm(), 0, 100.0)
+    assert found == ready(arm(), effective={"layout": "contiguous", "cache": "FOLDER"}, inactive=("NAME: FOLDER",))
+    assert clean_record(window(arm(), 0, 100.0), cleaner) == window(arm(), 0, 100.0)
 
 
 def test_a_loss_is_cleaned_in_reason_and_trace() -> None:

@@ -20,7 +20,7 @@ from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.sharing import cleaned
 from harness.core.claims import Metric
 from harness.core.optimization import Timing
-from harness.core.records import Burst, Ready
+from harness.core.records import Ready, Window
 from harness.exchange.bundle import Contribution, Parcel, read, unpacked
 from harness.exchange.placing import Origin, place
 from harness.exchange.privacy import Cleaner
@@ -28,10 +28,10 @@ from harness.exchange.validation import FASTEST, LONGEST_S, SHORTEST_S, SLOWEST,
 from harness.report.figures.interval_plot import interval_plot
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
-from tests.analyze.synthetic import arm, burst, comparison, plan, ready
+from tests.analyze.synthetic import arm, comparison, plan, ready, window
 from tests.exchange.made import GOOD, GOOD_RUN, RAW_LINES, RAW_RUN, changed_run, line_data, run_data
 
-GAUGED = (Metric.THROUGHPUT, Metric.DEVICE_SHARE, Metric.HOST_MEMORY, Metric.DEVICE_MEMORY, Metric.START_UP)
+MEASURED_VALUE = (Metric.THROUGHPUT, Metric.DEVICE_SHARE, Metric.HOST_MEMORY, Metric.DEVICE_MEMORY, Metric.START_UP)
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 STRANGE = (
     *(None, True, False, 0, 1, -1, 2**31, 2**63 - 1, -(2**63) + 1, 0.0, -0.0, 1e-308, 5e-324, 1e308, -1.5, 0.5),
@@ -112,7 +112,7 @@ def bear(contribution: Contribution) -> Matrix:
         if row.estimate is not None:
             assert 0 < row.estimate.low <= row.estimate.ratio <= row.estimate.high
     for trial in trials(run.plan, records):
-        for metric in GAUGED:
+        for metric in MEASURED_VALUE:
             gauge(metric, trial)
     return matrix
 
@@ -202,25 +202,25 @@ def test_both_ends_are_reached() -> None:
 
 LENGTHS = st.floats(SHORTEST_S, LONGEST_S / 100) | st.sampled_from((SHORTEST_S, 1.0, LONGEST_S / 100))
 RATES = st.floats(SLOWEST, 0.99 * FASTEST) | st.sampled_from((SLOWEST, 1.0, 0.99 * FASTEST))
-SUBJECTS = (("workers",), ("amp",), ("pin_memory",), ("augment",), ("chunk_cache",))
-POOL = [comparison(*names, timing=Timing.EVALUATION) for names in SUBJECTS]
+LABELS = (("workers",), ("amp",), ("pin_memory",), ("augment",), ("chunk_cache",))
+POOL = [comparison(*names, timing=Timing.EVALUATION) for names in LABELS]
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(LENGTHS, RATES), min_size=30, max_size=30), st.lists(RATES, min_size=4, max_size=4))
-def test_the_ends_of_every_range_are_borne(drawn: list[tuple[float, float]], ceilings: list[float]) -> None:
-    """Bursts of any allowed length and rate, in a pool that lends its variances."""
-    found: list[Burst | Ready] = []
+def test_the_ends_of_every_range_are_borne(drawn: list[tuple[float, float]], upper_bounds: list[float]) -> None:
+    """Windows of any allowed length and rate, in a pool that lends its variances."""
+    found: list[Window | Ready] = []
     left = iter(drawn)
-    for block, restart in itertools.product(range(len(POOL)), (0, 1)):
+    for block, replicate in itertools.product(range(len(POOL)), (0, 1)):
         for position in (0, 1):
-            rates = {"loader_rate": ceilings[2 * restart + position], "compute_rate": ceilings[position]}
-            found.append(ready(arm(block, restart, position), **rates))
+            rates = {"loader_rate": upper_bounds[2 * replicate + position], "compute_rate": upper_bounds[position]}
+            found.append(ready(arm(block, replicate, position), **rates))
         began_s = 0.0
         for order in range(3):
             wall_s, rate = next(left)
             began_s += 1e-5 * wall_s  # what leads in
-            one = burst(arm(block, restart, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
+            one = window(arm(block, replicate, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
             count = max(1, int(rate * wall_s))  # of one pass, which may have any number of items
             changes = {"wall_s": wall_s, "wait_s": wall_s, "copy_s": wall_s, "lead_s": 1e-6 * wall_s}
             found.append(replace(one, steps=1, samples=count, **changes))
@@ -232,15 +232,15 @@ def test_the_ends_of_every_range_are_borne(drawn: list[tuple[float, float]], cei
 
 
 def test_the_widest_interval_there_can_be_is_one() -> None:
-    """Treatments that are a million million million times faster in one restart and slower in the other."""
-    found: list[Burst | Ready] = []
-    for restart, (reference, treatment) in enumerate(((10**12, 1), (1, 10**12))):
-        found += [ready(arm(0, restart, position)) for position in (0, 1)]
+    """Treatments that are a million million million times faster in one replicate and slower in the other."""
+    found: list[Window | Ready] = []
+    for replicate, (reference, treatment) in enumerate(((10**12, 1), (1, 10**12))):
+        found += [ready(arm(0, replicate, position)) for position in (0, 1)]
         lengths = {reference: 1.0 if reference > 1 else 1e6, treatment: 1.0 if treatment > 1 else 1e6}
         began_s = 0.0
         for order in range(9):
             samples = treatment if order % 2 else reference
-            one = burst(arm(0, restart, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
+            one = window(arm(0, replicate, order % 2), order, 100.0, began_s=began_s, timing=Timing.EVALUATION)
             one = replace(one, steps=1, samples=samples, wait_s=0.0, copy_s=0.0, lead_s=1e-6)
             found.append(replace(one, wall_s=lengths[samples]))
             began_s += lengths[samples] + 1.0
@@ -302,5 +302,5 @@ def test_free_texts_are_shown_as_text(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.zip"
     path.write_bytes(changed_run(change))
     contribution = read(unpacked(path), NOW)
-    assert contribution.run.plan.holes[0].reason == NEUTRALISED[name]
+    assert contribution.run.plan.no_results[0].reason == NEUTRALISED[name]
     bear(contribution)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from harness.core.records import Burst, Fault, Lost, brackets
+from harness.core.records import Fault, Lost, Window, window_pairs
 from harness.run.processes import SHARED, state_of
 from harness.store import MEASUREMENTS, read_run
 from tests.faults.injected import Injected
@@ -18,30 +18,32 @@ from tests.faults.own_doing import only
 from tests.faults.stage import Seen, Stage, end
 from tests.faults.worlds import clock_that_goes_back, lacks_compiler, lacks_mounts, mounted
 
-ENDLESS = "--restarts 2 --rounds 300 --budget none"
-SHORT = "--restarts 2 --rounds 2 --budget none"
+ENDLESS = "--replicates 2 --rounds 300 --budget none"
+SHORT = "--replicates 2 --rounds 2 --budget none"
 ONE = only("set_to_none")
 # Whoever runs the tests in the background may have switched these signals off, and children inherit that.
 HEARING = ("env", "--default-signal=INT,HUP,TERM")
 
 
 def assert_whole(stage: Stage) -> None:
-    """Every restart has exactly the brackets of the plan, none of them twice."""
+    """Every replicate has exactly the pairs of the plan, none of them twice."""
     plan = read_run(stage.run_folder).plan
-    bursts = [one for one in stage.records if isinstance(one, Burst)]
-    assert len({(one.arm, one.order) for one in bursts}) == len(bursts)
+    windows = [one for one in stage.records if isinstance(one, Window)]
+    assert len({(one.arm, one.order) for one in windows}) == len(windows)
     for block in plan.blocks:
-        for restart in range(plan.protocol.restarts):
-            mine = [one for one in bursts if (one.arm.block, one.arm.restart) == (block.identity, restart)]
-            lives = {one.arm.life for one in mine}
-            counted = sum(len(brackets((one for one in mine if one.arm.life == life), 1)) for life in lives)
+        for replicate in range(plan.protocol.replicates):
+            mine = [one for one in windows if (one.arm.block, one.arm.replicate) == (block.identity, replicate)]
+            attempts = {one.arm.attempt for one in mine}
+            counted = sum(
+                len(window_pairs((one for one in mine if one.arm.attempt == attempt), 1)) for attempt in attempts
+            )
             assert counted == plan.protocol.rounds
 
 
 def killed_command(stage: Stage) -> Seen:
     """The command is killed and a line cut short; the same command ends what it had begun, and nothing twice."""
     with stage.running(f"{ONE} {SHORT}") as running:
-        stage.wait_for(lambda: stage.bursts >= 2, running)
+        stage.wait_for(lambda: stage.windows >= 2, running)
         early = stage.records
         end(running, signal.SIGKILL)
         running.wait()
@@ -59,13 +61,13 @@ def killed_command(stage: Stage) -> Seen:
 def killed_with_its_sentinel(stage: Stage) -> Seen:
     """The sentinel is killed; the next one must know of every arm when the command is killed too."""
     with stage.running(f"{ONE} {ENDLESS}") as running:
-        stage.wait_for(lambda: stage.bursts >= 1, running)
+        stage.wait_for(lambda: stage.windows >= 1, running)
         (first,) = stage.sentinels()
         first.kill()
         stage.wait_for(lambda: [one for one in stage.sentinels() if one.pid != first.pid], running)
         time.sleep(0.5)  # the next one has to start before it can hear
-        bursts = stage.bursts
-        stage.wait_for(lambda: stage.bursts > bursts, running)
+        windows = stage.windows
+        stage.wait_for(lambda: stage.windows > windows, running)
         assert stage.leaders()
         end(running, signal.SIGKILL)
         return stage.ended(running, stage.records)
@@ -74,7 +76,7 @@ def killed_with_its_sentinel(stage: Stage) -> Seen:
 def signalled(number: signal.Signals, stage: Stage) -> Seen:
     """The command gets a signal."""
     with stage.running(f"{ONE} {ENDLESS}", within=HEARING) as running:
-        stage.wait_for(lambda: stage.bursts >= 1, running)
+        stage.wait_for(lambda: stage.windows >= 1, running)
         end(running, number)
         status = running.wait(timeout=30)
         assert status == running.returncode
@@ -82,9 +84,9 @@ def signalled(number: signal.Signals, stage: Stage) -> Seen:
 
 
 def killed_arm(stage: Stage) -> Seen:
-    """One arm is killed; it gets another life, and the plan is fulfilled."""
-    with stage.running(f"{ONE} --restarts 2 --rounds 20 --budget none") as running:
-        stage.wait_for(lambda: stage.bursts >= 2, running)
+    """One arm is killed; it gets another attempt, and the plan is fulfilled."""
+    with stage.running(f"{ONE} --replicates 2 --rounds 20 --budget none") as running:
+        stage.wait_for(lambda: stage.windows >= 2, running)
         stage.leaders()[0].kill()
         stage.wait_for(lambda: any(isinstance(one, Lost) for one in stage.records), running)
         before = stage.records
@@ -95,7 +97,7 @@ def killed_arm(stage: Stage) -> Seen:
 def suspended_arm(stage: Stage) -> Seen:
     """Whichever arm is at work is stopped, again and again, until the command has noticed."""
     with stage.running(f"{ONE} {ENDLESS}") as running:
-        stage.wait_for(lambda: stage.bursts >= 1, running)
+        stage.wait_for(lambda: stage.windows >= 1, running)
         stage.wait_for(lambda: _stop(stage) or any(isinstance(one, Lost) for one in stage.records), running)
         before = stage.records
         end(running, signal.SIGTERM)
@@ -115,7 +117,7 @@ def full_disk(stage: Stage) -> Seen:
     with mounted(stage.results, "256k"):
         ballast = stage.results / "ballast"
         with stage.running(f"{ONE} {ENDLESS}") as running:
-            stage.wait_for(lambda: stage.bursts >= 2, running)
+            stage.wait_for(lambda: stage.windows >= 2, running)
             before = stage.records
             _fill(ballast)
             running.wait(timeout=60)
@@ -139,7 +141,7 @@ def _fill(path: Path) -> None:
 def removed_folder(stage: Stage) -> Seen:
     """The run's folder is removed while it is written."""
     with stage.running(f"{ONE} {ENDLESS}") as running:
-        stage.wait_for(lambda: stage.bursts >= 1, running)
+        stage.wait_for(lambda: stage.windows >= 1, running)
         shutil.rmtree(stage.results)
         return stage.ended(running)
 
@@ -147,11 +149,11 @@ def removed_folder(stage: Stage) -> Seen:
 def two_at_once(stage: Stage) -> Seen:
     """A second campaign begins beside the first; it is refused, and the first goes on undisturbed."""
     with stage.running(f"{ONE} {ENDLESS}") as running:
-        stage.wait_for(lambda: stage.bursts >= 1, running)
+        stage.wait_for(lambda: stage.windows >= 1, running)
         second = stage.start(f"{only('collect_garbage')} {SHORT}")
         seen = stage.ended(second, stage.records[:1])
-        bursts = stage.bursts
-        stage.wait_for(lambda: stage.bursts > bursts, running)
+        windows = stage.windows
+        stage.wait_for(lambda: stage.windows > windows, running)
         end(running, signal.SIGTERM)
         running.wait(timeout=30)
         assert f"Process {running.pid} is measuring" in seen.said
@@ -162,13 +164,13 @@ def clock_back(stage: Stage) -> Seen:
     """The time of day goes back by a day, for the command and its arms, in the middle of a run with a budget."""
     given = clock_that_goes_back(stage.folder)
     assert_it_goes_back(given)
-    with stage.running(f"{ONE} --restarts 2 --rounds 2 --budget 90s", given) as running:
-        stage.wait_for(lambda: stage.bursts >= 1, running)
+    with stage.running(f"{ONE} --replicates 2 --rounds 2 --budget 90s", given) as running:
+        stage.wait_for(lambda: stage.windows >= 1, running)
         before = stage.records
         (stage.folder / "back").touch()
         seen = stage.ended(running, before)
     assert_whole(stage)
-    assert all(0 < one.wall_s < 60 for one in stage.records if isinstance(one, Burst))
+    assert all(0 < one.wall_s < 60 for one in stage.records if isinstance(one, Window))
     return seen
 
 
@@ -185,7 +187,7 @@ BUDGET_S, LATE_S = 80, 15
 def budget_within_a_start(stage: Stage) -> Seen:
     """An arm whose start takes longer than the whole budget: the command ends in time, with words."""
     began = time.monotonic()
-    seen = stage.run(f"{ONE} --restarts 2 --rounds 1 --budget {BUDGET_S}s", {"TROUBLE": "plain:parts:stall"})
+    seen = stage.run(f"{ONE} --replicates 2 --rounds 1 --budget {BUDGET_S}s", {"TROUBLE": "plain:parts:stall"})
     assert time.monotonic() - began < BUDGET_S + LATE_S
     return seen
 
@@ -194,7 +196,7 @@ def named_segments(stage: Stage) -> Seen:
     """Batches lie in /dev/shm under names, and the command is killed: the sentinel alone is left to remove them."""
     before = set(SHARED.glob("torch_*"))
     with stage.running(f"{only('sharing_strategy=file_system')} {ENDLESS}") as running:
-        stage.wait_for(lambda: stage.bursts >= 2, running)
+        stage.wait_for(lambda: stage.windows >= 2, running)
         stage.wait_for(lambda: set(SHARED.glob("torch_*")) - before, running)
         stage.processes()
         end(running, signal.SIGKILL)
@@ -209,7 +211,7 @@ FROM_OUTSIDE = (
         act=killed_command,
         says="Continuing the run",
         status=0,
-        then="the same command continues to exactly the planned cells",
+        then="the same command continues to exactly the planned configurations",
     ),
     Injected(
         name="the command and its sentinel are killed",
@@ -242,7 +244,7 @@ FROM_OUTSIDE = (
         kind=Fault.KILLED,
         says="ended by SIGKILL; see dmesg",
         status=130,
-        then="it gets another life",
+        then="it gets another attempt",
     ),
     Injected(
         name="an arm is suspended",
@@ -251,7 +253,7 @@ FROM_OUTSIDE = (
         kind=Fault.SUSPENDED,
         says="somebody else suspended it",
         status=130,
-        then="it gets another life",
+        then="it gets another attempt",
     ),
     Injected(
         name="the disk fills up",

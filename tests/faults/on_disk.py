@@ -18,10 +18,10 @@ from tests.faults.worlds import among_mounts, lacks_mounts, read_only, tmpfs
 
 @cache
 def _begun(base: Path) -> Path:
-    """The results of a run that was killed after a few bursts."""
+    """The results of a run that was killed after a few windows."""
     stage = shared(base, "begun")
     with stage.running(f"{ONE} {ENDLESS}") as running:
-        stage.wait_for(lambda: stage.bursts >= 3, running)
+        stage.wait_for(lambda: stage.windows >= 3, running)
         end(running, signal.SIGKILL)
         running.wait()
     stage.assert_nothing_is_left()

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from harness.core.records import Burst, Fault, Lost
+from harness.core.records import Fault, Lost, Window
 from harness.store import read_run
 from tests.faults.injected import Injected
 from tests.faults.stage import Seen, Stage, end
 from tests.faults.worlds import control_group, lacks_control_group, lacks_mounts, with_small_shared_memory
 
-BRIEF = "--restarts 2 --rounds 1 --budget none"
+BRIEF = "--replicates 2 --rounds 1 --budget none"
 IN_STEP = {
     "set_to_none": "nan",
     "foreach_optimizer": "raise",
@@ -54,10 +54,10 @@ def shared(base: Path, name: str) -> Stage:
 
 
 def in_step(carrier: str, stage: Stage) -> Seen:
-    """What became of one of the five; the honest arm must have been measured beside it, in both restarts."""
+    """What became of one of the five; the honest arm must have been measured beside it, in both replicates."""
     found, seen = _steps(stage.data.parent)
     found.assert_nothing_is_left()
-    assert len(restarts_of(found, HONEST)) == 2
+    assert len(replicates_of(found, HONEST)) == 2
     return _of(found, seen, carrier)
 
 
@@ -76,27 +76,27 @@ def in_loader(carrier: str, stage: Stage) -> Seen:
 
 
 def killed_worker(stage: Stage) -> Seen:
-    """The same, of the one that is tried again: in the end it is measured in both restarts."""
+    """The same, of the one that is tried again: in the end it is measured in both replicates."""
     seen = in_loader("workers=1", stage)
     found, _ = _loaders(stage.data.parent)
-    assert len(restarts_of(found, "workers=1")) == 2
+    assert len(replicates_of(found, "workers=1")) == 2
     return seen
 
 
-def restarts_of(stage: Stage, subject: str) -> set[int]:
-    """The restarts in which a treatment was timed."""
-    return {one.arm.restart for one in stage.records if isinstance(one, Burst) and _subject(stage, one) == subject}
+def replicates_of(stage: Stage, label: str) -> set[int]:
+    """The replicates in which a treatment was timed."""
+    return {one.arm.replicate for one in stage.records if isinstance(one, Window) and _label(stage, one) == label}
 
 
-def _subject(stage: Stage, record: Burst | Lost) -> str:
+def _label(stage: Stage, record: Window | Lost) -> str:
     blocks = {block.identity: block for block in read_run(stage.run_folder).plan.blocks}
     position = record.arm.position
-    return blocks[record.arm.block].comparisons[position - 1].subject if position else "the reference"
+    return blocks[record.arm.block].comparisons[position - 1].label if position else "the reference"
 
 
 def _of(stage: Stage, seen: Seen, carrier: str) -> Seen:
     """What was seen of one arm alone."""
-    own = tuple(one for one in seen.after if isinstance(one, Lost) and _subject(stage, one) == carrier)
+    own = tuple(one for one in seen.after if isinstance(one, Lost) and _label(stage, one) == carrier)
     assert own, f"{carrier} was not lost"
     return replace(seen, said="\n".join(one.reason for one in own), before=(), after=own)
 
@@ -113,7 +113,7 @@ def killed_by_kernel(stage: Stage) -> Seen:
     with control_group(stage.mark, 200 << 20) as group:
         given = {"TROUBLE": "set_to_none:step:control_group", "TROUBLE_ONCE": str(once), "TROUBLE_GROUP": str(group)}
         seen = stage.run(f"{only('set_to_none')} {BRIEF}", given)
-    assert len(restarts_of(stage, "set_to_none")) == 2
+    assert len(replicates_of(stage, "set_to_none")) == 2
     return seen
 
 
@@ -153,12 +153,12 @@ def silent_loader(stage: Stage) -> Seen:
     return silent(stage, "workers=1", {"TROUBLE": "workers=1:item:stall"})
 
 
-def silent_burst(stage: Stage) -> Seen:
+def silent_window(stage: Stage) -> Seen:
     """A step that never ends, long after the start."""
     now = stage.folder / "now"
     given = {"TROUBLE": "set_to_none:step:stall", "TROUBLE_WHEN": str(now)}
-    with stage.running(f"{only('set_to_none')} --restarts 2 --rounds 200 --budget none", given) as running:
-        stage.wait_for(lambda: stage.bursts >= 2, running)
+    with stage.running(f"{only('set_to_none')} --replicates 2 --rounds 200 --budget none", given) as running:
+        stage.wait_for(lambda: stage.windows >= 2, running)
         now.touch()
         stage.wait_for(lambda: any(isinstance(one, Lost) for one in stage.records), running)
         end(running, signal.SIGTERM)
@@ -284,11 +284,11 @@ OWN_DOING = (
         status=130,
     ),
     Injected(
-        name="a burst never ends",
+        name="a window never ends",
         how="a step sleeps, after the arm was timed before",
-        act=silent_burst,
-        kind=Fault.BURST_TIME_OUT,
-        says=r"a burst had not ended after 5 s",
+        act=silent_window,
+        kind=Fault.WINDOW_TIME_OUT,
+        says=r"a window had not ended after 5 s",
         status=130,
     ),
 )

@@ -17,35 +17,35 @@ from pathlib import Path
 from random import Random
 
 from harness.core.plan import Plan
-from harness.core.records import Burst, Lost, Record, brackets
+from harness.core.records import Lost, Record, Window, window_pairs
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 from tests.faults.own_doing import only
 from tests.faults.stage import Stage
 
-SWITCHES = ("set_to_none", "foreach_optimizer", "workers=1", "collect_garbage", "finite_check", "garbage_collector_off")
+OPTIONS = ("set_to_none", "foreach_optimizer", "workers=1", "collect_garbage", "finite_check", "garbage_collector_off")
 ROUNDS = 5
-LIFE_S = 45.0  # of all arms with a kill now and then; 35 and 20 s were seen on faster machines, which end sooner
+ATTEMPT_S = 45.0  # of all arms with a kill now and then; 35 and 20 s were seen on faster machines, which end sooner
 PATIENCE = 3.0  # times the minutes, after which it has failed
 
-Cell = tuple[str, int, int]  # block, restart, position
+Configuration = tuple[str, int, int]  # block, replicate, position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """How long, how often, and from which seed; so many switches are measured."""
+    """How long, how often, and from which seed; so many options are measured."""
 
     minutes: float
     every_s: float
     seed: int
-    switches: int = len(SWITCHES)
-    life_s: float = LIFE_S  # decides how many restarts fill the time
+    options: int = len(OPTIONS)
+    attempt_s: float = ATTEMPT_S  # decides how many replicates fill the time
 
     @property
     def words(self) -> str:
         """The command that is given again after every kill of it."""
-        restarts = max(2, round(60 * self.minutes / self.life_s))
-        return f"{only(*SWITCHES[: self.switches])} --restarts {restarts} --rounds {ROUNDS} --budget none"
+        replicates = max(2, round(60 * self.minutes / self.attempt_s))
+        return f"{only(*OPTIONS[: self.options])} --replicates {replicates} --rounds {ROUNDS} --budget none"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,11 +56,11 @@ class Soaked:
     status: int | None = None  # of the last command
     commands: int = 0
     killed: dict[str, int] = field(default_factory=lambda: {"command": 0, "arm": 0})
-    cells: int = 0  # planned: treatments in their restarts
-    missing: list[Cell] = field(default_factory=list)
-    double: list[Cell] = field(default_factory=list)
-    bursts: int = 0
-    bursts_twice: int = 0  # under one name
+    configs: int = 0  # planned: treatments in their replicates
+    missing: list[Configuration] = field(default_factory=list)
+    double: list[Configuration] = field(default_factory=list)
+    windows: int = 0
+    windows_twice: int = 0  # under one name
     lost: dict[str, int] = field(default_factory=dict)  # records of arms, by kind
     orphans: int = 0
     changed: int = 0  # records that were not what they had been before a kill
@@ -69,7 +69,7 @@ class Soaked:
     def is_sound(self) -> bool:
         """Whether it ended as it was planned."""
         return self.status == 0 and not (
-            self.missing or self.double or self.bursts_twice or self.orphans or self.changed
+            self.missing or self.double or self.windows_twice or self.orphans or self.changed
         )
 
 
@@ -129,27 +129,29 @@ def _left(stage: Stage) -> int:
 
 
 def _compare(stage: Stage, soaked: Soaked) -> None:
-    """Counts brackets by cell, and what stands twice under one name."""
+    """Counts pairs by configuration, and what stands twice under one name."""
     records, plan = stage.records, read_run(stage.run_folder).plan
-    bursts = [one for one in records if isinstance(one, Burst)]
-    found = dict(_counted(plan, bursts))
-    soaked.cells = len(found)
-    soaked.missing = [cell for cell, count in found.items() if count < plan.protocol.rounds]
-    soaked.double = [cell for cell, count in found.items() if count > plan.protocol.rounds]
-    soaked.bursts = len(bursts)
-    soaked.bursts_twice = len(bursts) - len({(one.arm, one.order) for one in bursts})
+    windows = [one for one in records if isinstance(one, Window)]
+    found = dict(_counted(plan, windows))
+    soaked.configs = len(found)
+    soaked.missing = [config for config, count in found.items() if count < plan.protocol.rounds]
+    soaked.double = [config for config, count in found.items() if count > plan.protocol.rounds]
+    soaked.windows = len(windows)
+    soaked.windows_twice = len(windows) - len({(one.arm, one.order) for one in windows})
     soaked.lost = _kinds(records)
     soaked.orphans += _left(stage)
 
 
-def _counted(plan: Plan, bursts: list[Burst]) -> Iterator[tuple[Cell, int]]:
+def _counted(plan: Plan, windows: list[Window]) -> Iterator[tuple[Configuration, int]]:
     for block in plan.blocks:
-        for restart in range(plan.protocol.restarts):
-            mine = [one for one in bursts if (one.arm.block, one.arm.restart) == (block.identity, restart)]
-            lives = {one.arm.life for one in mine}
+        for replicate in range(plan.protocol.replicates):
+            mine = [one for one in windows if (one.arm.block, one.arm.replicate) == (block.identity, replicate)]
+            attempts = {one.arm.attempt for one in mine}
             for position in range(1, len(block.comparisons) + 1):
-                each = (brackets((one for one in mine if one.arm.life == life), position) for life in lives)
-                yield (block.identity, restart, position), sum(map(len, each))
+                each = (
+                    window_pairs((one for one in mine if one.arm.attempt == attempt), position) for attempt in attempts
+                )
+                yield (block.identity, replicate, position), sum(map(len, each))
 
 
 def _kinds(records: tuple[Record, ...]) -> dict[str, int]:
@@ -163,21 +165,21 @@ def to_markdown(asked: Asked, soaked: Soaked) -> str:
         "minutes until it ended by itself": soaked.minutes,
         "times the command was killed": soaked.killed["command"],
         "times an arm was killed": soaked.killed["arm"],
-        "cells planned (a treatment in a restart)": soaked.cells,
-        "cells missing": len(soaked.missing),
-        "cells with more brackets than planned": len(soaked.double),
-        "bursts recorded": soaked.bursts,
-        "bursts recorded twice": soaked.bursts_twice,
+        "configurations planned (a treatment in a replicate)": soaked.configs,
+        "configurations missing": len(soaked.missing),
+        "configurations with more pairs than planned": len(soaked.double),
+        "windows recorded": soaked.windows,
+        "windows recorded twice": soaked.windows_twice,
         "records changed by a kill": soaked.changed,
         "processes left behind": soaked.orphans,
         "exit status in the end": soaked.status,
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     return (
-        f"# Soak\n\nOn {environment.cores} cores of {environment.cpu}: a campaign of {asked.switches} switches of the "
+        f"# Soak\n\nOn {environment.cores} cores of {environment.cpu}: a campaign of {asked.options} options of the "
         f"example workload, about every {asked.every_s:.0f} s a `kill -9` of the command or of one arm, by chance, and "
         "the same command again until it ended by itself. Written by `python -m tests.faults.soak "
-        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --seed {asked.seed} --life {asked.life_s:g} "
+        f"--minutes {asked.minutes:g} --every {asked.every_s:g} --seed {asked.seed} --life {asked.attempt_s:g} "
         "--write docs/soak.md`.\n\n"
         f"| | |\n|---|---|\n{rows}\n"
     )
@@ -188,11 +190,13 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description="A campaign that is killed often.")
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--every", type=float, default=45.0, help="seconds between two kills, about")
-    parser.add_argument("--life", type=float, default=LIFE_S, help="seconds a restart of all arms takes here, about")
+    parser.add_argument(
+        "--life", type=float, default=ATTEMPT_S, help="seconds a replicate of all arms takes here, about"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", type=Path, default=None, help="write the page to this file")
     given = parser.parse_args(words)
-    asked = Asked(minutes=given.minutes, every_s=given.every, seed=given.seed, life_s=given.life)
+    asked = Asked(minutes=given.minutes, every_s=given.every, seed=given.seed, attempt_s=given.attempt)
     with tempfile.TemporaryDirectory(prefix="speedmatrix-soak-") as folder:
         soaked = soak(asked, Path(folder))
     sys.stdout.write(json.dumps(asdict(asked) | asdict(soaked)) + "\n")

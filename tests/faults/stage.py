@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import psutil
 
-from harness.core.records import Burst, Lost, Record
+from harness.core.records import Lost, Record, Window
 from harness.run.processes import SHARED, is_alive
 from harness.store import read_records
 
@@ -35,7 +35,7 @@ class Seen:
 
     @property
     def lost(self) -> tuple[Lost, ...]:
-        """The arms that gave no more bursts."""
+        """The arms that gave no more windows."""
         return tuple(one for one in self.after if isinstance(one, Lost))
 
 
@@ -59,8 +59,8 @@ class Stage:
         return tuple(record for found in sorted(self.results.glob("*/*")) for record in read_records(found))
 
     @property
-    def bursts(self) -> int:
-        return sum(isinstance(one, Burst) for one in self.records)
+    def windows(self) -> int:
+        return sum(isinstance(one, Window) for one in self.records)
 
     @property
     def run_folder(self) -> Path:

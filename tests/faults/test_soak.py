@@ -8,14 +8,14 @@ from tests.faults.soak import Asked, Soaked, soak, to_markdown
 
 
 @pytest.mark.thorough
-@pytest.mark.alone  # beside others a life lasts longer than the time between kills, and an arm is given up
+@pytest.mark.alone  # beside others an attempt lasts longer than the time between kills, and an arm is given up
 def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Path) -> None:
-    asked = Asked(minutes=1.5, every_s=12.0, seed=1, switches=2, life_s=30.0)
+    asked = Asked(minutes=1.5, every_s=12.0, seed=1, options=2, attempt_s=30.0)
     soaked = soak(asked, tmp_path)
     assert soaked.is_sound, soaked
     assert sum(soaked.killed.values()) >= 2
-    assert soaked.cells == 6
-    assert soaked.bursts > 0
+    assert soaked.configs == 6
+    assert soaked.windows > 0
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Pat
         {"status": 1},
         {"missing": [("b00", 0, 1)]},
         {"double": [("b00", 0, 1)]},
-        {"bursts_twice": 1},
+        {"windows_twice": 1},
         {"orphans": 1},
         {"changed": 1},
     ],

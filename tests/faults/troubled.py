@@ -1,6 +1,6 @@
 """The example workload with faults planted in it; which, where and when is chosen by the environment.
 
-TROUBLE=CARRIER:PLACE:DEED,…    the switch that carries it, where it strikes (parts, step, item), what it does
+TROUBLE=CARRIER:PLACE:DEED,…    the option that carries it, where it strikes (parts, step, item), what it does
 TROUBLE_WHEN=FILE               it strikes only while this file exists
 TROUBLE_ONCE=FOLDER             each strikes once, and leaves a file there
 """
@@ -24,7 +24,7 @@ from harness.core.recipe import Recipe
 from harness.core.workload import Size
 
 CARRIERS: Mapping[str, Callable[[Recipe], bool]] = {
-    "plain": lambda recipe: recipe == Recipe(),
+    "baseline": lambda recipe: recipe == Recipe(),
     "set_to_none": lambda recipe: recipe.set_to_none,
     "foreach_optimizer": lambda recipe: recipe.optimizer_kernel == "foreach",
     "finite_check": lambda recipe: recipe.finite_check,

@@ -59,7 +59,7 @@ def test_it_is_read_and_reported(folder: Path) -> None:
     run, records = store.read_run(folder), store.read_records(folder)
     matrix = build_matrix(run.plan, records, run.environment)
     assert (len(records), matrix.looked_at) == HELD[folder.name]
-    assert f"{matrix.looked_at} of {len(matrix.rows) + len(matrix.holes)} have a ratio" in matrix_to_markdown(
+    assert f"{matrix.looked_at} of {len(matrix.rows) + len(matrix.no_results)} have a ratio" in matrix_to_markdown(
         matrix, run.command
     )
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.core.cell import Comparison
-from harness.core.plan import Hole
+from harness.core.configuration import Comparison
+from harness.core.plan import NoResult
 from harness.core.records import Lost, Record
 from harness.store import Journal, Run, create, finish
 from tests.analyze.synthetic import ENVIRONMENT, Noise, arm, comparison, plan, records
 
 COMMAND = "speedmatrix run leak speaker"
-HOLE = Hole(workload="leak", subject="data_on_device", reason="needs a CUDA device")
+NO_RESULT = NoResult(workload="leak", label="data_on_device", reason="needs a CUDA device")
 AS_PROMISED = {
     "effective": {"layout": "contiguous", "workers": 2, "bfloat16_layers": True},
     "losses": (2.31, 2.1, 1.9),
@@ -21,18 +21,18 @@ AS_PROMISED = {
 WITH_RATIO = 3
 
 
-def everything(workload: str) -> Comparison:
+def all_options(workload: str) -> Comparison:
     """Two optimizations together, as the front ends follow them on every workload."""
-    return replace(comparison("amp", "workers", workload=workload), subject="everything")
+    return replace(comparison("amp", "workers", workload=workload), label="all")
 
 
-COMPARED = (everything("leak"), comparison("chunk_cache"), everything("speaker"), comparison("pin_memory"))
+COMPARED = (all_options("leak"), comparison("chunk_cache"), all_options("speaker"), comparison("pin_memory"))
 
 
 def record(results: Path) -> Path:
-    """Writes the run: two stacks that are faster, a cell that is undecided, one that failed, and a hole."""
-    noise = Noise(burst=0.004, restart=0.006, generator=np.random.default_rng(3))
-    restless = Noise(burst=0.02, restart=0.03, generator=np.random.default_rng(4))
+    """Writes the run: two stacks that are faster, one that is undecided, one that failed, and a missing result."""
+    noise = Noise(window=0.004, replicate=0.006, generator=np.random.default_rng(3))
+    restless = Noise(window=0.02, replicate=0.03, generator=np.random.default_rng(4))
     cached = {"layout": "contiguous", "chunk_cache_bytes": 33_554_432}
     found: list[Record] = [
         *records(0, 2.3, noise=noise, **AS_PROMISED),
@@ -48,7 +48,7 @@ def record(results: Path) -> Path:
             command=COMMAND,
             rehearsed=False,
             environment=ENVIRONMENT,
-            plan=plan(*COMPARED, holes=(HOLE,)),
+            plan=plan(*COMPARED, no_results=(NO_RESULT,)),
         ),
     )
     journal = Journal(folder)

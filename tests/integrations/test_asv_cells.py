@@ -1,4 +1,4 @@
-"""Cells for asv: one measurement for all values, words for what has none, and samples that print shortly."""
+"""Configurations for asv: one measurement for all values, words for what has none, and samples that print shortly."""
 
 import json
 from dataclasses import replace
@@ -12,19 +12,22 @@ from harness.cli.measuring import check_budget
 from harness.cli.planning import Prepared, planned
 from harness.core import protocol
 from harness.core.mistake import Mistake
-from harness.core.plan import Hole, Plan
-from harness.integrations import asv_cells, cells
-from harness.integrations.cells import Wanted
+from harness.core.plan import NoResult, Plan
+from harness.integrations import asv_cells, configurations
+from harness.integrations.configurations import Wanted
 from harness.plan.cost import Forecast
 from harness.store import MEASUREMENTS, Journal, Run, create
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.run.test_campaign import WISH
 
-EVERYTHING = replace(comparison("amp", "workers"), subject="everything")
-LEVELLED = replace(comparison("workers"), subject="workers=2")
+EVERYTHING = replace(comparison("amp", "workers"), label="all")
+LEVELLED = replace(comparison("workers"), label="workers=2")
 FAILED = comparison("pin_memory")
-WITH_HOLES: Plan = plan(
-    EVERYTHING, LEVELLED, FAILED, holes=(Hole(workload="leak", subject="data_on_device", reason="needs a CUDA device"),)
+WITH_NO_RESULTS: Plan = plan(
+    EVERYTHING,
+    LEVELLED,
+    FAILED,
+    no_results=(NoResult(workload="leak", label="data_on_device", reason="needs a CUDA device"),),
 )
 
 
@@ -45,7 +48,7 @@ class Measuring:
             command="speedmatrix run leak",
             rehearsed=False,
             environment=ENVIRONMENT,
-            plan=WITH_HOLES,
+            plan=WITH_NO_RESULTS,
         )
         folder = create(results, run)
         journal = Journal(folder)
@@ -67,40 +70,40 @@ def call_of_asv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def measuring(call_of_asv: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
     found = Measuring()
-    monkeypatch.setattr(cells, "measured", found)
+    monkeypatch.setattr(configurations, "measured", found)
     return found
 
 
 def test_all_values_of_a_workload_come_from_one_measurement(measuring: Measuring, call_of_asv: Path) -> None:
-    first = asv_cells.shown("leak", "everything")
+    first = asv_cells.shown("leak", "all")
     low, time, high = first.relative
     assert time == pytest.approx(0.5)
     assert low < time < high
     assert median(asv_cells.shown("leak", "workers").relative) == pytest.approx(1.25)
-    assert asv_cells.shown("leak", "everything") == first
+    assert asv_cells.shown("leak", "all") == first
     assert [one.workload for one in measuring.asked] == ["leak"]
     kept = json.loads((call_of_asv / "20261121T120000-0123456789ab-1" / "leak" / "values.json").read_text())
     assert kept["holes"]["data_on_device"] == "needs a CUDA device"
 
 
 def test_peaks_and_starts_are_those_of_the_optimized_side_in_each_restart(measuring: Measuring) -> None:
-    found = asv_cells.shown("leak", "everything")
-    last = 7  # the treatment's last burst in a restart, and the highest
+    found = asv_cells.shown("leak", "all")
+    last = 7  # the treatment's last window in a replicate, and the highest
     assert found.peak_bytes == (432_013_312 + last,) * 2
     assert found.start_s == pytest.approx((1.35, 2.35))
 
 
 def test_another_call_of_asv_measures_anew(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
-    asv_cells.shown("leak", "everything")
+    asv_cells.shown("leak", "all")
     monkeypatch.setenv(asv_cells.RUN, "20261121T130000-0123456789ab-2")
-    asv_cells.shown("leak", "everything")
+    asv_cells.shown("leak", "all")
     assert len(measuring.asked) == 2
 
 
 def test_outside_a_call_of_asv_nothing_is_measured(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(asv_cells.RUN)
     with pytest.raises(Mistake, match="asv run"):
-        asv_cells.shown("leak", "everything")
+        asv_cells.shown("leak", "all")
     assert measuring.asked == []
 
 
@@ -108,41 +111,41 @@ TOO_SHORT = "[0-9]+s did not suffice; SPEEDMATRIX_ASV_BUDGET=10m"
 
 
 @pytest.mark.parametrize(
-    ("subject", "words"),
+    ("label", "words"),
     [("data_on_device", "needs a CUDA device"), ("pin_memory", TOO_SHORT), ("unheard_of", "says nothing")],
 )
-def test_what_has_no_value_is_skipped_with_its_words(measuring: Measuring, subject: str, words: str) -> None:
-    with pytest.raises(NotImplementedError, match=f"leak, {subject}: .*{words}"):
-        asv_cells.shown("leak", subject)
+def test_what_has_no_value_is_skipped_with_its_words(measuring: Measuring, label: str, words: str) -> None:
+    with pytest.raises(NotImplementedError, match=f"leak, {label}: .*{words}"):
+        asv_cells.shown("leak", label)
 
 
 def test_a_failure_is_told_again_and_not_tried_again(call_of_asv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = Measuring("There is no room for the data.")
-    monkeypatch.setattr(cells, "measured", failing)
+    monkeypatch.setattr(configurations, "measured", failing)
     for _ in range(3):
         with pytest.raises(Mistake, match="There is no room for the data"):
-            asv_cells.shown("leak", "everything")
+            asv_cells.shown("leak", "all")
     assert len(failing.asked) == 1
 
 
 def test_a_damaged_note_is_refused(measuring: Measuring, call_of_asv: Path) -> None:
-    asv_cells.shown("leak", "everything")
+    asv_cells.shown("leak", "all")
     (path,) = call_of_asv.glob("*/leak/values.json")
     path.write_text('{"run": 3}')
     with pytest.raises(Mistake, match="is damaged"):
-        asv_cells.shown("leak", "everything")
+        asv_cells.shown("leak", "all")
 
 
 def test_the_environment_chooses_size_and_time(measuring: Measuring, monkeypatch: pytest.MonkeyPatch) -> None:
-    asv_cells.shown("leak", "everything")
+    asv_cells.shown("leak", "all")
     monkeypatch.setenv(asv_cells.SIZE, "smoke")
     monkeypatch.setenv(asv_cells.BUDGET, "10m")
-    asv_cells.shown("speaker", "everything")
+    asv_cells.shown("speaker", "all")
     usual, chosen = measuring.asked
-    assert (usual.size, usual.stack) == (None, "everything")
+    assert (usual.size, usual.stack) == (None, "all")
     assert 30 < int(usual.budget.removesuffix("s")) < 120
     assert (chosen.size, chosen.budget) == ("smoke", "10m")
-    assert chosen.subjects == ("seek_read", "workers", "split_noise")
+    assert chosen.labels == ("seek_read", "workers", "split_noise")
 
 
 @pytest.mark.parametrize("workload", ["imagenet", "leak", "patches3d", "speaker", "spoof"])
@@ -151,9 +154,9 @@ def test_the_time_that_every_workload_gets_is_enough_for_a_ratio(
 ) -> None:
     environment = replace(ENVIRONMENT, device="cpu")
     monkeypatch.setattr("harness.measure.surroundings.read_environment", lambda _: environment)
-    asv_cells.shown(workload, "everything")
+    asv_cells.shown(workload, "all")
     (asked,) = measuring.asked
-    wish = replace(WISH, workloads=(workload,), only=asked.subjects, stack=asked.stack)
+    wish = replace(WISH, workloads=(workload,), only=asked.labels, stack=asked.stack)
     ready = Prepared(
         catalogue=read_catalogue(), environment=environment, plan=planned(wish, read_catalogue(), environment),
         real_data={},
@@ -171,7 +174,7 @@ def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
             fields["wall_s"] *= 9
         stalled.append(json.dumps(fields))
     path.write_text("\n".join([*stalled, ""]))
-    found = dict(cells.samples(folder))["everything"]
+    found = dict(configurations.samples(folder))["all"]
     assert found.estimate
     assert median(found.relative) == pytest.approx(1 / found.estimate.ratio)
     assert median(found.relative) == pytest.approx(1.5, rel=0.01)  # (3 + 9) / 4 of a half
@@ -180,7 +183,7 @@ def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
 def test_another_protocol_begins_another_series(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = asv_cells.protocol_digest()
     assert usual == asv_cells.protocol_digest()
-    monkeypatch.setattr(protocol, "BRIEF", replace(protocol.BRIEF, burst_s=0.5))
+    monkeypatch.setattr(protocol, "BRIEF", replace(protocol.BRIEF, window_s=0.5))
     assert asv_cells.protocol_digest() != usual
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.integrations import pytest_options
-from harness.integrations.cells import samples
+from harness.integrations.configurations import samples
 from harness.integrations.pytest_options import BENCHMARKS
 from harness.report.words import ratio
 from harness.run.lock import measuring_alone
@@ -22,7 +22,7 @@ from tests.integrations.recorded import COMMAND, WITH_RATIO, record
 
 pytest_plugins = ("pytester",)
 
-EVERYTHING = "test_cell[cpu-leak@quick#64:everything-{}]"
+EVERYTHING = "test_cell[cpu-leak@quick#64:all-{}]"
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,9 @@ def test_every_sample_is_shown_as_it_was_measured(
     count = 0
     for _, one in samples(run):
         if one.estimate:
-            cell = one.row.comparison.reference
-            name = f"test_cell[cpu-{cell.workload}@{cell.size}#{cell.batch}:{one.row.comparison.subject}"
-            assert tuple(shown[f"{name}-plain]"]["stats"]["data"]) == one.reference_s
+            config = one.row.comparison.reference
+            name = f"test_cell[cpu-{config.workload}@{config.size}#{config.batch}:{one.row.comparison.label}"
+            assert tuple(shown[f"{name}-baseline]"]["stats"]["data"]) == one.reference_s
             assert tuple(shown[f"{name}-treatment]"]["stats"]["data"]) == one.treatment_s
             assert shown[f"{name}-treatment]"]["extra_info"]["ratio"] == one.estimate.ratio
             count += 2
@@ -71,16 +71,16 @@ def test_every_sample_is_shown_as_it_was_measured(
 
 def test_both_arms_stand_in_a_group_named_by_the_cell(folder: Path, seconds: subprocess.CompletedProcess[str]) -> None:
     shown = benchmarks_of(folder / "seconds.json")
-    groups = {shown[EVERYTHING.format(arm)]["group"] for arm in ("plain", "treatment")}
-    assert groups == {"leak@quick#64:everything on cpu"}
-    assert "benchmark 'leak@quick#64:everything on cpu': 2 tests" in seconds.stdout
+    groups = {shown[EVERYTHING.format(arm)]["group"] for arm in ("baseline", "treatment")}
+    assert groups == {"leak@quick#64:all on cpu"}
+    assert "benchmark 'leak@quick#64:all on cpu': 2 tests" in seconds.stdout
 
 
 def test_ratios_are_printed_below_the_tables(run: Path, seconds: subprocess.CompletedProcess[str]) -> None:
-    (cached,) = (one.estimate for subject, one in samples(run) if subject == "chunk_cache")
+    (cached,) = (one.estimate for label, one in samples(run) if label == "chunk_cache")
     assert cached
     assert (
-        f"leak@quick#64:chunk_cache on cpu: {ratio(cached)} against plain, undecided; 8 pairs in 2 restarts; "
+        f"leak@quick#64:chunk_cache on cpu: {ratio(cached)} against the baseline, undecided; 8 pairs in 2 replicates; "
         "losses: same bits" in seconds.stdout
     )
     assert f"Measured by: ./{COMMAND}" in seconds.stdout
@@ -90,7 +90,7 @@ def test_holes_are_skipped_with_their_words(seconds: subprocess.CompletedProcess
     assert "test_cells.py" in seconds.stdout
     assert ": needs a CUDA device" in seconds.stdout
     assert ": failed: out of memory" in seconds.stdout
-    assert f"{2 * WITH_RATIO} passed, 3 skipped" in seconds.stdout, "both arms of what failed, and a hole"
+    assert f"{2 * WITH_RATIO} passed, 3 skipped" in seconds.stdout, "both arms of what failed, and a missing result"
 
 
 def test_nothing_live_is_measured_beside_a_recorded_run(
@@ -118,13 +118,13 @@ def test_relative_times_are_the_ratios_of_totals(
 ) -> None:
     assert relative.returncode == 0, relative.stdout
     shown = benchmarks_of(folder / "relative.json")
-    for subject, one in samples(run):
+    for label, one in samples(run):
         if one.estimate and one.row.comparison.reference.workload == "leak":
-            name = f"test_cell[cpu-leak@quick#64:{subject}"
-            stats = shown[f"{name}-treatment/plain]"]["stats"]
+            name = f"test_cell[cpu-leak@quick#64:{label}"
+            stats = shown[f"{name}-treatment/baseline]"]["stats"]
             assert tuple(stats["data"]) == one.relative
             assert stats["median"] == 1 / one.estimate.ratio
-            assert shown[f"{name}-plain/plain]"]["stats"]["data"] == [1.0]
+            assert shown[f"{name}-baseline/baseline]"]["stats"]["data"] == [1.0]
     assert "Name (time in reference steps)" in relative.stdout
 
 
@@ -142,7 +142,7 @@ def test_a_gate_stops_what_became_slower(
 ) -> None:
     before = json.loads((folder / "relative.json").read_text())
     for one in before["benchmarks"]:
-        if one["name"] == EVERYTHING.format("treatment/plain"):
+        if one["name"] == EVERYTHING.format("treatment/baseline"):
             one["stats"]["median"] /= 1.05
     (folder / "faster.json").write_text(json.dumps(before))
     gate = (f"--benchmark-compare={folder / 'faster.json'}", "--benchmark-compare-fail=median:3%")
@@ -150,7 +150,7 @@ def test_a_gate_stops_what_became_slower(
     assert done.returncode != 0
     assert "Performance has regressed" in done.stderr
     assert done.stderr.count("has failed PercentageRegressionCheck") == 1
-    assert "leak@quick#64:everything on cpu: 2.3" in done.stdout, "the ratios stand there all the same"
+    assert "leak@quick#64:all on cpu: 2.3" in done.stdout, "the ratios stand there all the same"
 
 
 def test_a_gate_with_nothing_to_compare_is_no_gate(
@@ -207,8 +207,8 @@ def test_another_machine_is_a_warning(
 
 def test_a_run_that_fails_fails_every_benchmark_with_its_sentence(tmp_path: Path) -> None:
     with measuring_alone():
-        cells = ("benchmarks/test_cells.py", "--benchmark-only", "--speedmatrix-workload", "leak")
-        done = pytest_in(tmp_path, *cells, "--speedmatrix-size=smoke", "--speedmatrix-budget=9s", "-kbatched_fetch")
+        configs = ("benchmarks/test_cells.py", "--benchmark-only", "--speedmatrix-workload", "leak")
+        done = pytest_in(tmp_path, *configs, "--speedmatrix-size=smoke", "--speedmatrix-budget=9s", "-kbatched_fetch")
     assert done.returncode == 1, done.stdout
     assert done.stdout.count("Measuring, at most 9s: ./speedmatrix run leak --only batched_fetch") == 1
     assert done.stdout.count(f"Process {os.getpid()} is measuring on this machine") >= 2
@@ -241,7 +241,7 @@ def test_the_root_command_lists_the_benchmarks_alone_and_needs_no_torch_for_it(t
     listed = [line for line in done.stdout.splitlines() if "::" in line]
     assert {line.partition("/")[0] for line in listed} == {"benchmarks"}
     for workload in ("imagenet", "leak", "patches3d", "speaker", "spoof"):
-        assert any(f"-{workload}@" in line and line.endswith(":everything-treatment]") for line in listed)
+        assert any(f"-{workload}@" in line and line.endswith(":all-treatment]") for line in listed)
     assert "benchmarks/test_harness_step.py::test_step[by harness]" in listed
 
 

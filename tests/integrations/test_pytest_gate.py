@@ -1,4 +1,4 @@
-"""The benchmarks for real: cells measured and shown, and a planted slowdown of the harness's step found by the gate."""
+"""The benchmarks for real: measured and shown, and a planted slowdown of the harness's step found by the gate."""
 
 import json
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.integrations.cells import samples
+from harness.integrations.configurations import samples
 from tests.integrations.pytest_session import ROOT, benchmarks_of, pytest_in
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
@@ -37,7 +37,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def slow_down(checkout: Path, share: float) -> None:
-    """Makes the plain step of the harness so much longer, whatever it takes while it has a core."""
+    """Makes the baseline step of the harness so much longer, whatever it takes while it has a core."""
     path = checkout / "harness" / "measure" / "step.py"
     text = path.read_text(encoding="utf-8")
     begin = "        inputs, targets = transfer(fetch())\n"
@@ -82,16 +82,15 @@ def test_cells_are_measured_and_kept_where_they_are_wanted(tmp_path: Path) -> No
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (
-        done.stdout.count("Measuring, no limit of time: ./speedmatrix run leak --stack everything --only batched_fetch")
-        == 1
+        done.stdout.count("Measuring, no limit of time: ./speedmatrix run leak --stack all --only batched_fetch") == 1
     )
     (run,) = (path.parent for path in (tmp_path / "kept").glob("*/*/run.json"))
     shown = benchmarks_of(tmp_path / "measured.json")
     assert len(shown) == 4
-    kept = {one.row.comparison.subject: one for _, one in samples(run)}
+    kept = {one.row.comparison.label: one for _, one in samples(run)}
     for one in shown.values():
-        arm, subject = one["params"]["arm"], one["params"]["cell"].rpartition(":")[2]
-        expected = kept[subject].treatment_s if arm == "treatment" else kept[subject].reference_s
+        arm, label = one["params"]["arm"], one["params"]["configuration"].rpartition(":")[2]
+        expected = kept[label].treatment_s if arm == "treatment" else kept[label].reference_s
         assert tuple(one["stats"]["data"]) == expected
         assert one["extra_info"]["run"] == f"{run.parent.name}/{run.name}"
     assert str(tmp_path) not in json.dumps(shown)

@@ -5,36 +5,36 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.cell import Cell, Comparison
+from harness.core.configuration import Comparison, Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.integrations.listing import Asked, Listed, listed, wanted
-from tests.integrations.recorded import COMPARED, HOLE, record
+from tests.integrations.recorded import COMPARED, NO_RESULT, record
 
 ROOT = Path(__file__).parents[2]
 ON_CPU = Asked(workloads=("leak",), devices=("cpu",))
 
 
-def entry(subject: str, workload: str = "leak") -> Listed:
-    cell = Cell(workload=workload, size="smoke", batch=8)
-    comparison = Comparison(subject=subject, treatment=cell, reference=cell, timing=Timing.STEP)
+def entry(label: str, workload: str = "leak") -> Listed:
+    config = Configuration(workload=workload, size="smoke", batch=8)
+    comparison = Comparison(label=label, treatment=config, reference=config, timing=Timing.STEP)
     return Listed(
         device="cpu",
         workload=workload,
-        subject=subject,
-        name=f"{workload}@smoke#8:{subject}",
-        reference="plain",
+        label=label,
+        name=f"{workload}@smoke#8:{label}",
+        reference="baseline",
         comparison=comparison,
     )
 
 
-LEAK = [entry(name) for name in ("everything", "one", "two=2", "three", "four", "as_found")]
+LEAK = [entry(name) for name in ("all", "one", "two=2", "three", "four", "original")]
 
 
 def test_the_list_begins_with_everything_and_what_the_workload_wants_seen_first() -> None:
-    subjects = [one.subject for one in listed(ON_CPU) if one.comparison]
-    assert [one.partition("=")[0] for one in subjects[:4]] == [
-        "everything",
+    labels = [one.label for one in listed(ON_CPU) if one.comparison]
+    assert [one.partition("=")[0] for one in labels[:4]] == [
+        "all",
         "batched_fetch",
         "hdf5_chunk_cache",
         "data_on_device",
@@ -58,9 +58,9 @@ def test_the_time_is_shared_by_all_workloads() -> None:
 
 
 def test_holes_have_the_words_of_the_plan() -> None:
-    holes = {one.subject: one.reason for one in listed(ON_CPU) if one.comparison is None}
-    assert holes["pin_memory"] == "needs a CUDA device"
-    assert all(holes.values())
+    no_results = {one.label: one.reason for one in listed(ON_CPU) if one.comparison is None}
+    assert no_results["pin_memory"] == "needs a CUDA device"
+    assert all(no_results.values())
 
 
 def test_a_device_that_is_named_twice_is_listed_once() -> None:
@@ -76,7 +76,7 @@ def test_names_differ() -> None:
 def test_a_recorded_run_lists_what_it_has_and_its_holes(tmp_path: Path) -> None:
     found = listed(Asked(run=record(tmp_path)))
     assert [one.comparison for one in found if one.comparison] == list(COMPARED), "what failed shows its words later"
-    assert [(one.subject, one.reason) for one in found if one.reason] == [(HOLE.subject, HOLE.reason)]
+    assert [(one.label, one.reason) for one in found if one.reason] == [(NO_RESULT.label, NO_RESULT.reason)]
     assert {one.device for one in found} == {"cpu"}
 
 
@@ -86,41 +86,41 @@ def test_what_is_no_run() -> None:
 
 
 def test_all_that_is_listed_is_one_look_at_all_workloads() -> None:
-    both = [*LEAK, entry("everything", "spoof")]
+    both = [*LEAK, entry("all", "spoof")]
     want = wanted(Asked(budget="2m"), both, both)
     assert want.command == ("run", "leak", "spoof", "--device", "cpu", "--target", "none", "--budget", "2m")
 
 
 def test_a_part_of_several_workloads_is_a_look_at_those() -> None:
-    both = [*LEAK, entry("everything", "spoof"), entry("everything", "speaker")]
+    both = [*LEAK, entry("all", "spoof"), entry("all", "speaker")]
     want = wanted(Asked(), both, {both[0], both[-1]})
-    assert (want.workload, want.others, want.subjects) == ("leak", ("speaker",), ())
+    assert (want.workload, want.others, want.labels) == ("leak", ("speaker",), ())
 
 
-@pytest.mark.parametrize(("count", "stack"), [(4, "everything"), (3, None)])
+@pytest.mark.parametrize(("count", "stack"), [(4, "all"), (3, None)])
 def test_one_stack_on_many_workloads_is_measured_alone_where_they_make_a_pool(count: int, stack: str | None) -> None:
-    every = [entry(subject, workload) for workload in ("a", "b", "c", "d") for subject in ("everything", "one")]
-    want = wanted(Asked(), every, [one for one in every if one.subject == "everything"][:count])
-    assert (want.workload, want.others, want.stack, want.subjects) == ("a", ("b", "c", "d")[: count - 1], stack, ())
+    every = [entry(label, workload) for workload in ("a", "b", "c", "d") for label in ("all", "one")]
+    want = wanted(Asked(), every, [one for one in every if one.label == "all"][:count])
+    assert (want.workload, want.others, want.stack, want.labels) == ("a", ("b", "c", "d")[: count - 1], stack, ())
 
 
 def test_a_part_of_one_workload_is_measured_first_with_company_for_its_pool() -> None:
     want = wanted(Asked(size="smoke"), LEAK, {LEAK[3]})
-    assert (want.stack, want.subjects) == (None, ("three", "one", "two=2", "four"))
+    assert (want.stack, want.labels) == (None, ("three", "one", "two=2", "four"))
     want = wanted(Asked(size="smoke"), LEAK, {LEAK[0], LEAK[4]})
-    assert (want.stack, want.subjects) == ("everything", ("four", "one", "two=2"))
-    assert "--stack everything --only four --only one --only two=2 --size smoke" in " ".join(want.command)
+    assert (want.stack, want.labels) == ("all", ("four", "one", "two=2"))
+    assert "--stack all --only four --only one --only two=2 --size smoke" in " ".join(want.command)
 
 
 def test_four_need_no_company() -> None:
-    assert wanted(Asked(), LEAK, set(LEAK[:4])).subjects == ("one", "two=2", "three")
+    assert wanted(Asked(), LEAK, set(LEAK[:4])).labels == ("one", "two=2", "three")
 
 
 def test_two_stacks_are_the_whole_design() -> None:
     want = wanted(Asked(), LEAK, {LEAK[0], LEAK[-1]})
-    assert (want.stack, want.subjects) == (None, ())
+    assert (want.stack, want.labels) == (None, ())
 
 
 def test_a_hole_is_never_measured() -> None:
-    hole = replace(entry("pin_memory"), comparison=None, reason="needs a CUDA device")
-    assert wanted(Asked(), [*LEAK, hole], {*LEAK, hole}).subjects == ()
+    no_result = replace(entry("pin_memory"), comparison=None, reason="needs a CUDA device")
+    assert wanted(Asked(), [*LEAK, no_result], {*LEAK, no_result}).labels == ()

@@ -48,11 +48,11 @@ def found(run: Path) -> Found:
     return found_in(run)
 
 
-def row_of(found: Found, workload: str, subject: str) -> Row:
+def row_of(found: Found, workload: str, label: str) -> Row:
     return next(
         one.row
         for comparison, one in found.samples.items()
-        if (comparison.reference.workload, comparison.subject) == (workload, subject)
+        if (comparison.reference.workload, comparison.label) == (workload, label)
     )
 
 
@@ -66,7 +66,7 @@ def test_samples_come_out_bit_for_bit() -> None:
 
 
 def test_both_arms_and_their_relative_times(found: Found) -> None:
-    one = found.samples[row_of(found, "leak", "everything").comparison]
+    one = found.samples[row_of(found, "leak", "all").comparison]
     assert shown(one, treatment=False, relative=False) == one.reference_s
     assert shown(one, treatment=True, relative=False) == one.treatment_s
     assert shown(one, treatment=True, relative=True) == one.relative
@@ -93,7 +93,7 @@ def test_what_stands_behind_a_ratio_is_told(run: Path, found: Found) -> None:
 
 
 def test_an_endless_bound_is_json_that_everybody_reads(found: Found) -> None:
-    row = row_of(found, "leak", "everything")
+    row = row_of(found, "leak", "all")
     assert row.estimate is not None
     endless = replace(row, result=replace(row.estimate, high=math.inf))
     told = facts(found, endless, relative=False)
@@ -103,13 +103,15 @@ def test_an_endless_bound_is_json_that_everybody_reads(found: Found) -> None:
 
 
 def test_a_sentence_says_ratio_reference_verdict_and_evidence(found: Found) -> None:
-    row = row_of(found, "speaker", "everything")
+    row = row_of(found, "speaker", "all")
     assert row.estimate is not None
-    assert sentence(row) == f"{ratio(row.estimate)} against plain, faster; 8 pairs in 2 restarts; losses: close"
+    assert (
+        sentence(row) == f"{ratio(row.estimate)} against the baseline, faster; 8 pairs in 2 replicates; losses: close"
+    )
 
 
 def test_foreign_words_cannot_draw_on_the_terminal(found: Found) -> None:
-    row = row_of(found, "leak", "everything")
+    row = row_of(found, "leak", "all")
     assert row.estimate is not None
     evil = replace(row, reference_name="plain\x1b[31m\n", result=replace(row.estimate, verdict=Verdict.FASTER))
     assert "\x1b" not in sentence(evil)
@@ -117,12 +119,12 @@ def test_foreign_words_cannot_draw_on_the_terminal(found: Found) -> None:
 
 
 def test_no_sentence_without_a_ratio(found: Found) -> None:
-    row = row_of(found, "leak", "everything")
+    row = row_of(found, "leak", "all")
     with pytest.raises(ValueError, match="has no ratio"):
         sentence(replace(row, result=Absence(outcome=Outcome.FAILED, words="failed: out of memory")))
 
 
-@pytest.mark.parametrize("outcome", [Outcome.NOT_MEASURED, Outcome.ONE_RESTART])
+@pytest.mark.parametrize("outcome", [Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE])
 def test_where_the_budget_ran_out_the_remedy_is_a_larger_one(outcome: Outcome) -> None:
     absence = Absence(outcome=outcome, words=f"{outcome}: run the same command again to continue")
     told = words(absence, "5m")
@@ -131,7 +133,7 @@ def test_where_the_budget_ran_out_the_remedy_is_a_larger_one(outcome: Outcome) -
 
 
 def test_other_words_stay() -> None:
-    absence = Absence(outcome=Outcome.NOT_ENGAGED, words="not engaged: workers: 0 instead of 2")
+    absence = Absence(outcome=Outcome.NOT_ACTIVE, words="not active: workers: 0 instead of 2")
     assert words(absence, "5m") == absence.words
 
 

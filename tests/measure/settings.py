@@ -14,7 +14,7 @@ FLOAT32_COMPILED = "ignore:TensorFloat32 tensor cores for float32 matrix multipl
 
 @contextmanager
 def put_back() -> Iterator[None]:
-    """Restores threads, cores, garbage collection and torch's switches at the end of the block."""
+    """Restores threads, cores, garbage collection and torch's options at the end of the block."""
     cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
     sharing, anomalies = torch.multiprocessing.get_sharing_strategy(), torch.is_anomaly_enabled()
     precision = torch.get_float32_matmul_precision()

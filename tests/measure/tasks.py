@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, compose, parse_switch
+from harness.core.configuration import Configuration, compose, parse_option
 from harness.core.protocol import PROTOCOLS
 from harness.core.workload import Workload
 from harness.measure.session import Task
@@ -21,7 +21,7 @@ def task_of(name: str, folder: Path, names: tuple[str, ...], *, seed: int = 3, d
     return Task(
         parts=workload.parts(),
         size=workload.sizes["smoke"],
-        recipe=compose(workload, tuple(parse_switch(one) for one in names), CATALOGUE.optimizations),
+        recipe=compose(workload, tuple(parse_option(one) for one in names), CATALOGUE.optimizations),
         data=folder,
         device=torch.device(device),
         seed=seed,
@@ -29,12 +29,12 @@ def task_of(name: str, folder: Path, names: tuple[str, ...], *, seed: int = 3, d
     )
 
 
-def task_at(cell: Cell, folder: Path) -> Task:
-    workload = CATALOGUE.workloads[cell.workload]
+def task_at(config: Configuration, folder: Path) -> Task:
+    workload = CATALOGUE.workloads[config.workload]
     return Task(
         parts=workload.parts(),
-        size=workload.at(cell.size, cell.batch),
-        recipe=compose(workload, cell.switches, CATALOGUE.optimizations),
+        size=workload.at(config.size, config.batch),
+        recipe=compose(workload, config.options, CATALOGUE.optimizations),
         data=folder,
         device=torch.device("cpu"),
         seed=3,
@@ -45,10 +45,10 @@ def task_at(cell: Cell, folder: Path) -> Task:
 def scope_of(workload: Workload) -> Scope:
     return Scope(
         workload=workload,
-        reference=Cell(workload=workload.name, size="smoke", batch=workload.sizes["smoke"].batch),
+        reference=Configuration(workload=workload.name, size="smoke", batch=workload.sizes["smoke"].batch),
         optimizations=CATALOGUE.of(workload),
         known=CATALOGUE.optimizations,
-        as_found=(),
+        original=(),
         environment=ENVIRONMENT,
         protocol=PROTOCOLS["standard"],
     )

@@ -97,11 +97,11 @@ def test_a_captured_step_sends_when_it_has_been_replayed(smoke_data: dict[str, P
 
 def test_a_batch_on_the_stream_that_computes_or_unpinned_is_not_ahead() -> None:
     batches = iter([[torch.ones(1)]] * 9).__next__
-    for stream, pinned, engaged in (("side", True, True), ("side", False, False), ("main", True, False)):
+    for stream, pinned, active in (("side", True, True), ("side", False, False), ("main", True, False)):
         ahead = Ahead(Lane(stream=stream), batches)
         assert evidence.of_ahead(ahead, pinned=pinned) == {"device_prefetch": False}  # nothing is under way yet
         ahead.send()
-        assert evidence.of_ahead(ahead, pinned=pinned) == {"device_prefetch": engaged}
+        assert evidence.of_ahead(ahead, pinned=pinned) == {"device_prefetch": active}
     assert evidence.of_ahead(None, pinned=True) == {"device_prefetch": False}
 
 

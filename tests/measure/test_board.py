@@ -1,4 +1,4 @@
-"""The board: read around a burst and never in it, and silent wherever the driver is."""
+"""The board: read around a window and never in it, and silent wherever the driver is."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ import torch
 
 from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
-from harness.core.records import Arm, Burst, reasons
+from harness.core.records import Arm, Window, reasons
 from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
 from harness.measure.loop import gauge_for
 from harness.measure.telemetry import Board, board_of
@@ -83,7 +83,7 @@ def test_all_that_a_driver_tells_is_a_field_of_the_burst() -> None:
         "strangers": 0,
         "process_bytes": 3 << 30,
     }
-    assert set(told) == set(NOTHING) <= {one.name for one in fields(Burst)}
+    assert set(told) == set(NOTHING) <= {one.name for one in fields(Window)}
 
 
 @pytest.mark.parametrize("silence", [Refused(), Mismatched(), None])
@@ -216,14 +216,14 @@ def test_nothing_is_read_while_steps_are_timed(smoke_data: dict[str, Path]) -> N
     """Before the lead-in whatever takes long, then one counter, then the steps, and the rest when they are over."""
     task = task_of("leak", smoke_data["leak"], ())
     trial, _ = begin(task, Timing.LOADER, UNTIMED, {}, is_reference=False)
-    plain, said, step = trial.burst(lead=2, steps=5), list[str](), trial.step
+    plain, said, step = trial.window(lead=2, steps=5), list[str](), trial.step
     assert {name: plain[name] for name in NOTHING} == NOTHING
     trial.board = Noting(said)  # type: ignore[assignment]
     trial.step = lambda: (said.append("step"), step())
-    burst = trial.burst(lead=2, steps=5)
+    window = trial.window(lead=2, steps=5)
     trial.session.feed.close()
     assert said[0] == "who is there"
-    assert said[-burst["steps"] - 2 :] == ["counter", *["step"] * burst["steps"], "all"]
-    assert set(said[1 : -burst["steps"] - 2]) == {"step"}, "the lead-in"
-    whole = Burst(arm=Arm(block="0", restart=0, life=0, position=0), order=0, began_s=0.0, host_bytes=1, **burst)
-    assert decode(Burst, encode(whole)) == whole
+    assert said[-window["steps"] - 2 :] == ["counter", *["step"] * window["steps"], "all"]
+    assert set(said[1 : -window["steps"] - 2]) == {"step"}, "the lead-in"
+    whole = Window(arm=Arm(block="0", replicate=0, attempt=0, position=0), order=0, began_s=0.0, host_bytes=1, **window)
+    assert decode(Window, encode(whole)) == whole

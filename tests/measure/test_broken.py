@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.analyze.quality import verified
-from harness.core.cell import expected
+from harness.core.configuration import expected
 from harness.core.optimization import Numerics, Timing
 from harness.core.records import Arm, Ready
 from harness.measure import session, step
@@ -20,7 +20,7 @@ from harness.measure.trial import UNTIMED, begin
 from tests.measure.tasks import CATALOGUE, task_of
 
 STEPS = 4
-NAMELESS = Arm(block="test", restart=0, life=0, position=0)
+NAMELESS = Arm(block="test", replicate=0, attempt=0, position=0)
 
 
 def begun(name: str, folder: Path, *names: str, is_reference: bool = False) -> Ready:
@@ -106,7 +106,7 @@ def test_a_micro_batch_that_is_dropped_is_caught(smoke_data: dict[str, Path], mo
         Numerics.DIFFERENT,
         lambda: monkeypatch.setattr(step, "accumulating_step", forgetful),
     )
-    assert (status, sentence) == ("not engaged", "micro_batches is 3, not 4")
+    assert (status, sentence) == ("not active", "micro_batches is 3, not 4")
 
 
 @pytest.mark.thorough

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Parts
 from harness.measure.observed_step import of_capture
@@ -123,7 +123,7 @@ def test_a_capture_that_never_happened_is_not_engaged(cuda: Recording) -> None:
     for _ in range(EAGER_STEPS):
         graph(torch.ones(()), torch.ones(()))
     for one in (None, graph):
-        assert unengaged({"cuda_graph": True}, of_capture(Started(one))) == ("cuda_graph is False, not True",)
+        assert inactive({"cuda_graph": True}, of_capture(Started(one))) == ("cuda_graph is False, not True",)
     cuda.step = lambda: None
     graph(torch.ones(()), torch.ones(()))
-    assert unengaged({"cuda_graph": True}, of_capture(Started(graph))) == ()
+    assert inactive({"cuda_graph": True}, of_capture(Started(graph))) == ()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
-from harness.core.cell import Conflict, Switch, compose
+from harness.core.configuration import Conflict, Option, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
@@ -89,10 +89,10 @@ def test_finished_batches_leave_nothing_to_collate() -> None:
 @pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
 def test_direct_collation_is_refused_wherever_batches_come_finished(name: str, smoke_data: dict[str, Path]) -> None:
     workload, known = CATALOGUE.workloads[name], CATALOGUE.optimizations
-    parts, direct = workload.parts(), Switch(name="direct_collate")
+    parts, direct = workload.parts(), Option(name="direct_collate")
     for one in CATALOGUE.of(workload):
         names = (*one.requires, one.name)
-        stack = tuple(Switch(name=each, level=known[each].usual_level(ENVIRONMENT)) for each in names)
+        stack = tuple(Option(name=each, level=known[each].usual_level(ENVIRONMENT)) for each in names)
         data = parts.dataset(smoke_data[name], workload.sizes["smoke"], compose(workload, stack, known))
         if getattr(data, "collated", False):
             with pytest.raises(Conflict, match=f"excludes {one.name}"):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.recipe import Recipe, Value
 from harness.measure import observed_step as compiling
 from harness.measure import observed_step as evidence
@@ -143,7 +143,7 @@ def test_graphs_and_the_layers_left_to_python_are_counted(
     built = model()
     expected = built(INPUTS)
     found = shown(built, level)
-    assert unengaged({"compiled": True}, found) == ()
+    assert inactive({"compiled": True}, found) == ()
     assert looks(found), found
     torch.testing.assert_close(called(built, Recipe(compile=level))(INPUTS), expected)
 
@@ -161,7 +161,7 @@ def test_a_model_that_falls_back_to_python_is_not_compiled(
     model: type[nn.Module], level: str, graphs: int, eager: int
 ) -> None:
     found = shown(model(), level)
-    assert unengaged({"compiled": True}, found) == ("compiled is False, not True",)
+    assert inactive({"compiled": True}, found) == ("compiled is False, not True",)
     assert (found["compiled_graphs"], found["eager_layers"]) == (graphs, eager)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.cell import CONTROLS, DELAY_S
+from harness.core.configuration import CONTROLS, DELAY_S
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import delay as delays
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def _plain_backend_afterwards() -> Iterator[None]:
-    """An arm's switches belong to its process; these tests share one."""
+    """An arm's options belong to its process; these tests share one."""
     yield
     settle_backend(Recipe())
 
@@ -138,7 +138,7 @@ def delayed(place: str, folder: Path) -> Task:
 def test_an_arm_shows_its_delay_and_learns_the_same_bits(place: str, smoke_data: dict[str, Path]) -> None:
     plain = begin(task_of("leak", smoke_data["leak"], ()), None)
     ready = begin(delayed(place, smoke_data["leak"]), place)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     assert ready["effective"][DELAY_S] > 0
     assert ready["losses"] == plain["losses"]
     assert DELAY_S not in plain["effective"]
@@ -149,7 +149,7 @@ def test_an_arm_whose_delay_is_lost_is_not_engaged(
 ) -> None:
     monkeypatch.setattr(Delay, "begin", lambda delay, step_s: setattr(delay, "seconds", delay.share * step_s))
     ready = begin(delayed("host", smoke_data["leak"]), "host")
-    assert ready["unengaged"] == ("added_delay is None, not host",)
+    assert ready["inactive"] == ("added_delay is None, not host",)
 
 
 @pytest.mark.parametrize("place", ["loader", "host"])

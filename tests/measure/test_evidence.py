@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from harness.measure import observed_step as evidence
@@ -49,7 +49,7 @@ def test_a_model_that_never_becomes_channels_last_is_not_engaged() -> None:
     model = Back().to(memory_format=torch.channels_last)
     images = torch.rand(2, 3, 8, 8).to(memory_format=torch.channels_last)
     shown = seen(model, Recipe(channels_last=True), images)
-    assert unengaged({"memory_format": "channels_last"}, shown) == ("memory_format is contiguous, not channels_last",)
+    assert inactive({"memory_format": "channels_last"}, shown) == ("memory_format is contiguous, not channels_last",)
 
 
 def test_autocast_is_seen_in_the_types_that_layers_give() -> None:
@@ -70,7 +70,7 @@ def test_autocast_on_a_model_that_switches_it_off_is_not_engaged() -> None:
                 return self.layer(inputs.float())
 
     shown = seen(Float32(), Recipe(autocast="bfloat16"), torch.rand(2, 4))
-    assert unengaged({"bfloat16_layers": True}, shown)
+    assert inactive({"bfloat16_layers": True}, shown)
 
 
 @pytest.mark.parametrize("kernel", ["loop", "foreach", "fused"])
@@ -93,7 +93,7 @@ def test_workers_forced_back_to_zero_are_not_engaged() -> None:
     feed = open_feed(Numbers, SIZE, Recipe(workers=0), seed=0, endless=True)
     feed.fetch()
     shown = evidence.of_feed(feed, pinned=False, non_blocking=False)
-    assert unengaged({"workers": 4}, shown) == ("workers is 0, not 4",)
+    assert inactive({"workers": 4}, shown) == ("workers is 0, not 4",)
 
 
 def test_dead_workers_are_not_counted() -> None:
@@ -130,13 +130,13 @@ def test_no_grad_is_not_inference_mode() -> None:
 
 
 def test_the_backend_is_set_and_read_back() -> None:
-    switches = {"matmul_precision": "high", "tf32_convolutions": True, "cudnn_benchmark": True}
-    settle_backend(Recipe(threads=1, **switches))
-    assert effective_backend().items() >= {"threads": 1, "cudnn_deterministic": False, **switches}.items()
+    options = {"matmul_precision": "high", "tf32_convolutions": True, "cudnn_benchmark": True}
+    settle_backend(Recipe(threads=1, **options))
+    assert effective_backend().items() >= {"threads": 1, "cudnn_deterministic": False, **options}.items()
     settle_backend(Recipe(threads=1))
     assert effective_backend()["matmul_precision"] == "highest"
     assert not any(effective_backend()[name] for name in ("tf32_convolutions", "cudnn_benchmark"))
 
 
 def test_an_effect_that_nobody_reports_is_not_engaged() -> None:
-    assert unengaged({"novelty": True}, {}) == ("novelty is not reported, not True",)
+    assert inactive({"novelty": True}, {}) == ("novelty is not reported, not True",)

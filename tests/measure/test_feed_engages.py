@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.cell import expected, parse_switch
+from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Numerics, Timing
 from harness.core.protocol import Protocol
 from harness.measure.trial import UNTIMED, begin
@@ -39,8 +39,8 @@ def _settings_put_back() -> Iterator[None]:
 
 def ready_of(folder: Path, stack: tuple[str, ...]) -> dict[str, Any]:
     proof: dict[str, Any] = {}
-    for switch in map(parse_switch, stack):
-        proof |= expected(CATALOGUE.optimizations[switch.name], switch.level)
+    for option in map(parse_option, stack):
+        proof |= expected(CATALOGUE.optimizations[option.name], option.level)
     trial, ready = begin(task_of("leak", folder, stack), Timing.STEP, THREE_STEPS, proof, is_reference=False)
     trial.session.feed.close()
     return ready
@@ -57,9 +57,9 @@ def test_it_engages_and_keeps_its_word(stack: tuple[str, ...], smoke_data: dict[
     if {"cpu_pinning"} & set(stack) and len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two CPU cores; would check that trainer and workers run on different ones")
     ready = ready_of(smoke_data["leak"], stack)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     with put_back():
         plain = plain_losses(smoke_data["leak"])
-    numerics = {CATALOGUE.optimizations[parse_switch(name).name].numerics for name in stack}
+    numerics = {CATALOGUE.optimizations[parse_option(name).name].numerics for name in stack}
     exact = numerics == {Numerics.EXACT}
     assert ready["losses"] == (plain if exact else pytest.approx(plain, rel=1e-3))

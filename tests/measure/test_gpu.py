@@ -27,7 +27,7 @@ def gpu(what: str) -> None:
 
 
 def test_events_bound_the_copy_and_the_device_s_span_without_a_sync() -> None:
-    gpu("copies and kernels are timed by events that are read when a burst is over")
+    gpu("copies and kernels are timed by events that are read when a window is over")
     phases, device = CudaPhases(), torch.device("cuda")
     source = torch.ones(1 << 24).pin_memory()
     square = torch.ones(4096, 4096, device=device)
@@ -67,10 +67,10 @@ def test_settings_that_need_cuda_engage(
     gpu(f"{' and '.join(stack)} engage on the leak workload")
     task = task_of("leak", smoke_data["leak"], stack, device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=True)
-    assert ready["unengaged"] == ()
-    burst = trial.burst(lead=1, steps=8)
-    assert burst["device_s"] is not None
-    assert burst["device_bytes"] > 0
+    assert ready["inactive"] == ()
+    window = trial.window(lead=1, steps=8)
+    assert window["device_s"] is not None
+    assert window["device_bytes"] > 0
     trial.session.feed.close()
 
 
@@ -100,12 +100,12 @@ def test_a_captured_step_can_be_interrupted_by_eager_ones(smoke_data: dict[str, 
     task = task_of("leak", smoke_data["leak"], ("cuda_graph", "set_to_none", "deferred_metrics"), device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {"cuda_graph": True}, is_reference=True)
     graph = trial.session.trainee.graph
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     assert graph is not None
     before = graph.replays
-    burst = trial.burst(lead=1, steps=8)
-    assert graph.replays - before >= burst["steps"]
-    assert burst["device_s"] > 0
+    window = trial.window(lead=1, steps=8)
+    assert graph.replays - before >= window["steps"]
+    assert window["device_s"] > 0
     trial.session.feed.close()
 
 
@@ -154,7 +154,7 @@ def test_volumes_are_channels_last_on_the_gpu(smoke_data: dict[str, Path]) -> No
     gpu("the convolutions of patches3d compute in channels_last_3d")
     task = task_of("patches3d", smoke_data["patches3d"], ("channels_last_3d",), device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {"memory_format_3d": "channels_last_3d"}, is_reference=False)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     trial.session.feed.close()
 
 
@@ -164,6 +164,6 @@ def test_reduce_overhead_records_cuda_graphs(smoke_data: dict[str, Path]) -> Non
     gpu("compile=reduce-overhead records graphs of the model's forward and backward pass")
     task = task_of("leak", smoke_data["leak"], ("compile=reduce-overhead", "set_to_none"), device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {"compiled": True}, is_reference=False)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     assert ready["effective"]["cuda_graphs"] > 0
     trial.session.feed.close()

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.cell import DELAY_S
+from harness.core.configuration import DELAY_S
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
@@ -64,19 +64,19 @@ def child() -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_burst_tells_of_clock_power_heat_and_energy(smoke_data: dict[str, Path]) -> None:
-    gpu("a burst carries the device's clock, power, temperature, throttling and the energy that it took")
+    gpu("a window carries the device's clock, power, temperature, throttling and the energy that it took")
     task = task_of("leak", smoke_data["leak"], (), device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {}, is_reference=True)
-    trial.burst(lead=1, steps=8)
-    burst = trial.burst(lead=4, steps=100)
+    trial.window(lead=1, steps=8)
+    window = trial.window(lead=4, steps=100)
     trial.session.feed.close()
-    assert 100 < burst["clock_mhz"] < 10_000
-    assert 100 < burst["memory_clock_mhz"] < 100_000
-    assert WATTS[0] < burst["watts"] < WATTS[1]
-    assert 0 < burst["temperature_c"] < 120
-    assert isinstance(burst["throttled"], tuple)
-    assert WATTS[0] < burst["energy_j"] / burst["wall_s"] < WATTS[1]
-    assert burst["strangers"] in {0, None}
+    assert 100 < window["clock_mhz"] < 10_000
+    assert 100 < window["memory_clock_mhz"] < 100_000
+    assert WATTS[0] < window["watts"] < WATTS[1]
+    assert 0 < window["temperature_c"] < 120
+    assert isinstance(window["throttled"], tuple)
+    assert WATTS[0] < window["energy_j"] / window["wall_s"] < WATTS[1]
+    assert window["strangers"] in {0, None}
     assert ready["loader_rate"] is None, "without workers the windows tell it"
     assert ready["compute_rate"] > 0
 
@@ -92,9 +92,7 @@ def test_energy_agrees_with_power() -> None:
 
 
 def test_what_is_read_between_lead_in_and_clock_takes_a_few_milliseconds() -> None:
-    gpu(
-        "the one counter that is read right before a burst takes less than 5 ms, and all other answers less than 100 ms"
-    )
+    gpu("the one counter that is read right before a window takes less than 5 ms, and all others less than 100 ms")
     found, one, all_of_them = board(), [], []
     worked(0.5)
     for _ in range(20):
@@ -200,11 +198,11 @@ def test_micro_batches_have_one_span_a_step(smoke_data: dict[str, Path]) -> None
     stack = ("gradient_accumulation=4",)
     task = task_of("leak", smoke_data["leak"], stack, device="cuda")
     trial, ready = begin(task, Timing.STEP, BRIEF, {"micro_batches": 4}, is_reference=False)
-    burst = trial.burst(lead=1, steps=8)
+    window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
-    assert ready["unengaged"] == ()
-    assert 0 < burst["device_s"] <= 1.01 * burst["wall_s"]
-    assert 0 < burst["copy_s"] < burst["wall_s"]
+    assert ready["inactive"] == ()
+    assert 0 < window["device_s"] <= 1.01 * window["wall_s"]
+    assert 0 < window["copy_s"] < window["wall_s"]
 
 
 def test_a_control_of_the_device_sleeps_there(smoke_data: dict[str, Path]) -> None:
@@ -213,34 +211,34 @@ def test_a_control_of_the_device_sleeps_there(smoke_data: dict[str, Path]) -> No
     task = replace(task, recipe=replace(task.recipe, added_delay="device", delay_percent=10))
     trial, ready = begin(task, Timing.STEP, BRIEF, {"added_delay": "device"}, is_reference=False)
     trial.session.feed.close()
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     assert ready["effective"][DELAY_S] > 0
 
 
 @pytest.mark.parametrize("timing", [Timing.LOADER, Timing.COMPUTE, Timing.EPOCH, Timing.EVALUATION])
 def test_every_kind_of_burst_is_timed_on_the_device(timing: Timing, smoke_data: dict[str, Path]) -> None:
-    gpu(f"a burst of {timing} has its samples, its device time and its memory")
+    gpu(f"a window of {timing} has its samples, its device time and its memory")
     task = replace(task_of("leak", smoke_data["leak"], (), device="cuda"), endless=timing is not Timing.EPOCH)
     trial, ready = begin(task, timing, BRIEF, {}, is_reference=False)
-    burst = trial.burst(lead=1, steps=8)
+    window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
-    assert burst["samples"] > 0
-    assert burst["device_bytes"] > 0
-    assert (burst["device_s"] is not None) == (timing not in {Timing.EVALUATION, Timing.LOADER})
+    assert window["samples"] > 0
+    assert window["device_bytes"] > 0
+    assert (window["device_s"] is not None) == (timing not in {Timing.EVALUATION, Timing.LOADER})
     assert (ready["score"] is not None) == (timing is Timing.EVALUATION)
 
 
 @pytest.mark.parametrize("name", ["device_results", "batched_evaluation", "inference_mode"])
 def test_an_evaluation_on_the_device_shows_its_settings(name: str, smoke_data: dict[str, Path]) -> None:
     gpu(f"{name} engages on leak's evaluation, and plain is seen to lack it")
-    engaged = []
+    active = []
     for stack in ((name,), ()):
         proof: dict[str, Any] = {name: True}
         task = task_of("leak", smoke_data["leak"], stack, device="cuda")
         trial, ready = begin(task, Timing.EVALUATION, BRIEF, proof, is_reference=False)
         trial.session.feed.close()
-        engaged.append(ready["unengaged"] == ())
-    assert engaged == [True, False]
+        active.append(ready["inactive"] == ())
+    assert active == [True, False]
 
 
 def test_deferred_metrics_never_wait_and_eager_ones_do() -> None:

@@ -1,4 +1,4 @@
-"""Switches that act on a GPU engage there; without one each test says what it would have checked."""
+"""Options that act on a GPU engage there; without one each test says what it would have checked."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.cell import compose, expected, parse_switch, unmet
+from harness.core.configuration import compose, expected, parse_option, unmet
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
@@ -27,9 +27,9 @@ def _settings_put_back() -> Iterator[None]:
     settle_backend(Recipe())
 
 
-def proof_of(switches: tuple[str, ...]) -> dict[str, Any]:
-    """All that the switches of a stack promise."""
-    known = [parse_switch(one) for one in switches]
+def proof_of(options: tuple[str, ...]) -> dict[str, Any]:
+    """All that the options of a stack promise."""
+    known = [parse_option(one) for one in options]
     return {
         name: value for one in known for name, value in expected(CATALOGUE.optimizations[one.name], one.level).items()
     }
@@ -59,24 +59,24 @@ SLOW = [("leak", "compile=default")]
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", FLOAT32_COMPILED)
 def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:
-    gpu(f"all that {stack} promises on {workload} takes effect, and a burst of it is timed")
-    switches = tuple(stack.split("+"))
-    task = task_of(workload, smoke_data[workload], switches, device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(switches), is_reference=False)
-    burst = trial.burst(lead=1, steps=8)
+    gpu(f"all that {stack} promises on {workload} takes effect, and a window of it is timed")
+    options = tuple(stack.split("+"))
+    task = task_of(workload, smoke_data[workload], options, device="cuda")
+    trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(options), is_reference=False)
+    window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
-    assert ready["unengaged"] == ()
-    assert burst["device_s"] > 0
+    assert ready["inactive"] == ()
+    assert window["device_s"] > 0
 
 
 @pytest.mark.parametrize(("workload", "stack"), [*STACKS, *SLOW])
 def test_every_stack_here_can_be_planned_for_a_gpu(workload: str, stack: str) -> None:
     """Needs no GPU itself: what a workload does not offer would never engage."""
     there, environment = CATALOGUE.workloads[workload], replace(ENVIRONMENT, device="cuda", compiler="g++", cores=8)
-    switches = tuple(map(parse_switch, stack.split("+")))
-    compose(there, switches, CATALOGUE.optimizations)
+    options = tuple(map(parse_option, stack.split("+")))
+    compose(there, options, CATALOGUE.optimizations)
     known = CATALOGUE.optimizations
-    assert [unmet(known[one.name], environment, there, one.level) for one in switches] == [None] * len(switches)
+    assert [unmet(known[one.name], environment, there, one.level) for one in options] == [None] * len(options)
 
 
 def test_every_switch_that_needs_cuda_has_a_test_here() -> None:

@@ -44,10 +44,10 @@ def test_batches_that_were_sent_ahead_give_the_same_bits(name: str, smoke_data: 
         task = task_of(name, smoke_data[name], stack, device="cuda")
         proof = {"device_prefetch": True, "overlapping_copies": True} if "device_prefetch" in stack else {}
         trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=False)
-        assert ready["unengaged"] == ()
-        burst = trial.burst(lead=1, steps=8)
-        assert 0 < burst["device_s"] <= burst["wall_s"] * 1.01
-        assert burst["samples"] == burst["steps"] * task.size.batch
+        assert ready["inactive"] == ()
+        window = trial.window(lead=1, steps=8)
+        assert 0 < window["device_s"] <= window["wall_s"] * 1.01
+        assert window["samples"] == window["steps"] * task.size.batch
         losses.append(ready["losses"])
         trial.session.feed.close()
     # Some backward kernels add up in any order: then the workload does not repeat its own bits either.
@@ -96,5 +96,5 @@ def test_pickled_batches_are_pinned_on_their_way(smoke_data: dict[str, Path]) ->
     task = task_of("leak", smoke_data["leak"], ("workers=1", "pin_memory", "pickled_batches"), device="cuda")
     proof = {"batch_transport": "pickle", "pinned_batches": True}
     trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=False)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     trial.session.feed.close()

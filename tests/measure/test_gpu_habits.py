@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.core.cell import expected, parse_switch
+from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
@@ -35,8 +35,8 @@ def _plain_backend_afterwards() -> Iterator[None]:
 
 
 def begun(folder: Path, name: str, stack: tuple[str, ...]) -> dict[str, Any]:
-    switch = parse_switch(name)
-    proof = expected(CATALOGUE.optimizations[switch.name], switch.level)
+    option = parse_option(name)
+    proof = expected(CATALOGUE.optimizations[option.name], option.level)
     trial, ready = begin(
         task_of("leak", folder, stack, device="cuda"), Timing.STEP, BRIEF, dict(proof), is_reference=False
     )
@@ -61,8 +61,8 @@ def test_a_habit_engages_on_a_gpu_and_keeps_every_bit(name: str, smoke_data: dic
     there, plain = (
         begun(smoke_data["leak"], name, stack) for stack in ((name, "cudnn_deterministic"), ("cudnn_deterministic",))
     )
-    assert there["unengaged"] == ()
-    assert plain["unengaged"] != ()
+    assert there["inactive"] == ()
+    assert plain["inactive"] != ()
     assert there["losses"] == plain["losses"]
 
 
@@ -70,10 +70,10 @@ def test_a_habit_engages_on_a_gpu_and_keeps_every_bit(name: str, smoke_data: dic
 def test_a_habit_that_reaches_no_step_is_seen(
     name: str, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gpu(f"{name} is not engaged where it was asked for and left out")
+    gpu(f"{name} is not active where it was asked for and left out")
     monkeypatch.setattr(session, "habits_of", lambda _recipe, _device: ())
     monkeypatch.setattr(session, "marking", lambda _recipe: lambda bound: bound)
-    assert begun(smoke_data["leak"], name, (name,))["unengaged"] != ()
+    assert begun(smoke_data["leak"], name, (name,))["inactive"] != ()
 
 
 def test_an_emptied_cache_keeps_nothing_that_is_not_in_use() -> None:

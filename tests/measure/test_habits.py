@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import compose, expected, parse_switch
+from harness.core.configuration import compose, expected, parse_option
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
@@ -51,28 +51,28 @@ ON_ANY_DEVICE = [
 
 @pytest.fixture(autouse=True)
 def _plain_backend_afterwards() -> Iterator[None]:
-    """An arm's switches belong to its process; these tests share one."""
+    """An arm's options belong to its process; these tests share one."""
     yield
     settle_backend(Recipe())
 
 
 def proof_of(name: str) -> dict[str, Any]:
-    switch = parse_switch(name)
-    return expected(CATALOGUE.optimizations[switch.name], switch.level)
+    option = parse_option(name)
+    return expected(CATALOGUE.optimizations[option.name], option.level)
 
 
-def unengaged(task: Task, proof: dict[str, Any], timing: Timing = Timing.STEP) -> tuple[str, ...]:
+def inactive(task: Task, proof: dict[str, Any], timing: Timing = Timing.STEP) -> tuple[str, ...]:
     begun, ready = trial.begin(task, timing, replace(UNTIMED, loss_steps=3), proof, is_reference=False)
     begun.session.feed.close()
-    found: tuple[str, ...] = ready["unengaged"]
+    found: tuple[str, ...] = ready["inactive"]
     return found
 
 
 @pytest.mark.parametrize("name", ON_ANY_DEVICE)
 def test_a_habit_engages_and_plain_has_none_of_it(name: str, smoke_data: dict[str, Path]) -> None:
     folder, proof = smoke_data["leak"], proof_of(name)
-    assert unengaged(task_of("leak", folder, (name,)), proof) == ()
-    assert len(unengaged(task_of("leak", folder, ()), proof)) == len(proof)
+    assert inactive(task_of("leak", folder, (name,)), proof) == ()
+    assert len(inactive(task_of("leak", folder, ()), proof)) == len(proof)
 
 
 def no_habits(_recipe: Recipe, _device: torch.device) -> tuple[()]:
@@ -92,7 +92,7 @@ def test_a_habit_that_reaches_no_step_is_seen(
     name: str, words: str, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "habits_of", no_habits)
-    assert unengaged(task_of("leak", smoke_data["leak"], (name,)), proof_of(name)) == (words,)
+    assert inactive(task_of("leak", smoke_data["leak"], (name,)), proof_of(name)) == (words,)
 
 
 def test_habits_that_are_held_but_never_called_are_seen(
@@ -100,11 +100,11 @@ def test_habits_that_are_held_but_never_called_are_seen(
 ) -> None:
     monkeypatch.setattr(session, "recording", lambda metrics, _habits: metrics.record)
     for name in ("monitoring=10", "growing_loss_history", "preallocated_loss_history"):
-        assert len(unengaged(task_of("leak", smoke_data["leak"], (name,)), proof_of(name))) == 1, name
+        assert len(inactive(task_of("leak", smoke_data["leak"], (name,)), proof_of(name))) == 1, name
 
 
 def meddled(task: Task, meddle: Callable[[], object]) -> Task:
-    """The same task with a model whose code changes switches of the whole process while it is built."""
+    """The same task with a model whose code changes options of the whole process while it is built."""
     build = task.parts.model
 
     def model(*given: Any) -> nn.Module:
@@ -135,7 +135,7 @@ def test_a_switch_that_the_model_s_own_code_turns_back_is_seen(
     name: str, meddle: Callable[[], object], words: str, smoke_data: dict[str, Path]
 ) -> None:
     task = meddled(task_of("leak", smoke_data["leak"], (name,)), meddle)
-    assert unengaged(task, proof_of(name)) == (words,)
+    assert inactive(task, proof_of(name)) == (words,)
 
 
 def test_a_check_that_is_left_out_or_does_not_read_the_loss_back_is_seen(
@@ -143,7 +143,7 @@ def test_a_check_that_is_left_out_or_does_not_read_the_loss_back_is_seen(
 ) -> None:
     monkeypatch.setattr(session, "examined", lambda backward, _recipe: backward)
     task = task_of("leak", smoke_data["leak"], ("finite_check",))
-    assert unengaged(task, proof_of("finite_check")) == ("finite_check is False, not True",)
+    assert inactive(task, proof_of("finite_check")) == ("finite_check is False, not True",)
 
     def deaf(value: Tensor) -> None:
         torch.isnan(value)  # asked, and the answer left where it lies
@@ -327,14 +327,14 @@ def test_an_evaluation_comes_between_epochs_and_is_counted(smoke_data: dict[str,
     begun = None
     task = replace(task, parts=replace(task.parts, evaluate=counted))
     begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, proof_of("evaluation_interval=3"), is_reference=False)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     assert len(passes) == 1
     assert begun.session.feed.taken % task.size.epoch_steps == 0
-    burst = begun.burst(lead=1, steps=1)
+    window = begun.window(lead=1, steps=1)
     assert len(passes) == 2, "wherever it begins, a window of whole intervals holds one evaluation for each"
     assert passes[1] == (begun.session.feed.taken - 1, False)
-    assert burst["steps"] == 3 * task.size.epoch_steps
-    assert burst["samples"] == burst["steps"] * task.size.batch
+    assert window["steps"] == 3 * task.size.epoch_steps
+    assert window["samples"] == window["steps"] * task.size.batch
     assert begun.session.trainee.model.training
     assert begun.cycle_steps == 3 * task.size.epoch_steps
     begun.session.feed.close()
@@ -350,11 +350,11 @@ def test_evaluations_that_never_come_or_see_nothing_are_not_engaged(
     task, proof = by_epochs("leak", smoke_data["leak"], "evaluation_interval=1"), proof_of("evaluation_interval=1")
     words = ("evaluation_epochs is None, not 1",)
     empty = replace(task, parts=replace(task.parts, evaluate=without_items))
-    assert unengaged(empty, proof, Timing.EPOCH) == words
+    assert inactive(empty, proof, Timing.EPOCH) == words
     plain = replace(task, recipe=compose(CATALOGUE.workloads["leak"], (), CATALOGUE.optimizations))
-    assert unengaged(plain, proof, Timing.EPOCH) == words
+    assert inactive(plain, proof, Timing.EPOCH) == words
     monkeypatch.setattr(trial.Interlude, "after", lambda _self, step: step)
-    assert unengaged(task, proof, Timing.EPOCH) == words
+    assert inactive(task, proof, Timing.EPOCH) == words
 
 
 def test_an_evaluation_in_every_epoch_is_not_one_in_every_third(
@@ -367,7 +367,7 @@ def test_an_evaluation_in_every_epoch_is_not_one_in_every_third(
         return eager(session=session, batches=batches // 3)
 
     monkeypatch.setattr(trial, "Interlude", too_often)
-    assert unengaged(task, proof, Timing.EPOCH) == ("evaluation_epochs is 1, not 3",)
+    assert inactive(task, proof, Timing.EPOCH) == ("evaluation_epochs is 1, not 3",)
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.recipe import ImpossibleRecipe, Recipe, Value, patched
 from harness.measure import update
 from harness.measure.observed_step import of_training
@@ -75,11 +75,11 @@ def shown(folder: Path, *names: str) -> dict[str, Value]:
 
 
 def test_it_is_seen_on_the_weights_and_their_gradients(smoke_data: dict[str, Path]) -> None:
-    assert unengaged(PROOF, shown(smoke_data["speaker"], "update_in_backward")) == ()
-    assert unengaged(PROOF, shown(smoke_data["speaker"], "set_to_none")) == ("update_in_backward is False, not True",)
+    assert inactive(PROOF, shown(smoke_data["speaker"], "update_in_backward")) == ()
+    assert inactive(PROOF, shown(smoke_data["speaker"], "set_to_none")) == ("update_in_backward is False, not True",)
 
 
 def test_hooks_that_never_run_are_not_engaged(smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update, "updated_in_backward", lambda _: update.nothing_left)
     found = shown(smoke_data["speaker"], "update_in_backward")
-    assert unengaged(PROOF, found) == ("update_in_backward is False, not True",)
+    assert inactive(PROOF, found) == ("update_in_backward is False, not True",)

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from harness.core.cell import Cell, Comparison, Switch, unengaged
+from harness.core.configuration import Comparison, Configuration, Option, inactive
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
@@ -63,7 +63,7 @@ def test_a_loader_that_drops_it_after_all_is_seen() -> None:
     feed.order._batches.pop()
     for _ in range(6):
         feed.fetch()
-    assert unengaged({"last_batch": "short"}, evidence.of_epoch(feed)) == ("last_batch is full, not short",)
+    assert inactive({"last_batch": "short"}, evidence.of_epoch(feed)) == ("last_batch is full, not short",)
 
 
 @pytest.mark.thorough
@@ -72,26 +72,26 @@ def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dic
     task = task_of("imagenet", smoke_data["imagenet"], ("local_copy", "keep_last_batch"))
     proof = {} if timing is Timing.COMPUTE else {"last_batch": "short"}
     begun, ready = trial.begin(task, timing, UNTIMED, dict(proof), is_reference=False)
-    assert ready["unengaged"] == ()
-    burst = begun.burst(lead=2, steps=6, start=3)
-    batch, steps = task.size.batch, burst["steps"]
+    assert ready["inactive"] == ()
+    window = begun.window(lead=2, steps=6, start=3)
+    batch, steps = task.size.batch, window["steps"]
     if timing is Timing.EPOCH:
         assert steps % task.size.epoch_steps == 0
-        assert burst["samples"] == steps * batch - steps // task.size.epoch_steps * (batch - batch // 2)
+        assert window["samples"] == steps * batch - steps // task.size.epoch_steps * (batch - batch // 2)
     elif timing is Timing.COMPUTE:
-        assert burst["samples"] == steps * batch
+        assert window["samples"] == steps * batch
     else:  # the steps that led in are not counted
         after = begun.session.feed.taken
         assert (steps, after) == (6, 3 + 6), "it began where it was told to"
-        assert burst["samples"] == begun.session.feed.order.samples(after - steps, after)
+        assert window["samples"] == begun.session.feed.order.samples(after - steps, after)
     begun.session.feed.close()
 
 
 def test_plain_bursts_count_whole_batches(smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("gradient_accumulation=2",))
     begun, _ = trial.begin(task, Timing.STEP, UNTIMED, {}, is_reference=False)
-    burst = begun.burst(lead=1, steps=4)
-    assert burst["samples"] == burst["steps"] * task.size.batch
+    window = begun.window(lead=1, steps=4)
+    assert window["samples"] == window["steps"] * task.size.batch
     begun.session.feed.close()
 
 
@@ -104,14 +104,14 @@ def test_a_batch_of_one_is_refused_before_anything_starts() -> None:
     leak = CATALOGUE.workloads["leak"]
     scope = Scope(
         workload=leak,
-        reference=Cell(workload="leak", size="smoke", batch=1),
+        reference=Configuration(workload="leak", size="smoke", batch=1),
         optimizations=CATALOGUE.of(leak),
         known=CATALOGUE.optimizations,
-        as_found=(),
+        original=(),
         environment=ENVIRONMENT,
         protocol=BRIEF,
     )
-    found = compare(scope, "keep_last_batch", (Switch(name="keep_last_batch"),))
-    assert isinstance(found, Hole)
+    found = compare(scope, "keep_last_batch", (Option(name="keep_last_batch"),))
+    assert isinstance(found, NoResult)
     assert "two batches or more, of two samples or more" in found.reason
-    assert isinstance(compare(scope, "set_to_none", (Switch(name="set_to_none"),)), Comparison)
+    assert isinstance(compare(scope, "set_to_none", (Option(name="set_to_none"),)), Comparison)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.recipe import Recipe
 from harness.measure import observed_step as evidence
 from harness.measure.model import repeated_blocks, shaped
@@ -37,7 +37,7 @@ def test_a_model_whose_weights_go_back_is_not_channels_last() -> None:
     model = shaped(volumetric(), Recipe(channels_last_3d=True))
     for layer in (model[0], model[3]):
         layer.weight.data = layer.weight.data.contiguous()
-    found = unengaged({"memory_format_3d": "channels_last_3d"}, seen(model, VOLUMES))
+    found = inactive({"memory_format_3d": "channels_last_3d"}, seen(model, VOLUMES))
     assert found == ("memory_format_3d is contiguous, not channels_last_3d",)
 
 
@@ -77,7 +77,7 @@ class Deaf(nn.ReLU):
 @pytest.mark.parametrize("model", [nn.Sequential(nn.Linear(4, 4), Deaf()), nn.Sequential(nn.Linear(4, 4), nn.Mish())])
 def test_activations_that_ignore_the_flag_or_cannot_overwrite_are_not_engaged(model: nn.Sequential) -> None:
     shown = seen(shaped(model, Recipe(in_place_activations=True)), torch.rand(2, 4))
-    assert unengaged({"in_place_activations": True}, shown) == ("in_place_activations is False, not True",)
+    assert inactive({"in_place_activations": True}, shown) == ("in_place_activations is False, not True",)
 
 
 def test_one_activation_that_does_not_overwrite_is_enough() -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from harness.analyze.quality import verified
-from harness.core.cell import Cell, Comparison, Switch, compose, expected
-from harness.core.optimization import Optimization, Timing
-from harness.core.plan import Hole
+from harness.core.configuration import Comparison, Configuration, Option, compose, expected
+from harness.core.optimization import FAST_BFLOAT16, Optimization, Timing
+from harness.core.plan import NoResult
 from harness.core.records import Arm, Ready
 from harness.measure.session import Task
 from harness.measure.trial import UNTIMED, begin
@@ -35,6 +35,7 @@ MEETING = {  # general ones that act on what differs between workloads: their la
 SLOW = {
     "patches3d": {
         *("activation_checkpointing", "batched_evaluation", "fused_optimizer", "direct_collate", "foreach_clipping"),
+        *(() if FAST_BFLOAT16.met(ENVIRONMENT, CATALOGUE.workloads["patches3d"]) else ("amp_bfloat16",)),  # minutes
     }
 }
 PROCESS = {
@@ -49,10 +50,10 @@ QUICK = {  # on the fast workload; one of each kind
 }
 LONGEST_START_S = 10.0  # compilers have tests of their own
 MOST_PROCESSES = 2  # loader workers; more of them show nothing more
-NAMELESS = Arm(block="test", restart=0, life=0, position=0)
+NAMELESS = Arm(block="test", replicate=0, attempt=0, position=0)
 KNOWN = CATALOGUE.optimizations
 # Seen not to take effect on a CPU, which is what the matrix then says.
-UNENGAGED = {("patches3d", "channels_last_3d"): "instance norms return the other memory format whatever they get"}
+INACTIVE = {("patches3d", "channels_last_3d"): "instance norms return the other memory format whatever they get"}
 
 
 def comparisons() -> Iterator[Comparison]:
@@ -63,7 +64,7 @@ def comparisons() -> Iterator[Comparison]:
             tried = workload.name == FAST or one.workload is not None or chosen or EXHAUSTIVE
             if not tried or one.start_s > LONGEST_START_S or not PROCESS.isdisjoint(one.sets):
                 continue
-            if not isinstance(entry := single(scope, one, _level(one)), Hole):
+            if not isinstance(entry := single(scope, one, _level(one)), NoResult):
                 yield entry
 
 
@@ -73,28 +74,28 @@ def _level(one: Optimization) -> int | str | None:
 
 
 def is_quick(one: Comparison) -> bool:
-    return one.treatment.workload == FAST and one.subject.partition("=")[0] in QUICK
+    return one.treatment.workload == FAST and one.label.partition("=")[0] in QUICK
 
 
 COMPARISONS = list(comparisons())
 by_comparison = pytest.mark.parametrize(
     "one",
     [pytest.param(one, marks=[] if is_quick(one) else [pytest.mark.thorough]) for one in COMPARISONS],
-    ids=lambda one: f"{one.treatment.workload}-{one.subject}",
+    ids=lambda one: f"{one.treatment.workload}-{one.label}",
     scope="module",  # so that both tests of a comparison follow one another in one process, which keeps its reference
 )
 
 
-def begun(cell: Cell, timing: Timing, folder: Path, *, is_reference: bool) -> Ready:
-    """What the cell's arm shows, trained in this process."""
-    task: Task = task_at(cell, folder)
+def begun(config: Configuration, timing: Timing, folder: Path, *, is_reference: bool) -> Ready:
+    """What the configuration's arm shows, trained in this process."""
+    task: Task = task_at(config, folder)
     proof: dict[str, Any] = {}
-    for switch in cell.switches:
-        if timing is Timing.EVALUATION or KNOWN[switch.name].timed_on is not Timing.EVALUATION:
-            proof |= expected(KNOWN[switch.name], switch.level)
+    for option in config.options:
+        if timing is Timing.EVALUATION or KNOWN[option.name].timed_on is not Timing.EVALUATION:
+            proof |= expected(KNOWN[option.name], option.level)
     # Nothing is timed, so no step need be repeated: a loader's arm takes its first steps and then only fetches.
     timing = Timing.LOADER if timing is Timing.STEP else timing
-    protocol = replace(UNTIMED, loss_steps=STEPS[cell.workload], burst_s=100.0 if timing is Timing.STEP else 0.4)
+    protocol = replace(UNTIMED, loss_steps=STEPS[config.workload], window_s=100.0 if timing is Timing.STEP else 0.4)
     with put_back():
         trial, fields = begin(task, timing, protocol, proof, is_reference=is_reference)
         trial.session.feed.close()
@@ -102,8 +103,8 @@ def begun(cell: Cell, timing: Timing, folder: Path, *, is_reference: bool) -> Re
 
 
 @cache
-def reference(cell: Cell, timing: Timing, folder: Path) -> Ready:
-    return begun(cell, timing, folder, is_reference=True)
+def reference(config: Configuration, timing: Timing, folder: Path) -> Ready:
+    return begun(config, timing, folder, is_reference=True)
 
 
 @by_comparison
@@ -111,34 +112,34 @@ def test_it_takes_effect_and_keeps_its_promise(one: Comparison, smoke_data: dict
     folder = smoke_data[one.treatment.workload]
     treatment = begun(one.treatment, one.timing, folder, is_reference=False)
     plain = reference(one.reference, one.timing, folder)
-    differing = set(one.treatment.switches) ^ set(one.reference.switches)
+    differing = set(one.treatment.options) ^ set(one.reference.options)
     order = list(type(KNOWN["workers"].numerics))
-    promised = max((KNOWN[switch.name].numerics for switch in differing), key=order.index)
+    promised = max((KNOWN[option.name].numerics for option in differing), key=order.index)
     status, sentence = verified(treatment, plain, promised, one.timing)
-    if (one.treatment.workload, one.subject) in UNENGAGED:
-        assert status == "not engaged"
+    if (one.treatment.workload, one.label) in INACTIVE:
+        assert status == "not active"
         return
     assert status in {"same bits", "close", "not judged"}, f"{status}: {sentence}"
 
 
 @by_comparison
 def test_what_was_asked_for_and_reverted_is_not_engaged(one: Comparison, smoke_data: dict[str, Path]) -> None:
-    """The reference shows the settings of a run in which the switch did nothing: its proof must fail there."""
-    switch = _asked_for(one)
+    """The reference shows the settings of a run in which the option did nothing: its proof must fail there."""
+    option = _asked_for(one)
     plain = reference(one.reference, one.timing, smoke_data[one.reference.workload])
-    proof = expected(KNOWN[switch.name], switch.level)
+    proof = expected(KNOWN[option.name], option.level)
     assert proof, "an optimization without proof could never be seen to fail"
     assert any(plain.effective.get(name) != value for name, value in proof.items()), plain.effective
 
 
-def _asked_for(one: Comparison) -> Switch:
-    (switch,) = set(one.treatment.switches) - set(one.reference.switches)
-    return switch
+def _asked_for(one: Comparison) -> Option:
+    (option,) = set(one.treatment.options) - set(one.reference.options)
+    return option
 
 
 def test_most_of_the_catalogue_is_examined_here() -> None:
     assert len(COMPARISONS) > 100
-    assert {one.subject.partition("=")[0] for one in COMPARISONS if is_quick(one)} == QUICK
+    assert {one.label.partition("=")[0] for one in COMPARISONS if is_quick(one)} == QUICK
     assert {one.treatment.workload for one in COMPARISONS} == set(CATALOGUE.workloads)
     for one in COMPARISONS:
-        compose(CATALOGUE.workloads[one.treatment.workload], one.treatment.switches, KNOWN)
+        compose(CATALOGUE.workloads[one.treatment.workload], one.treatment.options, KNOWN)

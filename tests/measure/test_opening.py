@@ -22,7 +22,7 @@ SHIVER = 1e-4  # of a loss, as of sums in any order
 
 @pytest.fixture(autouse=True)
 def _plain_backend_afterwards() -> Iterator[None]:
-    """An arm's switches belong to its process; these tests share one."""
+    """An arm's options belong to its process; these tests share one."""
     yield
     settle_backend(Recipe())
 

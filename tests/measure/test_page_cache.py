@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.measure import observed_step as evidence
 from harness.measure import trial
@@ -46,7 +46,7 @@ def test_what_a_process_has_mapped_stays_and_is_said_to(files: ColdFiles) -> Non
         assert sum(mapped[:: mmap.PAGESIZE])
         assert evidence.of_page_cache(files) == {"page_cache": "warm"}
         with pytest.raises(StillWarm, match="100% of the data stayed in the page cache"), files.dropped():
-            pytest.fail("a burst would have run on warm files")
+            pytest.fail("a window would have run on warm files")
 
 
 def test_nothing_is_said_where_nothing_was_asked_for() -> None:
@@ -58,7 +58,7 @@ def test_a_cold_burst_is_one_epoch_and_begins_without_the_data(
 ) -> None:
     task = task_of("leak", smoke_data["leak"], ("cold_page_cache",))
     begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, is_reference=False)
-    assert ready["unengaged"] == ()
+    assert ready["inactive"] == ()
     assert begun.cold is not None
     shares, step = [], begun.step
 
@@ -67,15 +67,15 @@ def test_a_cold_burst_is_one_epoch_and_begins_without_the_data(
         return step()
 
     begun.step = looking
-    burst = begun.burst(lead=1, steps=60)
+    window = begun.window(lead=1, steps=60)
     epoch = task.size.epoch_steps
-    assert burst["steps"] == epoch == len(shares) - 1
+    assert window["steps"] == epoch == len(shares) - 1
     assert shares[1] < COLD
     assert shares[1] < shares[-1]  # the epoch reads a part of the folder
     assert resident_share(begun.cold.files) == 1.0
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
     with pytest.raises(StillWarm):
-        begun.burst(lead=1, steps=60)
+        begun.window(lead=1, steps=60)
     begun.session.feed.close()
 
 
@@ -85,6 +85,6 @@ def test_a_system_that_does_not_drop_is_seen(
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
     task = task_of("leak", smoke_data["leak"], ("cold_page_cache",))
     begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, is_reference=False)
-    assert unengaged({"page_cache": "cold"}, ready["effective"]) == ("page_cache is warm, not cold",)
+    assert inactive({"page_cache": "cold"}, ready["effective"]) == ("page_cache is warm, not cold",)
     assert begun.cold is None
     begun.session.feed.close()

@@ -1,10 +1,10 @@
-"""Float32 is seen to be shortened where it is, whatever the switches say."""
+"""Float32 is seen to be shortened where it is, whatever the options say."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.measure import observed_step as precision
 from harness.measure.observed_step import of_precision, relative_error
 
@@ -45,7 +45,7 @@ def test_neither_kind_is_near_the_line() -> None:
 def test_a_switch_that_reaches_no_product_is_not_engaged() -> None:
     torch.backends.cudnn.allow_tf32 = True  # read back it would say yes; on a CPU it reaches nothing
     try:
-        found = unengaged(PROOF, of_precision(CPU))
+        found = inactive(PROOF, of_precision(CPU))
     finally:
         torch.backends.cudnn.allow_tf32 = False
     assert found == ("reduced_products is False, not True", "reduced_convolutions is False, not True")
@@ -55,7 +55,7 @@ def test_a_device_that_shortens_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     full, convolution = torch.mm, precision.conv2d
     monkeypatch.setattr(torch, "mm", lambda one, other: full(cut(one), cut(other)))
     monkeypatch.setattr(precision, "conv2d", lambda x, y, stride: convolution(cut(x), cut(y), stride=stride))
-    assert unengaged(PROOF, of_precision(CPU)) == ()
+    assert inactive(PROOF, of_precision(CPU)) == ()
 
 
 def test_a_device_that_shortens_large_convolutions_alone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

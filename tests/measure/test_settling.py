@@ -1,4 +1,4 @@
-"""Settling: a burst in which something was compiled does not count, and an arm that goes on like this is lost."""
+"""Settling: a window in which something was compiled does not count, and an arm that goes on like this is lost."""
 
 from collections.abc import Iterator
 

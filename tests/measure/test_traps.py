@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import Cell, Switch
+from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.core.recipe import patched
 from harness.core.workload import Size
@@ -20,10 +20,10 @@ from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_at, task_of
 
 
-def unengaged(task: Task, proof: dict[str, Any]) -> tuple[str, ...]:
+def inactive(task: Task, proof: dict[str, Any]) -> tuple[str, ...]:
     begun, ready = trial.begin(task, Timing.STEP, UNTIMED, proof, is_reference=False)
     begun.session.feed.close()
-    found: tuple[str, ...] = ready["unengaged"]
+    found: tuple[str, ...] = ready["inactive"]
     return found
 
 
@@ -41,62 +41,62 @@ class Stubborn(nn.Module):
 
 def test_a_precision_flag_that_does_nothing_is_not_engaged(smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("amp_bfloat16",))
-    assert unengaged(task, {"bfloat16_layers": True}) == ()
+    assert inactive(task, {"bfloat16_layers": True}) == ()
     build = task.parts.model
     stubborn = replace(task, parts=replace(task.parts, model=lambda size, recipe: Stubborn(build(size, recipe))))
-    assert unengaged(stubborn, {"bfloat16_layers": True}) == ("bfloat16_layers is False, not True",)
+    assert inactive(stubborn, {"bfloat16_layers": True}) == ("bfloat16_layers is False, not True",)
 
 
 def test_a_scaler_without_half_precision_is_seen_for_what_it_is(smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("gradient_scaling",))
     proof = {"gradient_scaling": True, "float16_layers": True}
-    assert unengaged(task, proof) == ("float16_layers is False, not True",)
+    assert inactive(task, proof) == ("float16_layers is False, not True",)
 
 
 def test_workers_that_silently_fall_back_to_none_are_seen(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = task_of("leak", smoke_data["leak"], ("workers=2",))
-    assert unengaged(task, {"workers": 2}) == ()
+    assert inactive(task, {"workers": 2}) == ()
 
     def without(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool) -> Feed:
         return open_feed(dataset, size, patched(recipe, {"workers": 0}), seed, endless=endless)
 
     fallen_back: Callable[..., Feed] = without
     monkeypatch.setattr(session, "open_feed", fallen_back)
-    assert unengaged(task, {"workers": 2}) == ("workers is 0, not 2",)
+    assert inactive(task, {"workers": 2}) == ("workers is 0, not 2",)
 
 
 @pytest.mark.parametrize("way", [pytest.param("spawn", marks=pytest.mark.thorough), "forkserver"])
 def test_the_start_method_is_seen(way: str, smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("workers=1", f"start_method={way}"))
-    assert unengaged(task, {"start_method": way, "workers": 1}) == ()
+    assert inactive(task, {"start_method": way, "workers": 1}) == ()
 
 
-LARGER = Cell(workload="leak", size="smoke", batch=128, switches=(Switch(name="batch_scale", level=2),))
+LARGER = Configuration(workload="leak", size="smoke", batch=128, options=(Option(name="batch_scale", level=2),))
 
 
 def test_a_larger_batch_that_comes_in_parts_is_seen(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, proof = task_at(LARGER, smoke_data["leak"]), {"micro_batches": 1, "whole_batches": True}
-    assert unengaged(task, proof) == ()
+    assert inactive(task, proof) == ()
 
     def halved(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool) -> Feed:
         return open_feed(dataset, replace(size, batch=size.batch // 2), recipe, seed, endless=endless)
 
     monkeypatch.setattr(session, "open_feed", halved)
-    assert unengaged(task, proof) == ("whole_batches is False, not True",)
+    assert inactive(task, proof) == ("whole_batches is False, not True",)
     in_parts = replace(task, recipe=patched(task.recipe, {"micro_batches": 2}))
-    assert unengaged(in_parts, {"micro_batches": 1}) == ("micro_batches is 2, not 1",)
+    assert inactive(in_parts, {"micro_batches": 1}) == ("micro_batches is 2, not 1",)
 
 
 def test_a_learning_rate_that_does_not_follow_the_batch_is_seen(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    linear = replace(LARGER, switches=(*LARGER.switches, Switch(name="linear_learning_rate")))
+    linear = replace(LARGER, options=(*LARGER.options, Option(name="linear_learning_rate")))
     task, proof = task_at(linear, smoke_data["leak"]), {"learning_rate_rule": "linear"}
-    assert unengaged(task, proof) == ()
+    assert inactive(task, proof) == ()
     for factor, rule in ((1, "fixed"), (3, "another")):
 
         def deaf(parts: Any, parameters: Any, recipe: Any, factor: int = factor) -> torch.optim.Optimizer:
@@ -105,21 +105,21 @@ def test_a_learning_rate_that_does_not_follow_the_batch_is_seen(
             return optimizer
 
         monkeypatch.setattr(session, "optimizer_of", deaf)
-        assert unengaged(task, proof) == (f"learning_rate_rule is {rule}, not linear",)
+        assert inactive(task, proof) == (f"learning_rate_rule is {rule}, not linear",)
 
 
 def test_a_fused_optimizer_that_falls_back_is_seen(smoke_data: dict[str, Path]) -> None:
     task, proof = task_of("leak", smoke_data["leak"], ("fused_optimizer",)), {"optimizer_kernel": "fused"}
-    assert unengaged(task, proof) == ()
+    assert inactive(task, proof) == ()
     build = task.parts.optimizer
     fallen_back = replace(task.parts, optimizer=lambda ones, kernel: build(ones, {**kernel, "fused": False}))
-    assert unengaged(replace(task, parts=fallen_back), proof) == ("optimizer_kernel is loop, not fused",)
+    assert inactive(replace(task, parts=fallen_back), proof) == ("optimizer_kernel is loop, not fused",)
 
 
 def test_activations_that_are_told_nothing_are_seen(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, proof = task_of("leak", smoke_data["leak"], ("in_place_activations",)), {"in_place_activations": True}
-    assert unengaged(task, proof) == ()
+    assert inactive(task, proof) == ()
     monkeypatch.setattr(model, "overwrite_inputs", lambda _: None)
-    assert unengaged(task, proof) == ("in_place_activations is False, not True",)
+    assert inactive(task, proof) == ("in_place_activations is False, not True",)

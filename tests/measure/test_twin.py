@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.core.cell import compose
+from harness.core.configuration import compose
 from harness.core.workload import Parts, Size
 from harness.measure.device import settle_backend
 from harness.measure.session import Session, open_session
@@ -32,7 +32,7 @@ def harness_losses(name: str, folder: Path, *names: str, seed: int = 3) -> list[
 
 
 def handwritten_losses(parts: Parts, size: Size, folder: Path, name: str) -> list[float]:
-    """What anybody would write; `plain`: float32, no workers, no optimization."""
+    """What anybody would write; `baseline`: float32, no workers, no optimization."""
     recipe = compose(CATALOGUE.workloads[name], (), CATALOGUE.optimizations)
     data = parts.dataset(folder, size, recipe)
     torch.manual_seed(3)

@@ -84,14 +84,14 @@ def test_the_first_window_begins_with_the_same_sample_in_every_arm(arm: Trial, s
     order = list(range(EPOCH * BATCH))
     first = next(iter(arm.session.feed.order))
     lead = arm.settle(steps, offset=5)
-    burst = arm.burst(lead=max(1, lead, 2), steps=3, start=5 + 2)
+    window = arm.window(lead=max(1, lead, 2), steps=3, start=5 + 2)
     in_window = trained_on(arm)[-3 * parts :]
     batches = arm.session.feed.order._batches
     assert sorted(one for batch in batches for one in batch) == order
     assert first in batches
     lead_in = max(1, lead, 2)
     wanted = 5 + lead_in if arm.session.task.recipe.workers else 7
-    assert burst["first_step"] == wanted % EPOCH
+    assert window["first_step"] == wanted % EPOCH
     assert in_window == [batches[(wanted * parts + number) % len(batches)] for number in range(3 * parts)]
 
 
@@ -99,11 +99,16 @@ def test_the_first_window_begins_with_the_same_sample_in_every_arm(arm: Trial, s
 def test_windows_without_workers_go_where_they_are_told(arm: Trial) -> None:
     batches = arm.session.feed.order._batches
     for start in (0, 6, 3, 3 + EPOCH):
-        burst = arm.burst(lead=2, steps=4, start=start)
+        window = arm.window(lead=2, steps=4, start=start)
         assert trained_on(arm)[-4:] == [batches[(start + number) % EPOCH] for number in range(4)]
-        assert (burst["samples"], burst["lead_steps"], burst["batches"], burst["slipped"]) == (4 * BATCH, 2, None, None)
-        assert burst["first_step"] == start % EPOCH
-    assert arm.burst(lead=2, steps=2 * EPOCH, start=3)["first_step"] == 0  # whole epochs are all alike
+        assert (window["samples"], window["lead_steps"], window["batches"], window["slipped"]) == (
+            4 * BATCH,
+            2,
+            None,
+            None,
+        )
+        assert window["first_step"] == start % EPOCH
+    assert arm.window(lead=2, steps=2 * EPOCH, start=3)["first_step"] == 0  # whole epochs are all alike
 
 
 @pytest.mark.parametrize("arm", [ONE, TWO], indirect=True)
@@ -113,16 +118,16 @@ def test_workers_stand_still_whenever_no_step_is_taken(arm: Trial) -> None:
     while states(arm) != {"T"} and time.monotonic() < until:
         time.sleep(0.01)
     assert states(arm) == {"T"}
-    arm.burst(lead=2, steps=6)
+    arm.window(lead=2, steps=6)
     time.sleep(1.0)  # as above
     made = arm.session.feed.produced
     time.sleep(10 * BATCH * ITEM_S)
     assert arm.session.feed.produced == made
-    burst = arm.burst(lead=2, steps=6)
+    window = arm.window(lead=2, steps=6)
     # What was in work when the stop was sent, and one more where a busy machine delivers it late.
-    assert burst["slipped"] <= 2 * arm.session.task.recipe.workers
-    assert burst["batches"] == 6
-    assert abs(burst["produced"] - burst["batches"]) <= 2 * arm.session.task.recipe.workers
+    assert window["slipped"] <= 2 * arm.session.task.recipe.workers
+    assert window["batches"] == 6
+    assert abs(window["produced"] - window["batches"]) <= 2 * arm.session.task.recipe.workers
 
 
 @pytest.mark.parametrize("arm", [ONE], indirect=True)
@@ -130,18 +135,18 @@ def test_a_queue_that_filled_beside_the_clock_is_emptied_before_windows_begin(ar
     """Loading takes 16 ms a batch and a step nothing, so a window that waits for no batch lives on the queue."""
     time.sleep(10 * BATCH * ITEM_S)
     arm.settle(4, 0)
-    burst = arm.burst(lead=1, steps=8)
-    assert burst["wall_s"] > 7 * BATCH * ITEM_S
-    assert burst["wait_s"] > 0.3 * burst["wall_s"]
+    window = arm.window(lead=1, steps=8)
+    assert window["wall_s"] > 7 * BATCH * ITEM_S
+    assert window["wait_s"] > 0.3 * window["wall_s"]
 
 
 @pytest.mark.parametrize("arm", [WITHOUT], indirect=True)
 def test_a_window_tells_of_its_halves_and_its_slowest_steps(arm: Trial) -> None:
-    burst = arm.burst(lead=1, steps=60)
-    assert len(burst["slowest_s"]) == 1 + 60 // 50
-    assert list(burst["slowest_s"]) == sorted(burst["slowest_s"], reverse=True)
-    assert burst["slowest_s"][0] >= burst["wall_s"] / 60
-    assert 0 < burst["first_half_s"] < burst["wall_s"]
+    window = arm.window(lead=1, steps=60)
+    assert len(window["slowest_s"]) == 1 + 60 // 50
+    assert list(window["slowest_s"]) == sorted(window["slowest_s"], reverse=True)
+    assert window["slowest_s"][0] >= window["wall_s"] / 60
+    assert 0 < window["first_half_s"] < window["wall_s"]
 
 
 @pytest.mark.parametrize(

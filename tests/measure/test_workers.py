@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from harness.core.cell import unengaged
+from harness.core.configuration import inactive
 from harness.core.mistake import Mistake
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
@@ -87,10 +87,10 @@ def test_workers_that_were_never_settled_are_seen(
     if recipe.pinned_cores and len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two CPU cores")
     cores = os.sched_getaffinity(0)
-    assert unengaged(proof, shown(opened(recipe))) == ()
+    assert inactive(proof, shown(opened(recipe))) == ()
     os.sched_setaffinity(0, cores)
     monkeypatch.setattr("harness.measure.feed.settle_worker", left_as_spawned)
-    (sentence,) = unengaged(proof, shown(opened(recipe)))
+    (sentence,) = inactive(proof, shown(opened(recipe)))
     assert sentence.startswith(next(iter(proof)))
 
 
@@ -109,9 +109,9 @@ def test_a_worker_that_has_not_reported_proves_nothing() -> None:
 
 def test_a_trainer_whose_threads_were_set_back_is_seen() -> None:
     settle_backend(Recipe(threads=2))
-    assert unengaged({"threads": 2}, effective_backend()) == ()
+    assert inactive({"threads": 2}, effective_backend()) == ()
     torch.set_num_threads(1)
-    assert unengaged({"threads": 2}, effective_backend()) == ("threads is 1, not 2",)
+    assert inactive({"threads": 2}, effective_backend()) == ("threads is 1, not 2",)
 
 
 @SEVERAL
@@ -135,7 +135,7 @@ def test_a_trainer_that_was_moved_again_is_seen() -> None:
     cores = os.sched_getaffinity(0)
     feed = opened(Recipe(pinned_cores=True))
     os.sched_setaffinity(0, cores)
-    assert unengaged({"pinned_cores": True}, shown(feed)) == ("pinned_cores is False, not True",)
+    assert inactive({"pinned_cores": True}, shown(feed)) == ("pinned_cores is False, not True",)
 
 
 def test_one_core_cannot_be_shared_out() -> None:

@@ -142,7 +142,7 @@ def cross(step_ms: int, points: Sequence[Point], protocol: Protocol = PROTOCOL) 
 
 
 QUICK = replace(PROTOCOL, rounds=3)
-SLOW = replace(PROTOCOL, rounds=3, discarded_rounds=1, burst_steps=2, slow_s=1.0, lead_s=0.0)
+SLOW = replace(PROTOCOL, rounds=3, discarded_rounds=1, window_steps=2, slow_s=1.0, lead_s=0.0)
 POINTS = {
     3: [
         Point(workers=1, prefetch=2, deficit=2),
@@ -354,7 +354,7 @@ def weather(name: str, swing: float, period_s: float) -> Trial:
         Oracle(option="variant=quick", threat=threat),
         Oracle(option="workers=1", threat=threat),
         Oracle(option="workers=2", threat=threat),
-    ], pool=name, protocol=replace(PROTOCOL, restarts=3))  # fmt: skip
+    ], pool=name, protocol=replace(PROTOCOL, replicates=3))  # fmt: skip
 
 
 def lucky() -> Trial:
@@ -365,7 +365,7 @@ def lucky() -> Trial:
     threat = "processes differ by luck"
     options = [*(f"variant=copy{one}" for one in range(1, 5)), "variant=quick"]
     oracles = [Oracle(option=one, threat=threat) for one in options]
-    short = replace(PROTOCOL, restarts=4, rounds=3, burst_s=0.3)
+    short = replace(PROTOCOL, replicates=4, rounds=3, window_s=0.3)
     return trial("processes that differ", stages, oracles, pool="lucky", protocol=short)
 
 
@@ -406,7 +406,7 @@ def lengths() -> list[Trial]:
     plain = Stages(load_s=0.018, step_s=0.015, epoch_steps=8)
     made = []
     for seconds in LENGTHS:
-        protocol = replace(PROTOCOL, burst_s=seconds, rounds=3, whole_s=0.0)
+        protocol = replace(PROTOCOL, window_s=seconds, rounds=3, whole_s=0.0)
         threat = "the ratio depends on the window's length"
         oracles = [Oracle(option=one, threat=threat) for one in ("workers=1", "workers=1+prefetch_factor=8")]
         made.append(trial(f"windows of {seconds} s", {PLAIN: plain}, oracles, protocol=protocol))

@@ -20,7 +20,7 @@ from tests.oracles.stages import PLAIN, VARIABLE, Told
 from tests.oracles.zygote import Zygote
 
 LOOP_S = 2.0
-LOOPS, CROWDED = 4, 0.05  # at most, until others took no more of the cores than this
+LOOPS, CONTENDED = 4, 0.05  # at most, until others took no more of the cores than this
 SIDE_BY_SIDE = 10  # trials that sleep: together they keep half a core busy
 LOOP = "tests.oracles.by_hand:loop"
 
@@ -99,8 +99,8 @@ def _measured(
 def _cost(one: Trial) -> float:
     """How long a trial takes, about, in whatever unit."""
     protocol, plain = one.experiment.protocol, one.experiment.stages[PLAIN]
-    window_s = max(protocol.burst_s, 8 * plain.step_s, min(protocol.whole_s, added_up(one.experiment.stages, "")))
-    return protocol.restarts * (1 + protocol.rounds) * (1 + len(one.oracles)) * window_s
+    window_s = max(protocol.window_s, 8 * plain.step_s, min(protocol.whole_s, added_up(one.experiment.stages, "")))
+    return protocol.replicates * (1 + protocol.rounds) * (1 + len(one.oracles)) * window_s
 
 
 def _judged(
@@ -173,8 +173,8 @@ def _watched(run: Callable[[], float]) -> Iterator[tuple[float, float]]:
         before = read_accounts()
         seconds = run()
         others = share_of_others(before, read_accounts())
-        yield (others if others > CROWDED else 0.0), seconds
-        if others <= CROWDED:
+        yield (others if others > CONTENDED else 0.0), seconds
+        if others <= CONTENDED:
             return
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.pairing import log_totals, pair
-from harness.core.records import Burst
+from harness.core.records import Window
 from tests.oracles.catalogue import Trial, added_up
 from tests.oracles.judged import Judged
 from tests.oracles.runner import PROTOCOL, Measured, measure
@@ -36,13 +36,13 @@ class OldWay:
         return off > (FAILS if self.half_width is None else self.half_width)
 
 
-Windows = Sequence[Burst]
+Windows = Sequence[Window]
 
 
 def trimmed(windows: Windows, position: int) -> float:
-    """The mean of the brackets' log ratios without the extreme 30 % at either end."""
-    brackets = [stats.trim_mean(one.brackets, 0.3) for one in pair(windows, position).replicates]
-    return math.exp(float(np.mean(brackets)))
+    """The mean of the pairs' log ratios without the extreme 30 % at either end."""
+    window_pairs = [stats.trim_mean(one.window_pairs, 0.3) for one in pair(windows, position).replicates]
+    return math.exp(float(np.mean(window_pairs)))
 
 
 def sequential(windows: Windows, position: int) -> float:
@@ -66,7 +66,7 @@ def fastest(windows: Windows, position: int) -> float:
     return ours / theirs
 
 
-BRIEFLY = replace(PROTOCOL, rounds=20, burst_s=0.1, burst_steps=1, whole_s=0.0, lead_s=0.03)
+BRIEFLY = replace(PROTOCOL, rounds=20, window_s=0.1, window_steps=1, whole_s=0.0, lead_s=0.03)
 WAYS: Mapping[str, Callable[[Windows, int], float]] = {
     "one arm after the other": sequential,
     "steps instead of samples": by_steps,
@@ -106,13 +106,13 @@ def from_records(trials: Sequence[Trial], measured: Mapping[str, Measured], judg
 
 
 def _independent(trials: Sequence[Trial], measured: Mapping[str, Measured]) -> list[OldWay]:
-    """Student's t over all brackets, as if those of one process were independent of each other."""
+    """Student's t over all pairs, as if those of one process were independent of each other."""
     name = "processes that differ"
     one = _trial(trials, name)
     found = []
     for oracle in one.oracles:
         windows, position = _windows(one, measured[name], oracle.option)
-        ratios = np.array([ratio for part in pair(windows, position).replicates for ratio in part.brackets])
+        ratios = np.array([ratio for part in pair(windows, position).replicates for ratio in part.window_pairs])
         half = float(stats.t.ppf(0.975, len(ratios) - 1) * ratios.std(ddof=1) / math.sqrt(len(ratios)))
         stages = one.experiment.stages
         found.append(
@@ -145,7 +145,7 @@ def without_protections(trials: Sequence[Trial], judged: Sequence[Judged], zygot
     found = []
     for way, name, option in SABOTAGED:
         position = _wanted(way, name).index(option) + 1
-        windows = [one for one in results[way, name].records if isinstance(one, Burst)]
+        windows = [one for one in results[way, name].records if isinstance(one, Window)]
         totals = math.exp(float(log_totals(pair(windows, position)).mean()))
         said = trimmed(windows, position) if way == SHORT else totals
         truth = true.get((name, option)) or _sum(trials, name, option)
@@ -166,12 +166,12 @@ def _trial(trials: Sequence[Trial], name: str) -> Trial:
     return next(one for one in trials if one.experiment.name == name)
 
 
-def _windows(one: Trial, measured: Measured, option: str) -> tuple[list[Burst], int]:
+def _windows(one: Trial, measured: Measured, option: str) -> tuple[list[Window], int]:
     position = [oracle.option for oracle in one.oracles].index(option) + 1
-    return [record for record in measured.records if isinstance(record, Burst)], position
+    return [record for record in measured.records if isinstance(record, Window)], position
 
 
-def _of(windows: Windows, position: int) -> list[Burst]:
+def _of(windows: Windows, position: int) -> list[Window]:
     return [one for one in windows if one.arm.position == position]
 
 

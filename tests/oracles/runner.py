@@ -11,7 +11,7 @@ from typing import Any, cast
 from harness.analyze.matrix import Row, build_matrix
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.measuring import job_of
-from harness.core.cell import Cell, Comparison, parse_switch
+from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.environment import Environment
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing, promises
 from harness.core.plan import Block, Plan
@@ -25,18 +25,18 @@ from tests.oracles.zygote import Zygote, forked_arms
 
 WORKLOAD_FILE = Path(__file__).with_name("known_times.py")
 PROTOCOL = Protocol(
-    restarts=2,
+    replicates=2,
     rounds=4,
-    burst_s=0.6,
-    burst_steps=4,
+    window_s=0.6,
+    window_steps=4,
     floor_steps=2,
     floor_s=0.3,
     settle_s=0.0,
-    ceiling_s=0.2,
+    upper_bound_s=0.2,
     loss_steps=2,
     treatments=16,
     start_limit_s=120.0,
-    burst_limit_s=60.0,
+    window_limit_s=60.0,
     slow_s=0.4,
     lead_s=0.1,
     whole_s=2.0,
@@ -48,7 +48,7 @@ class Experiment:
     """A reference and the options that are measured beside it in one block."""
 
     name: str
-    stages: Mapping[str, Stages]  # by variant; `plain` is the reference's
+    stages: Mapping[str, Stages]  # by variant; `baseline` is the reference's
     options: Sequence[str]  # `variant=x+workers=2`
     reference: str = ""
     timing: Timing = Timing.STEP
@@ -61,7 +61,7 @@ class Experiment:
 class Unwatched:
     """Nobody is shown how it goes."""
 
-    def life_begins(self, *_: object) -> None: ...
+    def attempt_begins(self, *_: object) -> None: ...
 
     def arm_begins(self, *_: object) -> None: ...
 
@@ -89,8 +89,8 @@ def measure(experiment: Experiment, zygote: Zygote) -> Measured:
     with TemporaryDirectory() as folder:
         data = {("oracle", "quick"): Path(folder)}
 
-        def start(block: Block, restart: int, position: int) -> ProcessArm:
-            job = job_of(ready, data, block, restart, position)
+        def start(block: Block, replicate: int, position: int) -> ProcessArm:
+            job = job_of(ready, data, block, replicate, position)
             return OracleArm(job, sentinel, told | dict(experiment.environment), zygote)
 
         campaign = Campaign(
@@ -148,11 +148,11 @@ def _catalogue(experiment: Experiment) -> Catalogue:
 
 
 def _plan(experiment: Experiment, catalogue: Catalogue) -> Plan:
-    reference = _cell(experiment.reference, experiment)
+    reference = _config(experiment.reference, experiment)
     comparisons = tuple(
         Comparison(
-            subject=f"{experiment.name}: {one}",
-            treatment=_cell(one, experiment),
+            label=f"{experiment.name}: {one}",
+            treatment=_config(one, experiment),
             reference=reference,
             timing=experiment.timing,
             copy=experiment.options[:index].count(one),
@@ -160,18 +160,18 @@ def _plan(experiment: Experiment, catalogue: Catalogue) -> Plan:
         for index, one in enumerate(experiment.options)
     )
     block = Block(identity=experiment.name, reference=reference, timing=experiment.timing, comparisons=comparisons)
-    switched = sorted({switch.name for one in comparisons for switch in one.treatment.switches + reference.switches})
+    switched = sorted({option.name for one in comparisons for option in one.treatment.options + reference.options})
     return Plan(
         design="singles",
         seed=experiment.seed,
         protocol=experiment.protocol,
         blocks=(block,),
-        holes=(),
-        names={str(reference): experiment.reference or "plain"},
+        no_results=(),
+        names={str(reference): experiment.reference or "baseline"},
         promises=promises(catalogue.known[name] for name in switched),
     )
 
 
-def _cell(stack: str, experiment: Experiment) -> Cell:
-    switches = tuple(sorted(map(parse_switch, filter(None, stack.split("+")))))
-    return Cell(workload="oracle", size="quick", batch=experiment.stages[PLAIN].batch, switches=switches)
+def _config(stack: str, experiment: Experiment) -> Configuration:
+    options = tuple(sorted(map(parse_option, filter(None, stack.split("+")))))
+    return Configuration(workload="oracle", size="quick", batch=experiment.stages[PLAIN].batch, options=options)

@@ -15,7 +15,7 @@ def _without_freezing() -> None:
     from harness.measure.feed import Feed
     from harness.measure.trial import Trial
 
-    taken = Trial._burst
+    taken = Trial._window
 
     def slow(self: Any, *given: Any) -> Any:
         fields = taken(self, *given)
@@ -23,7 +23,7 @@ def _without_freezing() -> None:
         return fields
 
     Feed.freeze = _nothing  # type: ignore[method-assign,assignment]
-    Trial._burst = slow  # type: ignore[method-assign,assignment]
+    Trial._window = slow  # type: ignore[method-assign,assignment]
 
 
 def _without_lead_in() -> None:

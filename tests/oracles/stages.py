@@ -104,7 +104,7 @@ class Told:
         return json.dumps({"variants": {name: asdict(one) for name, one in self.variants.items()}})
 
 
-PLAIN = "plain"
+PLAIN = "baseline"
 
 
 def read_told() -> Told:

@@ -50,7 +50,7 @@ def test_batches_come_in_the_order_that_the_truth_is_added_up_in() -> None:
     from tests.oracles.known_times import Batches
 
     stages = Stages(batch=4, epoch_steps=8)
-    rank = Batches(stages, "plain").rank
+    rank = Batches(stages, "baseline").rank
     given = [index for batch in Order(32, 4, 0, endless=False) for index in batch]
     assert [rank[index] for index in given] == list(range(32))
 
@@ -102,7 +102,7 @@ def test_an_oracle_holds_within_its_allowance() -> None:
 
 
 def test_options_are_added_up() -> None:
-    stages = {"plain": Stages(load_s=4.0, step_s=3.0), "fast": Stages(load_s=1.0, step_s=3.0)}
+    stages = {"baseline": Stages(load_s=4.0, step_s=3.0), "fast": Stages(load_s=1.0, step_s=3.0)}
     assert added_up(stages, "") / added_up(stages, "variant=fast") == pytest.approx(7 / 4)
 
 

@@ -28,7 +28,7 @@ class Everything:
 
 
 @pytest.fixture(scope="module")
-def everything() -> Iterator[Everything]:
+def all_options() -> Iterator[Everything]:
     zygote, kept = Zygote(), dict[str, Measured]()
     try:
         judged = judge(TRIALS, zygote, kept)
@@ -38,28 +38,28 @@ def everything() -> Iterator[Everything]:
 
 
 @pytest.mark.parametrize(("experiment", "option"), NAMES)
-def test_the_truth_lies_within_the_interval(everything: Everything, experiment: str, option: str) -> None:
-    found = everything.judged[experiment, option]
+def test_the_truth_lies_within_the_interval(all_options: Everything, experiment: str, option: str) -> None:
+    found = all_options.judged[experiment, option]
     assert found.holds, found
 
 
-def test_no_more_intervals_miss_at_first_than_chance_explains(everything: Everything) -> None:
-    with_ratio = [one for one in everything.judged.values() if one.true is not None]
+def test_no_more_intervals_miss_at_first_than_chance_explains(all_options: Everything) -> None:
+    with_ratio = [one for one in all_options.judged.values() if one.true is not None]
     missed = [one for one in with_ratio if not one.within]
     assert len(missed) <= most_misses(len(with_ratio)), missed
 
 
-def test_intervals_are_narrow_enough_to_prove_something(everything: Everything) -> None:
+def test_intervals_are_narrow_enough_to_prove_something(all_options: Everything) -> None:
     """Beside other work they are wide, and hold whatever is measured: then this has to run again, alone."""
-    widths = [one.half_width for one in everything.judged.values() if one.half_width is not None]
+    widths = [one.half_width for one in all_options.judged.values() if one.half_width is not None]
     assert median(widths) < WIDEST
 
 
-def test_careless_ways_fail(everything: Everything) -> None:
-    judged = list(everything.judged.values())
+def test_careless_ways_fail(all_options: Everything) -> None:
+    judged = list(all_options.judged.values())
     found = [
-        *from_records(TRIALS, everything.kept, judged),
-        *without_protections(TRIALS, judged, everything.zygote),
+        *from_records(TRIALS, all_options.kept, judged),
+        *without_protections(TRIALS, judged, all_options.zygote),
     ]
     ways = {one.way for one in found}
     failing: dict[str, list[OldWay]] = {way: [one for one in found if one.way == way and one.fails] for way in ways}

@@ -4,13 +4,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.plan.designs import Space, Stack, balanced
 
-CHOICES = tuple((Switch(name=name),) for name in "abcdefgh")
-WORKERS = (Switch(name="workers", level=2), Switch(name="workers", level=4))
+CHOICES = tuple((Option(name=name),) for name in "abcdefgh")
+WORKERS = (Option(name="workers", level=2), Option(name="workers", level=4))
 NEEDS = {"b": ("a",)}
-BELOW = (Switch(name="fixed"),)
+BELOW = (Option(name="fixed"),)
 
 
 def possible(stack: Stack) -> bool:
@@ -66,7 +66,7 @@ def test_no_single_change_would_tell_more() -> None:
 def test_they_are_balanced_over_what_is_on_and_off() -> None:
     stacks = balanced(SPACE, [BELOW], 12, np.random.default_rng(0))
     for name in "aefgh":
-        assert 3 <= sum(Switch(name=name) in stack for stack in stacks) <= 9
+        assert 3 <= sum(Option(name=name) in stack for stack in stacks) <= 9
 
 
 def test_the_same_seed_gives_the_same_stacks() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.core.cell import CONTROLS, Comparison, Switch, is_control
+from harness.core.configuration import CONTROLS, Comparison, Option, is_control
 from harness.core.environment import Environment
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF, Protocol
 from harness.plan.designs import COPIES, DESIGNS, calibration
 from harness.plan.feasibility import Entry
@@ -50,16 +50,16 @@ def test_every_place_of_a_block_holds_a_copy(protocol: Protocol, workloads: int,
 
 
 def test_delays_of_both_lengths_come_first_in_every_place_that_there_is() -> None:
-    on_gpu = [one.subject for one in planned(environment=GPU)[:6] if isinstance(one, Comparison)]
+    on_gpu = [one.label for one in planned(environment=GPU)[:6] if isinstance(one, Comparison)]
     assert on_gpu == [f"{place}_delay={share}" for share in (3, 10) for place in ("loader", "host", "device")]
     on_cpu = planned()
-    assert [one.subject for one in on_cpu if isinstance(one, Hole)] == ["device_delay=3", "device_delay=10"]
+    assert [one.label for one in on_cpu if isinstance(one, NoResult)] == ["device_delay=3", "device_delay=10"]
     assert sum(isinstance(one, Comparison) and is_control([one.treatment]) for one in on_cpu) == 4
 
 
 def test_no_other_design_has_a_delay() -> None:
     for name, design in DESIGNS.items():
         if name != "calibration":
-            entries = design(replace(scope(environment=GPU, chosen=(Switch(name="halved"),)), known=EVERYTHING))
-            cells = [one.treatment for one in entries if isinstance(one, Comparison)]
-            assert not is_control(cells), name
+            entries = design(replace(scope(environment=GPU, chosen=(Option(name="halved"),)), known=EVERYTHING))
+            configs = [one.treatment for one in entries if isinstance(one, Comparison)]
+            assert not is_control(configs), name

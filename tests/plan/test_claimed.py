@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Comparison, Switch, parse_switch
 from harness.core.claims import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
+from harness.core.configuration import Comparison, Configuration, Option, parse_option
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Block, Hole
+from harness.core.plan import Block, NoResult
 from harness.core.protocol import BRIEF, Protocol
 from harness.plan.designs import DESIGNS, Ground, concerns, marked, questions, resolve
 from harness.plan.feasibility import Entry, Scope
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, workload
 
-TOY = workload(as_found=("workers=4", "tf32"))
+TOY = workload(original=("workers=4", "tf32"))
 CATALOGUE = read_catalogue()
 
 
-def claim(treatment: str, reference: str = "plain", **facts: Any) -> Claim:
+def claim(treatment: str, reference: str = "baseline", **facts: Any) -> Claim:
     given = {"name": "toy", "workload": "toy", "metric": Metric.THROUGHPUT, **facts}
     return Claim(text="x", source="x", bound=Bound.GAIN, treatment=treatment, reference=reference, **given)
 
@@ -32,15 +32,15 @@ def resolved(one: Claim, environment: Environment = ENVIRONMENT) -> Resolution:
 
 
 def tried(treatment: str, reference: str = "", **facts: Any) -> Tried:
-    stacks = (tuple(sorted(map(parse_switch, one.split("+")))) if one else () for one in (treatment, reference))
+    stacks = (tuple(sorted(map(parse_option, one.split("+")))) if one else () for one in (treatment, reference))
     ours, theirs = stacks
     return Tried(treatment=ours, reference=theirs, timing=Timing.STEP, **facts)
 
 
 def test_a_claim_becomes_two_stacks() -> None:
     assert resolved(claim("workers=2+prefetch=4", "workers=2")) == tried("prefetch=4+workers=2", "workers=2")
-    assert resolved(claim("as_found+workers=2", "as_found"), GPU) == tried("tf32+workers=2", "tf32+workers=4")
-    assert resolved(claim("plain", "fast_reader")).subject == "without fast_reader"  # type: ignore[union-attr]
+    assert resolved(claim("original+workers=2", "original"), GPU) == tried("tf32+workers=2", "tf32+workers=4")
+    assert resolved(claim("baseline", "fast_reader")).label == "without fast_reader"  # type: ignore[union-attr]
 
 
 def test_what_the_machine_lacks_is_left_out_and_told() -> None:
@@ -106,7 +106,7 @@ def test_an_impossible_rest_is_untried() -> None:
         (claim("magic+workers=2"), "there is no optimization 'magic'"),
         (claim("workers=2", metric=Metric.DEVICE_SHARE), "the device's own time is seen on CUDA devices only"),
         (claim("workers=2", metric=Metric.DEVICE_MEMORY), "a device's memory is seen on CUDA devices only"),
-        (claim("as_found"), None),
+        (claim("original"), None),
     ],
 )
 def test_what_cannot_be_tried_says_why(one: Claim, reason: str | None) -> None:
@@ -119,7 +119,7 @@ def test_what_a_claim_tests_is_marked_in_its_block() -> None:
     asked = questions([claim("workers=2"), claim("workers=2", name="epochs", timing=Timing.EPOCH)], ground)
     made = [one for one in entries(claim("workers=2")) if isinstance(one, Comparison)]
     (tested,) = made
-    other = replace(tested, treatment=replace(tested.treatment, switches=(Switch(name="workers", level=4),)))
+    other = replace(tested, treatment=replace(tested.treatment, options=(Option(name="workers", level=4),)))
     block = Block(identity="b00", reference=tested.reference, timing=tested.timing, comparisons=(other, tested, other))
     assert marked(block, asked).claimed == (2,)
     assert marked(block, frozenset()).claimed == ()
@@ -128,12 +128,12 @@ def test_what_a_claim_tests_is_marked_in_its_block() -> None:
 
 
 def scope(*claims: Claim, environment: Environment = ENVIRONMENT, **facts: Any) -> Scope:
-    given = {"protocol": Protocol(), "reference": Cell(workload="toy", size="quick", batch=12), **facts}
+    given = {"protocol": Protocol(), "reference": Configuration(workload="toy", size="quick", batch=12), **facts}
     return Scope(
         workload=TOY,
         optimizations=ALL,
         known=KNOWN,
-        as_found=(),
+        original=(),
         environment=environment,
         claims=claims,
         **given,
@@ -156,26 +156,26 @@ def test_the_design_makes_each_pair_once_and_tells_of_the_others() -> None:
         claim("halved", name="general", workload=ANY),
     )
     made = [one for one in found if isinstance(one, Comparison)]
-    assert [(one.subject, str(one.treatment), str(one.reference), one.timing) for one in made] == [
+    assert [(one.label, str(one.treatment), str(one.reference), one.timing) for one in made] == [
         ("workers=2", "toy@quick#12:workers=2", "toy@quick#12", "step"),
         ("halved", "toy@quick#12:halved", "toy@quick#12", "step"),  # first those that share a reference
         ("workers=2", "toy@quick#12:workers=2", "toy@quick#12", "epoch"),
         ("workers=4", "toy@quick#12:workers=4", "toy@quick#12:workers=2", "step"),
     ]
-    assert [one for one in found if isinstance(one, Hole)] == [
-        Hole(workload="toy", subject="absent", reason="tf32 needs a CUDA device")
+    assert [one for one in found if isinstance(one, NoResult)] == [
+        NoResult(workload="toy", label="absent", reason="tf32 needs a CUDA device")
     ]
 
 
 def test_what_starts_slowly_waits_for_the_patient_protocol() -> None:
     assert isinstance(entries(claim("compile=default"))[0], Comparison)
-    (hole,) = entries(claim("compile=default"), protocol=BRIEF)
-    assert isinstance(hole, Hole)
-    assert "starts too slowly for a first look" in hole.reason
+    (no_result,) = entries(claim("compile=default"), protocol=BRIEF)
+    assert isinstance(no_result, NoResult)
+    assert "starts too slowly for a first look" in no_result.reason
 
 
 def test_a_claim_keeps_its_own_reference_and_timing() -> None:
-    below = Cell(workload="toy", size="quick", batch=12, switches=(parse_switch("workers=2"),))
+    below = Configuration(workload="toy", size="quick", batch=12, options=(parse_option("workers=2"),))
     for facts in ({"reference": below}, {"probe": Timing.LOADER}):
         with pytest.raises(Mistake, match="A claim names its own reference and what it is timed on"):
             entries(claim("workers=2"), **facts)
@@ -206,17 +206,17 @@ def test_on_a_gpu_every_pair_of_the_ledger_can_be_measured(name: str) -> None:
     machine = replace(GPU, cores=32, compiler="g++ 13", memory_bytes=2**38)
     on_gpu = Scope(
         workload=found,
-        reference=Cell(workload=name, size="standard", batch=size.batch),
+        reference=Configuration(workload=name, size="standard", batch=size.batch),
         optimizations=CATALOGUE.of(found),
         known=CATALOGUE.optimizations,
-        as_found=(),
+        original=(),
         environment=machine,
         protocol=Protocol(),
         claims=CATALOGUE.claims,
     )
-    holes = [one for one in DESIGNS["claims"](on_gpu) if isinstance(one, Hole)]
+    no_results = [one for one in DESIGNS["claims"](on_gpu) if isinstance(one, NoResult)]
     claims = {one.name: one for one in CATALOGUE.claims}
-    own = [one for one in holes if one.subject in claims and claims[one.subject].workload == name]
-    stopped = {one.subject for one in own if not claims[one.subject].untestable}
+    own = [one for one in no_results if one.label in claims and claims[one.label].workload == name]
+    stopped = {one.label for one in own if not claims[one.label].untestable}
     assert stopped == set()
-    assert [one for one in holes if one.subject not in claims] == []
+    assert [one for one in no_results if one.label not in claims] == []

@@ -12,7 +12,7 @@ import pytest
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF, STANDARD, Protocol
-from harness.core.records import Burst, Ready, Record
+from harness.core.records import Ready, Record, Window
 from harness.plan.cost import (
     UNSEEN,
     USUAL,
@@ -26,7 +26,7 @@ from harness.plan.cost import (
     start_s,
     windows_s,
 )
-from harness.plan.schedule import by_restart
+from harness.plan.schedule import by_replicate
 from harness.store import read_records, read_run
 from tests.analyze.synthetic import comparison, plan, records
 
@@ -34,7 +34,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 RECORDED = [
     folder
     for folder in sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
-    if replace(read_run(folder).plan.protocol, restarts=BRIEF.restarts) == BRIEF
+    if replace(read_run(folder).plan.protocol, replicates=BRIEF.replicates) == BRIEF
 ]
 
 
@@ -47,18 +47,18 @@ def block(protocol: Protocol = BRIEF, step_s: float = 0.1, *names: str) -> Block
 def recorded_windows() -> Iterator[tuple[float, float]]:
     """Seconds of a replicate's windows as the model says, and from the first window's begin to the last one's end."""
     for folder in RECORDED:
-        run, lives = read_run(folder), defaultdict[tuple[str, int, int], list[Record]](list)
+        run, attempts = read_run(folder), defaultdict[tuple[str, int, int], list[Record]](list)
         for one in read_records(folder):
-            lives[one.arm.block, one.arm.restart, one.arm.life].append(one)
+            attempts[one.arm.block, one.arm.replicate, one.arm.attempt].append(one)
         blocks = {one.identity: one for one in run.plan.blocks}
-        for (identity, _, _), found in lives.items():
+        for (identity, _, _), found in attempts.items():
             ready = {one.arm.position: one for one in found if isinstance(one, Ready)}
-            bursts = [one for one in found if isinstance(one, Burst)]
+            windows = [one for one in found if isinstance(one, Window)]
             wanted = (blocks[identity].rounds or BRIEF.rounds) * (len(ready) - 1)
-            if sum(one.arm.position > 0 for one in bursts) == wanted:
+            if sum(one.arm.position > 0 for one in windows) == wanted:
                 steps_s = [ready[position].step_s for position in sorted(ready)]
                 guess_s = windows_s(blocks[identity], BRIEF, steps_s, ready[0].cycle_steps or math.inf)
-                yield guess_s, max(one.began_s + one.wall_s for one in bursts)
+                yield guess_s, max(one.began_s + one.wall_s for one in windows)
 
 
 def test_recorded_windows_took_what_the_model_says() -> None:
@@ -120,7 +120,7 @@ def test_slowness_is_of_what_was_measured_and_guessed() -> None:
 
 
 def forecast(of: Plan, found: Sequence[Record], arms_s: dict[str, float] | None = None) -> Forecast:
-    return Forecast(plan=of, kept=by_restart(found), paces={}, arm_s={} if arms_s is None else arms_s)
+    return Forecast(plan=of, kept=by_replicate(found), paces={}, arm_s={} if arms_s is None else arms_s)
 
 
 TWO = plan(comparison("workers"), comparison("amp"), comparison("workers", workload="speaker"))
@@ -142,7 +142,7 @@ def test_a_fast_arm_that_was_seen_counts_with_its_own_steps() -> None:
 
 
 def test_a_first_ratio_needs_what_is_missing_of_two_restarts() -> None:
-    fresh, half = forecast(TWO, []), forecast(TWO, [one for one in records(0, 2.0) if one.arm.restart == 0])
+    fresh, half = forecast(TWO, []), forecast(TWO, [one for one in records(0, 2.0) if one.arm.replicate == 0])
     assert [(block.identity, position) for block, position in fresh.first_ratios()] == [("0", 1), ("2", 1)]
     assert half.first_ratio_s(TWO.blocks[0], 1) < 0.6 * fresh.first_ratio_s(TWO.blocks[0], 1)
     assert not half.has_ratio

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import Cell, Comparison, Switch, batch_scale, compose, parse_switch, settings
+from harness.core.configuration import Comparison, Configuration, Option, batch_scale, compose, parse_option, settings
 from harness.core.environment import Environment
 from harness.core.optimization import LEVEL, Timing
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, difference
 from harness.plan.designs import DESIGNS, against_itself, alone, combined, levels
-from harness.plan.feasibility import Entry, Scope, based_on, compare, everything, ordered, single
+from harness.plan.feasibility import Entry, Scope, all_options, based_on, compare, ordered, single
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, optimization, workload
 
@@ -20,11 +20,11 @@ TOY = workload()
 
 
 def scope(*below: str, environment: Environment = ENVIRONMENT, **facts: Any) -> Scope:
-    names = tuple(sorted(map(parse_switch, below)))
-    given = {"protocol": Protocol(), "optimizations": ALL, "as_found": (Switch(name="workers", level=3),), **facts}
+    names = tuple(sorted(map(parse_option, below)))
+    given = {"protocol": Protocol(), "optimizations": ALL, "original": (Option(name="workers", level=3),), **facts}
     return Scope(
         workload=TOY,
-        reference=Cell(workload="toy", size="quick", batch=12, switches=names),
+        reference=Configuration(workload="toy", size="quick", batch=12, options=names),
         known=KNOWN,
         environment=environment,
         **given,
@@ -32,11 +32,11 @@ def scope(*below: str, environment: Environment = ENVIRONMENT, **facts: Any) -> 
 
 
 def comparisons(entries: Iterable[Entry]) -> dict[str, Comparison]:
-    return {one.subject: one for one in entries if isinstance(one, Comparison)}
+    return {one.label: one for one in entries if isinstance(one, Comparison)}
 
 
-def holes(entries: Iterable[Entry]) -> dict[str, str]:
-    return {one.subject: one.reason for one in entries if isinstance(one, Hole)}
+def no_results(entries: Iterable[Entry]) -> dict[str, str]:
+    return {one.label: one.reason for one in entries if isinstance(one, NoResult)}
 
 
 @pytest.mark.parametrize("design", ["alone", "levels"])
@@ -46,41 +46,41 @@ def test_a_comparison_differs_from_its_reference_in_what_its_subject_says(
     design: str, below: tuple[str, ...], environment: Environment
 ) -> None:
     found = comparisons(DESIGNS[design](scope(*below, environment=environment)))
-    singles = {subject: one for subject, one in found.items() if subject not in {"everything", "as_found"}}
+    singles = {label: one for label, one in found.items() if label not in {"all", "original"}}
     assert singles
-    for subject, one in singles.items():
-        switch = parse_switch(subject)
-        ours, theirs = (compose(TOY, cell.switches, KNOWN) for cell in (one.treatment, one.reference))
-        said = settings(KNOWN[switch.name], switch.level)
+    for label, one in singles.items():
+        option = parse_option(label)
+        ours, theirs = (compose(TOY, config.options, KNOWN) for config in (one.treatment, one.reference))
+        said = settings(KNOWN[option.name], option.level)
         assert {name: value for name, (_, value) in difference(ours, theirs).items()} == said
         assert one.treatment.batch == one.reference.batch
-        assert set(one.treatment.switches) - set(one.reference.switches) == {switch}
+        assert set(one.treatment.options) - set(one.reference.options) == {option}
 
 
 def test_alone_begins_with_all_together_and_tries_each_once_stage_after_stage_in_turns() -> None:
-    found = [one.subject for one in alone(scope(environment=GPU))]
+    found = [one.label for one in alone(scope(environment=GPU))]
     assert found == [
-        "everything",
+        "all",
         "best_reader", "fast_reader",  # the workload's own
         "workers=2", "compile=default", "whole_evaluation",  # the first of each stage
         "fused", "halved", "split=2", "tf32",  # the others, stage after stage in turns
-        "prefetch=4", "as_found",
+        "prefetch=4", "original",
     ]  # fmt: skip
 
 
 def test_what_is_required_stands_in_the_reference_too() -> None:
     one = comparisons(alone(scope()))["prefetch=4"]
-    assert one.reference.switches == (Switch(name="workers", level=2),)
-    assert one.treatment.switches == (Switch(name="prefetch", level=4), Switch(name="workers", level=2))
+    assert one.reference.options == (Option(name="workers", level=2),)
+    assert one.treatment.options == (Option(name="prefetch", level=4), Option(name="workers", level=2))
 
 
 def test_what_is_required_is_left_at_the_level_that_the_reference_has() -> None:
     one = comparisons(alone(scope("workers=4")))["prefetch=4"]
-    assert one.reference.switches == (Switch(name="workers", level=4),)
+    assert one.reference.options == (Option(name="workers", level=4),)
 
 
 def test_every_hole_has_words() -> None:
-    found = holes(alone(replace(scope("workers=2"), protocol=BRIEF)))
+    found = no_results(alone(replace(scope("workers=2"), protocol=BRIEF)))
     assert found == {
         "workers=2": "on in the reference already",
         "tf32": "needs a CUDA device",
@@ -91,46 +91,46 @@ def test_every_hole_has_words() -> None:
 def test_a_need_of_what_is_required_is_a_hole_that_says_for_whom() -> None:
     wanting = optimization("wanting", {"pin_memory": True}, requires=("tf32",))
     entry = single(replace(scope(), optimizations=(wanting,)), wanting, None)
-    assert entry == Hole(workload="toy", subject="wanting", reason="needs a CUDA device, for tf32")
+    assert entry == NoResult(workload="toy", label="wanting", reason="needs a CUDA device, for tf32")
 
 
 def test_a_batch_that_cannot_be_split_is_a_hole() -> None:
-    assert holes(levels(scope()))["split=5"] == "a batch of 12 cannot be taken in 5 equal parts"
+    assert no_results(levels(scope()))["split=5"] == "a batch of 12 cannot be taken in 5 equal parts"
 
 
 def test_a_part_of_a_batch_too_small_to_be_normalised_is_a_hole() -> None:
-    found = holes(levels(replace(scope(), workload=replace(TOY, least_samples=7))))
+    found = no_results(levels(replace(scope(), workload=replace(TOY, least_samples=7))))
     assert found["split=2"] == "toy normalises over 7 samples at least, so it cannot train on fewer"
 
 
 def test_a_conflict_with_the_reference_is_a_hole_that_names_both() -> None:
-    assert holes(alone(scope("fused")))["halved"] == "halved excludes fused: they quarrel"
+    assert no_results(alone(scope("fused")))["halved"] == "halved excludes fused: they quarrel"
 
 
 def test_everything_composes_and_leaves_out_what_conflicts_or_changes_the_task() -> None:
     for environment in (ENVIRONMENT, GPU):
-        names = [str(one) for one in everything(scope(environment=environment))]
-        compose(TOY, map(parse_switch, names), KNOWN)
+        names = [str(one) for one in all_options(scope(environment=environment))]
+        compose(TOY, map(parse_option, names), KNOWN)
         expected = ["best_reader", "compile=default", "fused", "prefetch=4", "workers=2"]
         assert names == sorted([*expected, *(["tf32"] if environment is GPU else [])])
 
 
 def test_everything_is_stacked_on_the_reference() -> None:
-    assert Switch(name="fast_reader") in everything(scope("fast_reader"))
+    assert Option(name="fast_reader") in all_options(scope("fast_reader"))
 
 
 def test_as_found_is_compared_unless_it_is_the_reference_or_nothing() -> None:
-    assert comparisons(combined(scope()))["as_found"].treatment.switches == (Switch(name="workers", level=3),)
-    assert "as_found" not in comparisons(combined(scope("workers=3")))
-    assert "as_found" not in comparisons(combined(scope(as_found=())))
+    assert comparisons(combined(scope()))["original"].treatment.options == (Option(name="workers", level=3),)
+    assert "original" not in comparisons(combined(scope("workers=3")))
+    assert "original" not in comparisons(combined(scope(original=())))
 
 
 def test_levels_tries_every_level_of_each() -> None:
     found = list(levels(scope(environment=GPU)))
-    names = [one.subject for one in found]
+    names = [one.label for one in found]
     for one in ALL:
         for level in one.levels or (None,):
-            assert names.count(str(Switch(name=one.name, level=level))) == 1
+            assert names.count(str(Option(name=one.name, level=level))) == 1
     assert len(names) == sum(len(one.levels) or 1 for one in ALL)
 
 
@@ -149,10 +149,10 @@ def test_each_is_timed_on_what_it_asks_for_and_a_probe_overrules_it() -> None:
 
 
 def test_an_impossible_stack_has_words() -> None:
-    stack = (Switch(name="prefetch", level=4),)
+    stack = (Option(name="prefetch", level=4),)
     entry = compare(scope(), "mine", stack)
-    assert isinstance(entry, Hole)
-    assert (entry.subject, entry.reason) == ("mine", "prefetch_factor needs loader workers: add workers=2")
+    assert isinstance(entry, NoResult)
+    assert (entry.label, entry.reason) == ("mine", "prefetch_factor needs loader workers: add workers=2")
 
 
 def test_a_workload_s_own_come_first_and_what_requires_others_last() -> None:
@@ -166,11 +166,11 @@ def test_everything_takes_what_supersedes_and_leaves_what_it_supersedes() -> Non
     known = read_catalogue().optimizations
     leak = read_catalogue().workloads["leak"]
     whole = Scope(
-        workload=leak, reference=Cell(workload="leak", size="smoke", batch=64),
-        optimizations=tuple(one for one in known.values() if one.workload in {None, "leak"}), known=known, as_found=(),
+        workload=leak, reference=Configuration(workload="leak", size="smoke", batch=64),
+        optimizations=tuple(one for one in known.values() if one.workload in {None, "leak"}), known=known, original=(),
         environment=ENVIRONMENT, protocol=BRIEF,
     )  # fmt: skip
-    names = {switch.name for switch in everything(whole)}
+    names = {option.name for option in all_options(whole)}
     assert {"fused_optimizer", "data_on_device", "conv1d_rewrite"} <= names
     superseded = {"foreach_optimizer", "batched_fetch", "in_memory_data"}
     assert not names & (superseded | {"hdf5_chunk_cache", "inference_mode", "gradient_accumulation", "hdf5_layout"})
@@ -181,11 +181,11 @@ def test_everything_leaves_out_what_this_machine_emulates(flags: tuple[str, ...]
     known = read_catalogue().optimizations
     here = replace(ENVIRONMENT, cpu_flags=flags)
     scope = Scope(
-        workload=read_catalogue().workloads["leak"], reference=Cell(workload="leak", size="smoke", batch=64),
-        optimizations=(known["amp_bfloat16"], known["workers"]), known=known, as_found=(), environment=here,
+        workload=read_catalogue().workloads["leak"], reference=Configuration(workload="leak", size="smoke", batch=64),
+        optimizations=(known["amp_bfloat16"], known["workers"]), known=known, original=(), environment=here,
         protocol=BRIEF,
     )  # fmt: skip
-    assert ("amp_bfloat16" in {switch.name for switch in everything(scope)}) == is_part
+    assert ("amp_bfloat16" in {option.name for option in all_options(scope)}) == is_part
     assert "amp_bfloat16" in comparisons(DESIGNS["alone"](scope))
 
 
@@ -215,7 +215,7 @@ def test_no_ratio_is_made_between_different_samples_per_update(design: str, belo
     assert found
     for one in found.values():
         assert one.treatment.batch == one.reference.batch
-        times = batch_scale(one.treatment.switches, scaled().known)
+        times = batch_scale(one.treatment.options, scaled().known)
         assert one.treatment.batch == 12 * times
 
 
@@ -225,9 +225,9 @@ def test_items_that_make_no_batch_are_a_hole_in_the_workload_s_words() -> None:
 
     found = replace(scaled(batch=1), workload=replace(TOY, unstackable=one_at_a_time))
     entry = single(found, LARGER, 2)
-    assert isinstance(entry, Hole)
+    assert isinstance(entry, NoResult)
     assert entry.reason == "too many"
-    assert isinstance(single(based_on(found, (Switch(name="fast_reader"),)), LARGER, 2), Comparison)
+    assert isinstance(single(based_on(found, (Option(name="fast_reader"),)), LARGER, 2), Comparison)
 
 
 def test_a_reference_with_the_larger_batch_keeps_it() -> None:
@@ -244,7 +244,7 @@ def test_what_requires_a_larger_batch_has_it_on_both_sides() -> None:
 
 
 def test_a_reference_that_takes_the_samples_in_as_many_parts_already_stays_as_it_is() -> None:
-    one = compare(scaled("split=2"), "mine", (Switch(name="larger", level=2),))
+    one = compare(scaled("split=2"), "mine", (Option(name="larger", level=2),))
     assert isinstance(one, Comparison)
     assert str(one.reference) == "toy@quick#24:split=2"
 
@@ -260,6 +260,6 @@ def test_a_reference_that_takes_the_samples_in_as_many_parts_already_stays_as_it
     ],
 )
 def test_a_batch_without_a_fair_partner_is_a_hole(below: tuple[str, ...], batch: int, stack: str, words: str) -> None:
-    entry = compare(scaled(*below, batch=batch), "mine", (parse_switch(stack),))
-    assert isinstance(entry, Hole)
+    entry = compare(scaled(*below, batch=batch), "mine", (parse_option(stack),))
+    assert isinstance(entry, NoResult)
     assert entry.reason == words

@@ -1,4 +1,4 @@
-"""Looks: who gets further restarts follows from widths and records alone."""
+"""Looks: who gets further replicates follows from widths and records alone."""
 
 import math
 from dataclasses import replace
@@ -9,15 +9,15 @@ from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF, PROTOCOLS, Protocol
 from harness.core.records import Lost, Place, Precision, Record
-from harness.plan.schedule import by_restart, further, restarts_wanted
-from tests.analyze.synthetic import arm, bursts, cell, comparison, plan
+from harness.plan.schedule import by_replicate, further, replicates_wanted
+from tests.analyze.synthetic import arm, comparison, config, plan, windows
 
 PROTOCOL = Protocol(rounds=3, target=0.02, looks=(2, 3, 4, 6, 8))
 NARROW, WIDE = Precision(half_width=0.02, outlying=False), Precision(half_width=0.021, outlying=False)
 
 
 def wanted(begun: int, precision: Precision | None = WIDE, *, complete: bool = True, **changes: object) -> int:
-    return restarts_wanted(begun, precision, replace(PROTOCOL, **changes), complete=complete)
+    return replicates_wanted(begun, precision, replace(PROTOCOL, **changes), complete=complete)
 
 
 @pytest.mark.parametrize(("begun", "goal"), [(2, 3), (3, 4), (4, 6), (6, 8), (8, 8)])
@@ -57,27 +57,27 @@ def test_without_a_target_nobody_gets_more() -> None:
 
 
 def test_more_restarts_for_all_leave_out_the_earlier_looks() -> None:
-    assert wanted(4, restarts=4) == 6
-    assert wanted(4, NARROW, restarts=4) == 4
-    assert replace(PROTOCOL, restarts=4).most_restarts == 8
-    assert replace(PROTOCOL, restarts=5).look_from(5) == 5
+    assert wanted(4, replicates=4) == 6
+    assert wanted(4, NARROW, replicates=4) == 4
+    assert replace(PROTOCOL, replicates=4).most_replicates == 8
+    assert replace(PROTOCOL, replicates=5).look_from(5) == 5
 
 
 def test_every_protocol_looks_where_all_have_their_restarts() -> None:
     for protocol in PROTOCOLS.values():
         assert protocol.target is not None
         assert protocol.looks == tuple(sorted(set(protocol.looks)))
-        assert protocol.looks[0] == protocol.restarts
-        assert (protocol.fixed().target, protocol.fixed().most_restarts) == (None, protocol.restarts)
-    assert BRIEF.most_restarts == 8
+        assert protocol.looks[0] == protocol.replicates
+        assert (protocol.fixed().target, protocol.fixed().most_replicates) == (None, protocol.replicates)
+    assert BRIEF.most_replicates == 8
 
 
-# ------------------------------------------------------------------------------------------------ a plan's restarts
+# ------------------------------------------------------------------------------------------------ a plan's replicates
 
 BLOCKS = tuple(
     Block(
         identity=identity,
-        reference=cell(),
+        reference=config(),
         timing=Timing.STEP,
         comparisons=(comparison("workers"), comparison("amp")),
     )
@@ -87,11 +87,11 @@ PLAN = replace(plan(), protocol=PROTOCOL, blocks=BLOCKS)
 
 
 def measured(counts: dict[Place, int]) -> list[Record]:
-    """Complete restarts of single treatments, each in a life of its own."""
+    """Complete replicates of single treatments, each in an attempt of its own."""
     found: list[Record] = []
     for (block, position), count in counts.items():
-        for restart in range(count):
-            for one in bursts(block, restart, 1.1, rounds=3, life=position):
+        for replicate in range(count):
+            for one in windows(block, replicate, 1.1, rounds=3, attempt=position):
                 owner = replace(one.arm, position=position if one.arm.position else 0)
                 found.append(replace(one, arm=owner))
     return found
@@ -101,8 +101,8 @@ def asked(
     counts: dict[Place, int], widths: dict[Place, float], the_plan: Plan = PLAN, extra: tuple[Record, ...] = ()
 ) -> list[tuple[str, int, tuple[int, ...]]]:
     precisions = {place: Precision(half_width=width, outlying=False) for place, width in widths.items()}
-    kept = by_restart([*measured(counts), *extra])
-    return [(one.block.identity, one.restart, one.positions) for one in further(the_plan, kept, precisions)]
+    kept = by_replicate([*measured(counts), *extra])
+    return [(one.block.identity, one.replicate, one.positions) for one in further(the_plan, kept, precisions)]
 
 
 ALL = {("b00", 1): 2, ("b00", 2): 2, ("b01", 1): 2, ("b01", 2): 2}

@@ -4,24 +4,24 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import Timing
-from harness.plan.schedule import blocks, order_of_bursts
+from harness.plan.schedule import blocks, order_of_windows
 
 ROUNDS = st.dictionaries(st.integers(1, 9), st.integers(0, 13), max_size=6)
 
 
 def comparison(index: int, workload: str = "leak", timing: Timing = Timing.STEP, below: str = "") -> Comparison:
-    reference = Cell(workload=workload, size="quick", batch=8, switches=(Switch(name=below),) if below else ())
-    treatment = Cell(workload=workload, size="quick", batch=8, switches=(Switch(name=f"s{index}"),))
-    return Comparison(subject=f"s{index}", treatment=treatment, reference=reference, timing=timing)
+    reference = Configuration(workload=workload, size="quick", batch=8, options=(Option(name=below),) if below else ())
+    treatment = Configuration(workload=workload, size="quick", batch=8, options=(Option(name=f"s{index}"),))
+    return Comparison(label=f"s{index}", treatment=treatment, reference=reference, timing=timing)
 
 
 @given(ROUNDS, st.integers())
 def test_every_burst_of_a_treatment_stands_between_two_visits_of_the_reference(
     rounds: dict[int, int], seed: int
 ) -> None:
-    order = order_of_bursts(rounds, Random(seed))
+    order = order_of_windows(rounds, Random(seed))
     assert order[0] == order[-1] == 0
     visits = [index for index, position in enumerate(order) if position == 0]
     for before, after in pairwise(visits):
@@ -32,31 +32,31 @@ def test_every_burst_of_a_treatment_stands_between_two_visits_of_the_reference(
 
 @given(ROUNDS, st.integers())
 def test_every_treatment_gets_the_bursts_it_needs(rounds: dict[int, int], seed: int) -> None:
-    order = order_of_bursts(rounds, Random(seed))
+    order = order_of_windows(rounds, Random(seed))
     assert {position: order.count(position) for position in rounds} == rounds
     assert set(order) <= {0, *rounds}
 
 
 @given(ROUNDS, st.integers())
 def test_the_order_comes_from_the_seed_alone(rounds: dict[int, int], seed: int) -> None:
-    assert order_of_bursts(rounds, Random(seed)) == order_of_bursts(dict(rounds), Random(seed))
+    assert order_of_windows(rounds, Random(seed)) == order_of_windows(dict(rounds), Random(seed))
 
 
 def test_the_order_changes_from_round_to_round_and_from_seed_to_seed() -> None:
-    order = [one for one in order_of_bursts(dict.fromkeys(range(1, 5), 20), Random(0)) if one]
+    order = [one for one in order_of_windows(dict.fromkeys(range(1, 5), 20), Random(0)) if one]
     rounds = {tuple(order[first : first + 4]) for first in range(0, len(order), 4)}
     assert len(rounds) > 5
-    assert order_of_bursts({1: 9, 2: 9, 3: 9}, Random(1)) != order_of_bursts({1: 9, 2: 9, 3: 9}, Random(2))
+    assert order_of_windows({1: 9, 2: 9, 3: 9}, Random(1)) != order_of_windows({1: 9, 2: 9, 3: 9}, Random(2))
 
 
 def test_nobody_always_follows_the_same_other() -> None:
-    order = order_of_bursts(dict.fromkeys(range(1, 5), 50), Random(0))
+    order = order_of_windows(dict.fromkeys(range(1, 5), 50), Random(0))
     before_first = {left for left, right in pairwise([one for one in order if one]) if right == 1}
     assert before_first >= {2, 3, 4}
 
 
 def test_nothing_to_do_is_one_visit() -> None:
-    assert order_of_bursts({}, Random(0)) == (0,)
+    assert order_of_windows({}, Random(0)) == (0,)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(list(Timing)), st.booleans()), max_size=40))
@@ -66,9 +66,7 @@ def test_blocks_hold_every_comparison_once_a_few_at_a_time(drawn: list[tuple[str
         for index, (workload, timing, deep) in enumerate(drawn)
     ]
     found = blocks(given_in, 4)
-    assert sorted(one.subject for block in found for one in block.comparisons) == sorted(
-        one.subject for one in given_in
-    )
+    assert sorted(one.label for block in found for one in block.comparisons) == sorted(one.label for one in given_in)
     assert len({block.identity for block in found}) == len(found)
     for block in found:
         assert 1 <= len(block.comparisons) <= 4
@@ -77,7 +75,7 @@ def test_blocks_hold_every_comparison_once_a_few_at_a_time(drawn: list[tuple[str
 
 def test_blocks_are_filled_before_another_is_begun() -> None:
     found = blocks([comparison(index) for index in range(9)], 4)
-    assert [[one.subject for one in block.comparisons] for block in found] == [
+    assert [[one.label for one in block.comparisons] for block in found] == [
         ["s0", "s1", "s2", "s3"],
         ["s4", "s5", "s6", "s7"],
         ["s8"],

@@ -4,15 +4,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.core.cell import Switch
+from harness.core.configuration import Option
 from harness.plan import search
 from harness.plan.designs import Space, Stack
 from harness.plan.search import Array, Proposal, Wanted, every_stack, is_over, propose, without_what_hurts
 
-CHOICES = tuple((Switch(name=name),) for name in "abcdef")
-WORKERS = (Switch(name="workers", level=2), Switch(name="workers", level=4))
+CHOICES = tuple((Option(name=name),) for name in "abcdef")
+WORKERS = (Option(name="workers", level=2), Option(name="workers", level=4))
 SPACE = Space(
-    below=(), levels=(*CHOICES, WORKERS), needs={"b": ("a",)}, possible=lambda stack: Switch(name="f") not in stack
+    below=(), levels=(*CHOICES, WORKERS), needs={"b": ("a",)}, possible=lambda stack: Option(name="f") not in stack
 )
 GAINS = {"a": 0.1, "b": 0.3, "c": -0.2, "d": 0.05, "e": 0.2, "f": 9.0, "workers=2": 0.4, "workers=4": 0.3}
 BEST = tuple(sorted((*(CHOICES[index][0] for index in (0, 1, 3, 4)), WORKERS[0])))
@@ -68,7 +68,7 @@ def test_drawn_models_have_their_say() -> None:
 def test_every_stack_lacks_nothing_and_can_be_run() -> None:
     stacks = list(every_stack(SPACE))
     assert len(stacks) == len(set(stacks)) == 3 * 2**3 * 3  # a and b, the three that are free, and workers
-    assert all(Switch(name="f") not in stack for stack in stacks)
+    assert all(Option(name="f") not in stack for stack in stacks)
 
 
 def test_a_level_stands_in_for_the_one_that_is_always_on() -> None:
@@ -82,7 +82,7 @@ def test_too_many_to_rank_are_searched_by_changes(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(search, "RANKED", 10)
     found = proposed(())
     assert found.stacks[0] == ranked.stacks[0] == BEST
-    assert not any(Switch(name="f") in stack for stack in found.stacks)
+    assert not any(Option(name="f") in stack for stack in found.stacks)
 
 
 def test_two_changes_at_once_lead_out_of_where_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,9 +98,9 @@ def test_two_changes_at_once_lead_out_of_where_one_does_not(monkeypatch: pytest.
 
 
 def test_what_is_below_stays_on() -> None:
-    below = replace(SPACE, below=(Switch(name="fixed"),))
+    below = replace(SPACE, below=(Option(name="fixed"),))
     found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0), Wanted())  # fmt: skip  # noqa: E501
-    assert all(Switch(name="fixed") in stack for stack in found.stacks)
+    assert all(Option(name="fixed") in stack for stack in found.stacks)
 
 
 def test_a_search_from_nothing_is_a_bug() -> None:

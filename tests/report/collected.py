@@ -5,15 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.analyze.collection import Kept
-from harness.core.cell import Cell, Comparison
+from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.records import Record
 from harness.report.published import Place, published_place
-from tests.analyze.synthetic import ENVIRONMENT, cell, matrix, plan, records
+from tests.analyze.synthetic import ENVIRONMENT, config, matrix, plan, records
 
-NAMES = {(): "plain", ("amp", "workers"): "as_found"}
+NAMES = {(): "baseline", ("amp", "workers"): "original"}
 ANOTHER = replace(ENVIRONMENT, python="3.12.1")
 
 
@@ -26,28 +26,28 @@ class Made:
     reference: tuple[str, ...] = ()
     workload: str = "leak"
     timing: Timing = Timing.STEP
-    subject: str = ""
+    label: str = ""
     batch: int = 64
-    start: Mapping[str, Any] = field(default_factory=dict)  # how the treatment started: losses, settings, ceilings
+    start: Mapping[str, Any] = field(default_factory=dict)  # how the treatment started: losses, settings, upper bounds
 
     @property
     def comparison(self) -> Comparison:
         return Comparison(
-            subject=self.subject or "+".join(self.treatment),
-            treatment=self._cell(self.treatment),
-            reference=self._cell(self.reference),
+            label=self.label or "+".join(self.treatment),
+            treatment=self._config(self.treatment),
+            reference=self._config(self.reference),
             timing=self.timing,
         )
 
-    def _cell(self, names: tuple[str, ...]) -> Cell:
-        return cell(*names, workload=self.workload, batch=self.batch)
+    def _config(self, names: tuple[str, ...]) -> Configuration:
+        return config(*names, workload=self.workload, batch=self.batch)
 
 
 def kept(
     *made: Made,
     day: int = 2,
     environment: Environment = ENVIRONMENT,
-    holes: Iterable[Hole] = (),
+    no_results: Iterable[NoResult] = (),
     contributed: bool = False,
 ) -> Kept:
     """A run of that day."""
@@ -55,7 +55,7 @@ def kept(
     for index, one in enumerate(made):
         if one.ratio is not None:
             known += records(index, one.ratio, timing=one.timing, **one.start)
-    the_plan = plan(*(one.comparison for one in made), holes=tuple(holes))
+    the_plan = plan(*(one.comparison for one in made), no_results=tuple(no_results))
     named = {str(one.comparison.reference): NAMES.get(one.reference, "") for one in made if one.reference in NAMES}
     return Kept(
         name=f"2026010{day}T030405-0123456{day}",

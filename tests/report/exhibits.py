@@ -8,13 +8,13 @@ import numpy as np
 from harness.analyze.collection import Kept
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
-from harness.core.cell import Cell, Comparison, Switch
+from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.environment import Environment
 from harness.core.optimization import Numerics, Optimization, Promise, Stage
-from harness.core.plan import Block, Hole, Plan
+from harness.core.plan import Block, NoResult, Plan
 from harness.core.records import Lost, Record
 from harness.report.html.exhibit import Exhibit, Shown
-from tests.analyze.synthetic import ENVIRONMENT, STARTS, Noise, arm, burst, comparison, plan, ready, records
+from tests.analyze.synthetic import ENVIRONMENT, STARTS, Noise, arm, comparison, plan, ready, records, window
 
 NAME, BEGAN, COMMAND = "20261121T100000-0a1b2c3d", "2026-11-21T10:00:00+00:00", "speedmatrix run leak --seed 7"
 RATIOS = {"workers": 3.21, "amp": 0.94, "chunk_cache": 1.0, "pin_memory": 1.3, "augment": 40.0}
@@ -24,9 +24,9 @@ KNOWN = {
     )
     for name, stage in {"workers": Stage.INPUT, "amp": Stage.DEVICE, "pin_memory": Stage.INPUT}.items()
 }
-HOLES = (
-    Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)"),
-    Hole(workload="speaker", subject="tf32", reason="needs a CUDA device"),
+NO_RESULTS = (
+    NoResult(workload="leak", label="compile", reason="needs a C++ compiler (g++)"),
+    NoResult(workload="speaker", label="tf32", reason="needs a CUDA device"),
 )
 
 
@@ -53,16 +53,16 @@ def exhibit(
 
 
 def five() -> Plan:
-    return plan(*(comparison(name) for name in RATIOS), comparison("amp", "workers"), holes=HOLES)
+    return plan(*(comparison(name) for name in RATIOS), comparison("amp", "workers"), no_results=NO_RESULTS)
 
 
 def five_told() -> list[Record]:
-    noise = Noise(burst=0.004, restart=0.006, generator=np.random.default_rng(3))
+    noise = Noise(window=0.004, replicate=0.006, generator=np.random.default_rng(3))
     found: list[Record] = []
     for index, (name, ratio) in enumerate(RATIOS.items()):
         found += records(index, ratio, noise=noise, **STARTS[name])
     lost = Lost(arm=arm(5, 0, 1), outcome="failed", reason="out of memory: wanted 2 GiB | had 1 GiB")
-    return [*found, *records(5, 1.1, restarts=1), lost]
+    return [*found, *records(5, 1.1, replicates=1), lost]
 
 
 def shown(*exhibits: Exhibit, collected: bool = False) -> Shown:
@@ -78,12 +78,14 @@ def two_machines() -> Shown:
 
 def hostile(evil: str) -> Shown:
     """A run in which every text that a stranger chooses is the same attack."""
-    switch = Switch(name=evil, level=evil)
-    treatment = Cell(workload=evil, size=evil, batch=64, switches=(switch,))
+    option = Option(name=evil, level=evil)
+    treatment = Configuration(workload=evil, size=evil, batch=64, options=(option,))
     one = Comparison(
-        subject=evil, treatment=treatment, reference=replace(treatment, switches=()), timing=comparison("amp").timing
+        label=evil, treatment=treatment, reference=replace(treatment, options=()), timing=comparison("amp").timing
     )
-    bad = plan(one, replace(one, treatment=replace(treatment, switches=(switch, switch))), holes=(evil_hole(evil),))
+    bad = plan(
+        one, replace(one, treatment=replace(treatment, options=(option, option))), no_results=(evil_no_result(evil),)
+    )
     bad = replace(
         bad,
         design=evil,
@@ -102,32 +104,32 @@ def hostile(evil: str) -> Shown:
     return shown(replace(made, kept=replace(kept, matrix=replace(kept.matrix, noise=evil))))
 
 
-def evil_hole(evil: str) -> Hole:
-    return Hole(workload=evil, subject=evil, reason=evil)
+def evil_no_result(evil: str) -> NoResult:
+    return NoResult(workload=evil, label=evil, reason=evil)
 
 
 def full() -> Shown:
-    """Five workloads of seventy ratios each, as many bursts as the standard protocol's and as many settings as real."""
+    """Five workloads of seventy ratios each, as many windows as the standard protocol's and real settings."""
     names = [f"optimization_number_{index}" for index in range(70)]
     compared = [comparison(name, workload=f"workload_{letter}") for letter in "abcde" for name in names]
     alive = [tuple(compared[start : start + 4]) for start in range(0, len(compared), 4)]
     whole = plan(*(together[0] for together in alive))
     blocks = tuple(replace(block, comparisons=one) for block, one in zip(whole.blocks, alive, strict=True))
     promise = Promise(numerics=Numerics.EXACT, proof=("setting_number_1",), pointless_where={})
-    noise = Noise(burst=0.01, restart=0.01, generator=np.random.default_rng(1))
-    found = [record for block in blocks for restart in range(2) for record in _alive(block, restart, noise)]
+    noise = Noise(window=0.01, replicate=0.01, generator=np.random.default_rng(1))
+    found = [record for block in blocks for replicate in range(2) for record in _alive(block, replicate, noise)]
     return shown(exhibit(replace(whole, blocks=blocks, promises=dict.fromkeys(names, promise)), found))
 
 
-def _alive(block: Block, restart: int, noise: Noise) -> Iterator[Record]:
+def _alive(block: Block, replicate: int, noise: Noise) -> Iterator[Record]:
     arms = len(block.comparisons) + 1
     effects = [noise.draw(0.3) for _ in range(arms)]
     for position in range(arms):
         settings = {f"setting_number_{index}": f"value_of_{index}" for index in range(18)} | {
             "setting_number_1": position
         }
-        yield ready(arm(block.identity, restart, position), effective=settings)
+        yield ready(arm(block.identity, replicate, position), effective=settings)
     for order in range(12 * arms + 1):
         position = order % arms
         rate = 123.456 * (effects[position] if position else 1.0) * noise.draw(0.02)
-        yield burst(arm(block.identity, restart, position), order, rate, began_s=0.7512 * order)
+        yield window(arm(block.identity, replicate, position), order, rate, began_s=0.7512 * order)

@@ -4,13 +4,13 @@ import re
 import pytest
 
 from harness.core.optimization import Timing
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.report.advice import Chapter, chapters
 from harness.report.advice_forms import advice_to_json, advice_to_markdown, advice_to_terminal
 from tests.analyze.advised import KNOWN, Made, advised
 from tests.report.test_html import EVIL
 
-COMMAND = "./speedmatrix run leak --stack pin_memory+workers --restarts 2"
+COMMAND = "./speedmatrix run leak --stack pin_memory+workers --replicates 2"
 STORY = (
     Made(on=("workers",), ratio=3.0, slow_s=45.0, host=1.2),
     Made(on=("pin_memory",), ratio=1.5),
@@ -19,11 +19,11 @@ STORY = (
     Made(on=("augment",), ratio=5.0),
     Made(on=("amp",), ratio=0.8, start={"losses": (2.31, 2.1, 1.9)}),
 )
-HOLES = (Hole(workload="leak", subject="compile", reason="needs a C++ compiler (g++)"),)
+NO_RESULTS = (NoResult(workload="leak", label="compile", reason="needs a C++ compiler (g++)"),)
 
 
 def told(*made: Made) -> Chapter:
-    (found,) = chapters(advised(*(made or STORY), holes=HOLES), KNOWN)
+    (found,) = chapters(advised(*(made or STORY), no_results=NO_RESULTS), KNOWN)
     return found
 
 
@@ -43,7 +43,7 @@ def test_sections_stand_in_the_order_in_which_one_acts() -> None:
         "Fix in your own code",
         "Faster, with a warning",
         "Three ready-made stacks",
-        "How switches meet",
+        "How options meet",
         "Leave off",
         "The code of what these stacks switch on",
     ]
@@ -54,7 +54,7 @@ def test_a_gain_is_told_with_its_evidence_and_its_price() -> None:
     workers = section(told(), "Switch on")["workers"]
     for said in (
         "3.00x [2.9",
-        "On training steps, on top of plain: 8 pairs in 2 restarts",
+        "On training steps, on top of baseline: 8 pairs in 2 replicates",
         "Memory: host peak 494 MiB instead of 412 MiB (+20 %)",
         "Its start takes 45 s longer, paid back after 106 steps: 22.5 s of training",
         "the same losses, bit for bit; seen, same bits",
@@ -92,7 +92,7 @@ def test_the_terminal_breaks_no_command_and_no_code() -> None:
     long = COMMAND + " --only x" * 30
     text = advice_to_terminal([chapter], {asked: long}, width=60, colour=False)
     assert f"        {long}\n" in text
-    assert "        workers.switch(\n            on=True)\n" in text
+    assert "        workers.option(\n            on=True)\n" in text
     assert "\x1b" not in text
     assert "\x1b[" in advice_to_terminal([chapter], {}, width=60, colour=True)
 
@@ -105,14 +105,14 @@ def test_without_a_command_it_says_so() -> None:
 
 def test_markdown_holds_the_code_of_the_stacks_in_fences() -> None:
     text = advice_to_markdown([told()], {}, [("machine", "Example | 9000")])
-    assert "  ```python\n  workers.switch(\n      on=True)\n  ```" in text
+    assert "  ```python\n  workers.option(\n      on=True)\n  ```" in text
     assert "Example \\| 9000" in text
     assert "### The code of what these stacks switch on" in text
 
 
 @pytest.mark.parametrize("evil", EVIL)
 def test_foreign_words_stay_words(evil: str) -> None:
-    advice = advised(*STORY[:2], holes=(Hole(workload=evil, subject=evil, reason=evil),))
+    advice = advised(*STORY[:2], no_results=(NoResult(workload=evil, label=evil, reason=evil),))
     found = chapters(advice, KNOWN)
     assert len(found) == 2
     asked = advice.counsels[0].ready_made[0].untried
@@ -125,7 +125,7 @@ def test_foreign_words_stay_words(evil: str) -> None:
 
 
 def test_json_has_the_numbers_behind_the_words() -> None:
-    document = json.loads(advice_to_json(advised(*STORY, holes=HOLES), {}))
+    document = json.loads(advice_to_json(advised(*STORY, no_results=NO_RESULTS), {}))
     (workload,) = document["workloads"]
     first = workload["items"][0]
     assert (first["switch"], first["advice"], first["numerics"]) == ("augment", "faster, with a warning", "different")
@@ -139,7 +139,7 @@ def test_json_has_the_numbers_behind_the_words() -> None:
 
 
 def test_a_run_without_ratios_says_so() -> None:
-    chapter = told(Made(on=("workers",), ratio=2.0, start={"unengaged": ("workers is 0, not 2",)}))
+    chapter = told(Made(on=("workers",), ratio=2.0, start={"inactive": ("workers is 0, not 2",)}))
     assert titles(chapter) == []
     assert len(chapter.leads) == 1
     assert any("workers is 0, not 2" in words for _, words in chapter.skipped)
@@ -149,7 +149,7 @@ def test_a_run_without_ratios_says_so() -> None:
     ("made", "advisable"),
     [
         (Made(on=("workers",), ratio=2.0), True),
-        (Made(on=("workers",), ratio=2.0, start={"unengaged": ("workers is 0, not 2",)}), False),
+        (Made(on=("workers",), ratio=2.0, start={"inactive": ("workers is 0, not 2",)}), False),
         (Made(on=("workers",), ratio=9.0, timing=Timing.LOADER), False),
         (Made(on=(), ratio=1.0), False),  # the reference against itself
         (Made(on=("pin_memory", "workers"), ratio=2.0), True),
@@ -169,7 +169,7 @@ def test_a_workload_without_a_ratio_of_training_is_told_so_in_every_form(made: M
 def test_a_run_in_which_nothing_pays_offers_no_stack() -> None:
     chapter = told(Made(on=("workers",), ratio=0.8))
     assert titles(chapter) == ["Leave off"]
-    assert "No single switch was surely faster here, and no measured stack either." in chapter.leads
+    assert "No single option was surely faster here, and no measured stack either." in chapter.leads
 
 
 def test_a_single_switch_is_no_stack_beside_which_it_could_be_measured() -> None:

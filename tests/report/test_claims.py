@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import Account, Basis, Finding, Gauged, Ruling
-from harness.core.cell import Switch
+from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
 from harness.core.claims import ANY, Bound, Claim, Metric, Tried
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.report.claims import (
     body,
@@ -23,7 +23,7 @@ from harness.report.claims import (
     promised,
     verdict,
 )
-from tests.analyze.synthetic import cell
+from tests.analyze.synthetic import config
 
 NASTY = "8 <script>alert(1)</script> | [GPU](http://x)\nsecond\x1b[31m line"
 
@@ -42,12 +42,12 @@ def claim(name: str = "toy", bound: Bound = Bound.RANGE, metric: Metric = Metric
 
 
 def basis(*shortfalls: str) -> Basis:
-    tried = Tried(treatment=(Switch(name="workers"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
-    return Basis(run="20260102T030405-abc", cell=cell("workers"), reference=cell(), tried=tried)
+    tried = Tried(treatment=(Option(name="workers"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
+    return Basis(run="20260102T030405-abc", config=config("workers"), reference=config(), tried=tried)
 
 
-def finding(one: Claim, ruling: Ruling = Ruling.CONFIRMED, **facts: Any) -> Finding:
-    return Finding(claim=one, workload=one.workload, ruling=ruling, **facts)
+def finding(one: Claim, claim_verdict: ClaimVerdict = ClaimVerdict.CONFIRMED, **facts: Any) -> Finding:
+    return Finding(claim=one, workload=one.workload, claim_verdict=claim_verdict, **facts)
 
 
 @pytest.mark.parametrize(
@@ -72,32 +72,38 @@ def test_what_is_promised(bound: Bound, metric: Metric, facts: dict[str, float],
 
 
 def test_what_was_measured_in_the_units_of_the_claim() -> None:
-    gauged = Gauged(value=1.42, low=1.4, high=1.44, restarts=2)
-    assert measured(finding(claim(), gauged=gauged)) == "1.42x [1.40, 1.44] as fast"
-    share = Gauged(value=0.5, low=0.0, high=0.55, restarts=2)
+    measured_value = MeasuredValue(value=1.42, low=1.4, high=1.44, replicates=2)
+    assert measured(finding(claim(), measured_value=measured_value)) == "1.42x [1.40, 1.44] as fast"
+    share = MeasuredValue(value=0.5, low=0.0, high=0.55, replicates=2)
     device = claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6)
-    assert measured(finding(device, gauged=share)) == "at most 55 %"
+    assert measured(finding(device, measured_value=share)) == "at most 55 %"
     assert measured(finding(claim())) == "-"
 
 
 def test_a_verdict_says_why_and_how_it_falls_short() -> None:
     found = finding(
-        claim(), Ruling.UNDECIDED, words="about 6 restarts would decide", basis=basis("tested without tf32: x")
+        claim(), ClaimVerdict.UNDECIDED, words="about 6 replicates would decide", basis=basis("tested without tf32: x")
     )
-    assert verdict(found) == "undecided: about 6 restarts would decide; tested without tf32: x"
+    assert verdict(found) == "undecided: about 6 replicates would decide; tested without tf32: x"
     assert verdict(finding(claim())) == "confirmed"
 
 
 def test_a_count_names_what_was_refuted_and_how() -> None:
-    rulings = [Ruling.CONFIRMED, Ruling.OVERSTATED, Ruling.NO_EFFECT, Ruling.NO_EFFECT, Ruling.UNTESTABLE]
-    found = [finding(claim(), ruling) for ruling in rulings]
+    claim_verdicts = [
+        ClaimVerdict.CONFIRMED,
+        ClaimVerdict.OVERSTATED,
+        ClaimVerdict.NO_EFFECT,
+        ClaimVerdict.NO_EFFECT,
+        ClaimVerdict.UNTESTABLE,
+    ]
+    found = [finding(claim(), claim_verdict) for claim_verdict in claim_verdicts]
     assert count_line(found) == "5 claims: 1 confirmed, 3 refuted (1 overstated, 2 no effect), 1 untestable"
     assert count_line(found[1:]) == "4 claims: 3 refuted (1 overstated, 2 no effect), 1 untestable"
     assert count_line([]) == "0 claims: none"
 
 
 def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor_wrong() -> None:
-    one = finding(claim(), Ruling.TESTED_OTHERWISE, basis=basis("tested without tf32: x"))
+    one = finding(claim(), ClaimVerdict.TESTED_OTHERWISE, basis=basis("tested without tf32: x"))
     assert count_line([one, finding(claim())]) == "2 claims: 1 confirmed, 1 tested otherwise"
     assert verdict(one) == "tested otherwise; tested without tf32: x"
     account = Account(machine="m", runs=(), findings=(one,))
@@ -110,8 +116,10 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
 
 
 def test_claims_in_general_come_last_with_their_workloads_below() -> None:
-    parts = (finding(claim(), Ruling.CONFIRMED),)
-    general = Finding(claim=claim("wide", workload=ANY), workload=ANY, ruling=Ruling.UNDECIDED, parts=parts)
+    parts = (finding(claim(), ClaimVerdict.CONFIRMED),)
+    general = Finding(
+        claim=claim("wide", workload=ANY), workload=ANY, claim_verdict=ClaimVerdict.UNDECIDED, parts=parts
+    )
     found = grouped(Account(machine="m", runs=(), findings=(general, finding(claim()))))
     assert list(found) == ["leak", "training in general"]
     assert [row[0] for row in body(found["training in general"])] == ["wide", "· leak"]
@@ -132,20 +140,23 @@ def test_details_name_the_source_the_cells_and_what_was_known() -> None:
     one = claim(remark="Nobody looked.", conditions="an A10")
     words = " ".join(details(finding(one, basis=basis())))
     assert words == (
-        "It is fast. Said in a page. Judged by workers against plain (leak at size quick, batch 64, timed on step), "
-        "run 20260102T030405-abc. Nobody looked."
+        "It is fast. Said in a page. Judged by workers against the baseline (leak at size quick, batch 64, timed on "
+        "step), run 20260102T030405-abc. Nobody looked."
     )
-    gauged = Gauged(value=1.42, low=1.4, high=1.44, restarts=3)
-    real = finding(one, gauged=gauged, basis=replace(basis(), data="real data; 3 files"))
-    assert "timed on step, real data; 3 files), run 20260102T030405-abc, 3 restarts." in " ".join(details(real))
-    assert "Tested by workers=2 against plain, timed on step." in " ".join(details(finding(one)))
+    measured_value = MeasuredValue(value=1.42, low=1.4, high=1.44, replicates=3)
+    real = finding(one, measured_value=measured_value, basis=replace(basis(), data="real data; 3 files"))
+    assert "timed on step, real data; 3 files), run 20260102T030405-abc, 3 replicates." in " ".join(details(real))
+    assert "Tested by workers=2 against the baseline, timed on step." in " ".join(details(finding(one)))
 
 
 def account() -> Account:
     nasty = claim("nasty", text=NASTY, source=NASTY, conditions=NASTY, contradicts=("plain-one",))
     plain = claim("plain-one", conditions="an A10", contradicts=("nasty",))
-    gauged = Gauged(value=1.42, low=1.4, high=float("inf"), restarts=2)
-    findings = (finding(nasty, Ruling.HARMFUL, words=NASTY, basis=basis(NASTY)), finding(plain, gauged=gauged))
+    measured_value = MeasuredValue(value=1.42, low=1.4, high=float("inf"), replicates=2)
+    findings = (
+        finding(nasty, ClaimVerdict.HARMFUL, words=NASTY, basis=basis(NASTY)),
+        finding(plain, measured_value=measured_value),
+    )
     return Account(machine="cpu-2", runs=("r1",), findings=findings)
 
 

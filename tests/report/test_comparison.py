@@ -10,13 +10,13 @@ from markdown_it import MarkdownIt
 from harness.analyze.collection import Kept
 from harness.analyze.comparison import Known, Limit, MachineComparison, compare, of_runs
 from harness.analyze.matrix import NO_PRICES, Prices, parse_prices
-from harness.core.plan import Hole
-from harness.core.records import Burst
+from harness.core.plan import NoResult
+from harness.core.records import Window
 from harness.report.comparison import comparison_to_json, comparison_to_markdown, comparison_to_terminal
 from tests.analyze.machines import H200, LARGE, SMALL, planned, run, told
 from tests.analyze.synthetic import comparison, records
 
-SUBJECTS = ("workers", "amp", "pin_memory", "amp+workers", "pin_memory+workers")
+LABELS = ("workers", "amp", "pin_memory", "amp+workers", "pin_memory+workers")
 MACHINES = [SMALL, LARGE, H200, *(replace(H200, accelerator=f"NVIDIA Example {n}000 80GB HBM3") for n in (1, 2))]
 WIDTH = 110
 EUROS = parse_prices(
@@ -32,10 +32,10 @@ def of(*runs: Kept, known: Known = KNOWN, prices: Prices = NO_PRICES) -> Machine
 
 
 def five() -> MachineComparison:
-    """Five machines with five cells each; what they are worth grows from machine to machine."""
+    """Five machines with five configurations each; what they are worth grows from machine to machine."""
     return of(
         *(
-            told(machine, dict.fromkeys(SUBJECTS, 1.1 + 0.3 * index), day=index + 1)
+            told(machine, dict.fromkeys(LABELS, 1.1 + 0.3 * index), day=index + 1)
             for index, machine in enumerate(MACHINES)
         )
     )
@@ -52,13 +52,13 @@ def test_five_machines_fit_and_every_ratio_has_its_interval_and_its_place() -> N
     start = next(number for number, line in enumerate(lines) if "ratio of the two" in line)
     end = next(number for number, line in enumerate(lines) if "unpaired, of single" in line)
     table = [line for line in lines[start:end] if re.match(r" (\S+ +)? *[A-E]   \d", line)]
-    assert len(table) == 5 * len(SUBJECTS)  # one line each: nothing was folded
+    assert len(table) == 5 * len(LABELS)  # one line each: nothing was folded
     for number, line in enumerate(table):
         letter = "ABCDE"[number % 5]
         assert re.search(rf"\b{letter}   \d\.\d+x \[\d\.\d+, \d\.\d+\]   faster", line)
         held = re.search(r"\d\.\d+x \[\d\.\d+, \d\.\d+\] of A   pays more", line)
         assert bool(held) == (letter != "A")
-    assert all(f" {name} " in text for name in SUBJECTS)
+    assert all(f" {name} " in text for name in LABELS)
 
 
 @pytest.mark.parametrize("width", [79, 100, 110, 160])
@@ -99,23 +99,23 @@ def test_the_summary_counts_cells() -> None:
     ours = told(SMALL, {"workers": 1.5, "amp": 1.2, "pin_memory": 1.0})
     theirs = told(LARGE, {"workers": 3.0, "amp": 1.2, "pin_memory": 0.9})
     text = " ".join(shown(of(ours, theirs)).split())
-    assert "Shared cells: 3, of them 2 pay differently, 1 alike. Verdicts disagree in 1." in text
+    assert "Shared configurations: 3, of them 2 pay differently, 1 alike. Verdicts disagree in 1." in text
 
 
 def test_a_moved_stage_and_settings_stand_beside_a_difference_and_are_not_called_its_cause() -> None:
     started = {"effective": {"layout": "contiguous", "workers": 8}, "loader_rate": 2000.0}
     found = [
-        replace(one, wait_s=0.25 * one.wall_s) if isinstance(one, Burst) else one
-        for one in records(0, 3.0, restarts=4, **started)
+        replace(one, wait_s=0.25 * one.wall_s) if isinstance(one, Window) else one
+        for one in records(0, 3.0, replicates=4, **started)
     ]
     made = of(told(SMALL, {"workers": 1.5}), run(LARGE, found, planned([comparison("workers")])))
     text = " ".join(shown(made).split())
     assert (
-        "The input holds plain back on A, the training step here: workers (B) "
+        "The input holds the baseline back on A, the training step here: workers (B) "
         "Seen workers 0 on A, 8 here: workers (B)" in text
     )
-    assert "A: the input holds plain back; loader alone 125 samples/s, step alone 500 samples/s" in text
-    assert "B: the training step holds plain back; loader alone 400 samples/s, step alone 133 samples/s" in text
+    assert "A: the input holds the baseline back; loader alone 125 samples/s, step alone 500 samples/s" in text
+    assert "B: the training step holds the baseline back; loader alone 400 samples/s, step alone 133 samples/s" in text
     same = " ".join(shown(of(told(SMALL, {"workers": 1.5}), told(LARGE, {"workers": 3.0}))).split())
     assert (
         "The same stage and settings as on A, so that there remains cores, torch, when it was measured: workers (B)"
@@ -142,18 +142,18 @@ def test_costs_and_shares_stand_where_they_are_known_and_words_where_not() -> No
 def test_a_cell_without_a_ratio_has_its_words() -> None:
     lacking = run(
         LARGE,
-        records(0, 1.5, unengaged=("workers is 0, not 2",)) + records(1, 1.2),
+        records(0, 1.5, inactive=("workers is 0, not 2",)) + records(1, 1.2),
         planned([comparison("workers"), comparison("amp")]),
     )
     text = shown(of(told(SMALL, {"workers": 1.5, "amp": 1.2}), lacking))
-    assert "workers on B: not engaged: workers is 0, not 2" in text
+    assert "workers on B: not active: workers is 0, not 2" in text
     both = shown(of(replace(lacking, name="other", matrix=replace(lacking.matrix, seed=8)), lacking))
-    assert "leak, without a ratio anywhere: workers (A, B not engaged: workers is 0, not 2)" in " ".join(both.split())
+    assert "leak, without a ratio anywhere: workers (A, B not active: workers is 0, not 2)" in " ".join(both.split())
 
 
 def test_what_was_not_measured_alike_is_told_by_place() -> None:
     one = comparison("workers")
-    larger = [replace(cell, batch=128) for cell in (one.treatment, one.reference)]
+    larger = [replace(config, batch=128) for config in (one.treatment, one.reference)]
     other = replace(one, treatment=larger[0], reference=larger[1])
     elsewhere = comparison("workers", workload="speaker")
     found = [*records(0, 2.0), *records(1, 2.0), *records(2, 1.5)]
@@ -172,8 +172,8 @@ def test_what_was_not_measured_alike_is_told_by_place() -> None:
 
 def test_a_restless_machine_is_named() -> None:
     restless = [
-        replace(one, wall_s=one.wall_s * (1 if one.order % 4 else 2)) if isinstance(one, Burst) else one
-        for one in records(0, 1.5, restarts=4)
+        replace(one, wall_s=one.wall_s * (1 if one.order % 4 else 2)) if isinstance(one, Window) else one
+        for one in records(0, 1.5, replicates=4)
     ]
     text = shown(of(told(SMALL, {"workers": 1.5}), run(LARGE, restless, planned([comparison("workers")]))))
     assert "workers on B: the machine was too restless for a verdict" in text
@@ -186,12 +186,12 @@ EVIL = "[bold]\x1b[31m<script>alert(1)</script>|`*_[x](javascript:y) http://evil
 def hostile() -> MachineComparison:
     """Everything that a stranger may choose says something evil."""
     environment = replace(SMALL, accelerator=EVIL, device=EVIL, packages=((EVIL, EVIL),))
-    hole = Hole(workload="leak", subject="amp", reason=EVIL)
+    no_result = NoResult(workload="leak", label="amp", reason=EVIL)
     effective = {EVIL: EVIL, "workers": 8}
     theirs = run(
         environment,
         records(0, 3.0, effective=effective),
-        planned([comparison("workers")], holes=(hole,)),
+        planned([comparison("workers")], no_results=(no_result,)),
         name=EVIL,
         version=EVIL,
         contributed=True,
@@ -231,9 +231,9 @@ def test_json_is_strict_and_says_what_the_comparison_says() -> None:
     assert [one["letter"] for one in document["places"]] == list("ABCDE")
     (group,) = document["groups"]
     assert group["reference"] == "leak@quick#64"
-    cell = next(one for one in group["cells"] if one["subject"] == "workers")
-    assert [one["letter"] for one in cell["places"]] == list("ABCDE")
-    theirs = cell["places"][1]
+    config = next(one for one in group["cells"] if one["subject"] == "workers")
+    assert [one["letter"] for one in config["places"]] == list("ABCDE")
+    theirs = config["places"][1]
     assert theirs["contrast"]["ratio"] == pytest.approx(1.4 / 1.1)
     assert theirs["contrast"]["difference"] == "pays more"
     assert theirs["against"] == "A"

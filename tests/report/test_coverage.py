@@ -10,7 +10,7 @@ from benchmarks.invented.coverage import Check, Share, Tally
 from benchmarks.invented.coverage_report import Premises, conclusion, to_json, to_markdown, to_table
 
 PREMISES = Premises(
-    cells=2000,
+    configs=2000,
     seed=5,
     command="./speedmatrix rehearse --coverage",
     worlds={"quiet": "steps wander", "a|b": "heat <costs> 6 %"},
@@ -20,8 +20,8 @@ PREMISES = Premises(
 
 def tally(coverage: float = 0.951, half_width: float = 0.0175, machine_s: float = 96.2, wrong: float = 0.004) -> Tally:
     return Tally(
-        coverage=Share(value=coverage, low=coverage - 0.01, high=coverage + 0.01, cells=2000),
-        wrong_verdicts=Share(value=wrong, low=0.0, high=0.012, cells=1000),
+        coverage=Share(value=coverage, low=coverage - 0.01, high=coverage + 0.01, configs=2000),
+        wrong_verdicts=Share(value=wrong, low=0.0, high=0.012, configs=1000),
         half_width=half_width,
         machine_s=machine_s,
     )
@@ -29,10 +29,10 @@ def tally(coverage: float = 0.951, half_width: float = 0.0175, machine_s: float 
 
 GOOD = Check(
     name="quiet",
-    restarts=2.41,
+    replicates=2.41,
     ours=tally(),
     trimmed=tally(0.53, half_width=0.007),
-    brackets_alone=tally(0.6, half_width=0.006),
+    window_pairs_alone=tally(0.6, half_width=0.006),
     conventional=tally(0.934, half_width=0.035, machine_s=552.0, wrong=0.05),
 )
 BAD = replace(GOOD, name="a|b", ours=tally(0.92, wrong=0.03), conventional=tally(machine_s=150.0))
@@ -68,7 +68,7 @@ def test_the_page_has_every_environment_in_every_table_and_foreign_text_escaped(
     assert "| quiet | 60.0 % \\[59.0, 61.0\\] | ±0.6 % | 0.4 %" in page
     assert page.count("| a\\|b |") == 4
     assert "heat \\<costs\\> 6 %" in page
-    assert "2,000 cells in each environment, seed 5" in page
+    assert "2,000 configurations in each environment, seed 5" in page
     assert "    ./speedmatrix rehearse --coverage\n" in page
     assert max(map(len, (line for line in page.splitlines() if not line.startswith("|")))) <= 120
 
@@ -81,7 +81,7 @@ def test_the_terminal_shows_every_method() -> None:
         shown.count("speedmatrix")
         == shown.count("trimmed")
         == shown.count("conventional")
-        == shown.count("brackets")
+        == shown.count("pairs alone")
         == 2
     )
     assert "2,208 s" in shown

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.matrix import Matrix
-from harness.core.records import Burst, Record
+from harness.core.records import Record, Window
 from harness.report import matrix as sentences
 from harness.report.advice import full
 from harness.report.html.document import to_html
@@ -31,7 +31,7 @@ def told() -> list[Record]:
     """Three times as fast on half the energy, with all that a driver tells."""
     facts = {"clock_mhz": 1980.0, "process_bytes": 5 << 30, "throttled": (), "strangers": 0}
     found = spending(records(0, 3.0), half)
-    return [replace(one, **facts) if isinstance(one, Burst) else one for one in found]
+    return [replace(one, **facts) if isinstance(one, Window) else one for one in found]
 
 
 def thrifty() -> Matrix:
@@ -54,7 +54,7 @@ def test_on_a_cpu_nobody_speaks_of_energy() -> None:
     found = story()
     for table in found.tables:
         assert sentences.ENERGY not in sentences.columns(table)
-        assert {len(cells) for cells in sentences.body(table)} == {len(sentences.columns(table))}
+        assert {len(configs) for configs in sentences.body(table)} == {len(sentences.columns(table))}
         assert not any(sentences.thrift(row) for row in table.rows)
     for text in (matrix_to_markdown(found, "run"), matrix_to_terminal(found, width=200), to_html(shown())):
         assert not re.search(r"\bjoule|\benergy|\bMHz", text, re.IGNORECASE)
@@ -69,7 +69,7 @@ def test_the_sentence_tells_both_arms_and_the_interval() -> None:
 
 def test_the_column_holds_the_reference_s_joules_and_every_row_s_with_its_ratio() -> None:
     (table,) = thrifty().tables
-    reference, row = (cells[sentences.columns(table).index(sentences.ENERGY)] for cells in sentences.body(table))
+    reference, row = (configs[sentences.columns(table).index(sentences.ENERGY)] for configs in sentences.body(table))
     assert reference == "4 J"
     assert re.fullmatch(r"2 J, 2\.00x \[1\.\d\d, 2\.\d\d\]", row)
 
@@ -122,8 +122,13 @@ def test_parquet_has_what_was_counted() -> None:
     assert ratio["energy_ratio"] == pytest.approx(2.0)
     assert ratio["energy_low"] < 2 < ratio["energy_high"]
     assert (ratio["treatment_joules"], ratio["reference_joules"]) == (pytest.approx(2.0), pytest.approx(4.0))
-    burst = parquet.read_table(io.BytesIO(made["bursts"])).to_pylist()[0]
-    assert (burst["energy_j"], burst["clock_mhz"], burst["throttled"], burst["strangers"]) == (2560.0, 1980.0, "", 0)
+    window = parquet.read_table(io.BytesIO(made["windows"])).to_pylist()[0]
+    assert (window["energy_j"], window["clock_mhz"], window["throttled"], window["strangers"]) == (
+        2560.0,
+        1980.0,
+        "",
+        0,
+    )
 
 
 def test_advice_tells_energy_among_the_costs_where_it_was_counted() -> None:

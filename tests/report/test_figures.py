@@ -36,7 +36,7 @@ def estimate(ratio: float, verdict: Verdict = Verdict.FASTER) -> Estimate:
         method="moderated t",
         outlying=False,
         verdict=verdict,
-        interference=0.01,
+        drift=0.01,
         trimmed_ratio=ratio,
     )
 
@@ -110,7 +110,7 @@ def test_no_day_no_folder_no_seed_and_no_settings_file_changes_a_byte(tmp_path: 
 
 def every_figure() -> str:
     """One of each kind."""
-    return "\n".join((heat(), waterfall("Parts", "everything", PARTS), stages(), interaction_map("Pairs", PAIRS)))
+    return "\n".join((heat(), waterfall("Parts", "all", PARTS), stages(), interaction_map("Pairs", PAIRS)))
 
 
 def test_shades_are_grey_at_one_and_dark_enough_for_white_text() -> None:
@@ -131,21 +131,21 @@ def test_shades_are_grey_at_one_and_dark_enough_for_white_text() -> None:
 
 def heat() -> str:
     tiles = {
-        ("everything", "leak"): Tile(estimate=estimate(2.37)),
-        ("everything", "spoof"): Tile(estimate=estimate(2.12), is_otherwise=True),
+        ("all", "leak"): Tile(estimate=estimate(2.37)),
+        ("all", "spoof"): Tile(estimate=estimate(2.12), is_otherwise=True),
         ("workers=2", "leak"): Tile(estimate=estimate(1.02, Verdict.UNDECIDED)),
         ("workers=2", "spoof"): Tile(is_open=True),
         ("pin_memory", "leak"): Tile(estimate=estimate(0.9, Verdict.SLOWER), is_conditional=True),
         ("pin_memory", "spoof"): Tile(),
     }
-    rows, columns = ("everything", "workers=2", "pin_memory"), (("leak", "quick, 512"), ("spoof", "quick, 12"))
+    rows, columns = ("all", "workers=2", "pin_memory"), (("leak", "quick, 512"), ("spoof", "quick, 12"))
     return heat_map(Grid(title="All of it", rows=rows, columns=columns, stacks=1, tiles=tiles))
 
 
 def test_a_heat_map_has_every_ratio_and_tells_what_is_not_decided() -> None:
     svg = heat()
     shown = texts(svg)
-    for text in ("2.37", "2.12 ≠", "1.02", "0.90 *", "-", "·", "everything", "workers=2", "leak", "quick, 12"):
+    for text in ("2.37", "2.12 ≠", "1.02", "0.90 *", "-", "·", "all", "workers=2", "leak", "quick, 12"):
         assert shown.count(text) == 1, text
     assert shade(2.37) in fills(svg)
     assert shade(1.02) not in fills(svg)  # outlined, not filled
@@ -167,10 +167,10 @@ PARTS = attribute(
 
 
 def test_a_waterfall_shows_parts_the_rest_and_the_whole_and_says_what_is_missing() -> None:
-    svg = waterfall("Parts", "everything", PARTS)
+    svg = waterfall("Parts", "all", PARTS)
     shown = texts(svg)
-    assert [name for name in shown if name in {"workers", "amp", BEYOND, "everything"}] == [
-        "workers", "amp", BEYOND, "everything",
+    assert [name for name in shown if name in {"workers", "amp", BEYOND, "all"}] == [
+        "workers", "amp", BEYOND, "all",
     ]  # fmt: skip
     assert "1.82x [1.79, 1.86]" in shown
     assert "0.82x [0.80, 0.84], alone" in shown
@@ -197,7 +197,7 @@ def test_an_endless_interval_does_not_break_a_waterfall() -> None:
 
 def stages() -> str:
     plain, best = bottleneck(20.0, 44.0, 40.0), bottleneck(71.0, 4000.0, 71.5)
-    arms = (Arm(name="plain", found=plain), Arm(name="everything", found=best))
+    arms = (Arm(name="baseline", found=plain), Arm(name="all", found=best))
     return stage_bars("Stages", [Group(name="imagenet", arms=arms)])
 
 

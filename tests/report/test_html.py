@@ -11,7 +11,7 @@ from importlib.resources import files
 import pytest
 
 from harness.analyze.matrix import build_matrix
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.report import words
 from harness.report.html.document import embedded, to_html
 from tests.analyze.advised import coarse
@@ -74,7 +74,7 @@ def test_every_ratio_and_every_hole_stands_in_it_in_words() -> None:
 
 def test_the_first_screen_says_what_every_number_depends_on() -> None:
     head = Seen(to_html(shown()).partition("<main>")[0]).text
-    for fact in ("Example | 9000, 2 cores; Linux 6.1", "Python 3.11.9", "2 restarts of 4 rounds", "A/A noise floor"):
+    for fact in ("Example | 9000, 2 cores; Linux 6.1", "Python 3.11.9", "2 replicates of 4 rounds", "A/A noise floor"):
         assert fact in head
 
 
@@ -103,7 +103,7 @@ def test_behind_a_ratio_stands_its_evidence() -> None:
     compared = one.kept.matrix.rows[0].comparison
     page = to_html(shown(exhibit(commands={compared: "./speedmatrix run leak --only it's"})))
     first = Seen(page.partition('class="behind"')[2].partition("</tbody>\n<tbody")[0]).text
-    for said in ("pairs in 2 restarts", "input wait", "its loader alone", "host peak", "first step", "Quality"):
+    for said in ("pairs in 2 replicates", "input wait", "its loader alone", "host peak", "first step", "Quality"):
         assert said in first
     assert "./speedmatrix run leak --only it's" in Seen(page).text
     assert page.count("No command of this version") == 4
@@ -186,6 +186,6 @@ def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
 
 
 def test_a_run_that_has_only_holes_says_why() -> None:
-    page = to_html(shown(exhibit(plan(holes=(Hole(workload="leak", subject="tf32", reason="no GPU"),)), [])))
+    page = to_html(shown(exhibit(plan(no_results=(NoResult(workload="leak", label="tf32", reason="no GPU"),)), [])))
     assert "no GPU" in page
     assert "0 of 1 comparisons have a ratio" in page

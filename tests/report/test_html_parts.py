@@ -7,14 +7,14 @@ import pytest
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict, verdict
-from harness.core.cell import Cell
-from harness.core.plan import Hole
+from harness.core.configuration import Configuration
+from harness.core.plan import NoResult
 from harness.report.html import exhibit as arms
 from harness.report.html import summary
 from harness.report.html.document import Axis, axis, gaps, rounded, series
 from harness.report.html.exhibit import lines, stage
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
-from tests.report.exhibits import HOLES, KNOWN, exhibit, five, five_told, shown, two_machines
+from tests.report.exhibits import KNOWN, NO_RESULTS, exhibit, five, five_told, shown, two_machines
 
 
 def estimate(ratio: float, low: float, high: float) -> Estimate:
@@ -23,7 +23,7 @@ def estimate(ratio: float, low: float, high: float) -> Estimate:
 
 def test_a_line_for_each_ratio_in_the_matrixs_order() -> None:
     found = lines(shown())
-    assert [line.entry.row.subject for line in found] == ["augment", "workers", "pin_memory", "chunk_cache", "amp"]
+    assert [line.entry.row.label for line in found] == ["augment", "workers", "pin_memory", "chunk_cache", "amp"]
     assert [line.key for line in found] == ["r1", "r2", "r3", "r4", "r5"]
     assert all(line.evidence.comparison == line.entry.row.comparison for line in found)
     assert not any(line.older for line in found)
@@ -33,7 +33,7 @@ def test_a_comparison_that_was_made_twice_keeps_its_own_records() -> None:
     twice = plan(comparison("workers"), comparison("workers"))
     found = lines(shown(exhibit(twice, [*records(0, 2.0), *records(1, 3.0)])))
     assert [round(line.treatment.rate) for line in found] == [300, 200]
-    assert [line.evidence.treatment.bursts[0].arm.block for line in found] == ["1", "0"]
+    assert [line.evidence.treatment.windows[0].arm.block for line in found] == ["1", "0"]
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_bursts_can_be_told_from_the_numbers_to_four_digits() -> None:
     found = lines(shown())
     numbers = series(found)
     for line in found:
-        block, lives = numbers["lines"][line.key]
-        rates = [samples / took for _, _, _, took_s, samples in lives for took in took_s]
-        assert rates == pytest.approx([one.rate for one in line.evidence.treatment.bursts], rel=6e-4)
-        assert [life[0] for life in numbers["references"][block]] == [0, 1]
+        block, attempts = numbers["lines"][line.key]
+        rates = [samples / took for _, _, _, took_s, samples in attempts for took in took_s]
+        assert rates == pytest.approx([one.rate for one in line.evidence.treatment.windows], rel=6e-4)
+        assert [attempt[0] for attempt in numbers["references"][block]] == [0, 1]
     assert len(numbers["references"]) == 5
 
 
@@ -99,25 +99,25 @@ def test_numbers_are_as_short_as_they_may_be(value: float, expected: float | Non
 
 
 def test_gaps_say_why_and_stand_together_where_the_words_are_the_same() -> None:
-    more = replace(five(), holes=(*HOLES, replace(HOLES[0], subject="codegen")))
+    more = replace(five(), no_results=(*NO_RESULTS, replace(NO_RESULTS[0], label="codegen")))
     whole = shown(exhibit(more, five_told()))
-    found = {gap.words: gap.subjects for gap in gaps(whole, lines(whole))}
+    found = {gap.words: gap.labels for gap in gaps(whole, lines(whole))}
     assert found["needs a C++ compiler (g++)"] == ("compile", "codegen")
-    assert found["failed: out of memory: wanted 2 GiB | had 1 GiB (restart 1)"] == ("amp+workers",)
+    assert found["failed: out of memory: wanted 2 GiB | had 1 GiB (replicate 1)"] == ("amp+workers",)
 
 
 def test_among_many_runs_a_hole_that_another_run_filled_is_none() -> None:
-    filled = replace(five(), holes=(Hole(workload="leak", subject="workers", reason="no time"), *HOLES))
+    filled = replace(five(), no_results=(NoResult(workload="leak", label="workers", reason="no time"), *NO_RESULTS))
     whole = shown(exhibit(filled, five_told()), exhibit(name="20261120T100000-ffffffff"), collected=True)
     found = gaps(whole, lines(whole))
     assert "no time" not in {gap.words for gap in found}
     assert len(found) == len({(gap.machine, gap.workload, gap.words) for gap in found})
-    assert sum("compile" in gap.subjects for gap in found) == 1
+    assert sum("compile" in gap.labels for gap in found) == 1
 
 
 def test_the_smallest_size_is_no_evidence_among_many_runs() -> None:
-    def smoke(cell: Cell) -> Cell:
-        return replace(cell, size="smoke")
+    def smoke(config: Configuration) -> Configuration:
+        return replace(config, size="smoke")
 
     one = comparison("workers")
     small = replace(one, treatment=smoke(one.treatment), reference=smoke(one.reference))

@@ -62,7 +62,7 @@ def test_a_useless_interval_ends_at_the_edge_and_squeezes_nobody() -> None:
 
 def test_foreign_names_are_text() -> None:
     def renamed(row: Row) -> Row:
-        return replace(row, comparison=replace(row.comparison, subject="<script>&\x1b" + "x" * 40))
+        return replace(row, comparison=replace(row.comparison, label="<script>&\x1b" + "x" * 40))
 
     found = table()
     svg = interval_plot(replace(found, rows=tuple(renamed(row) for row in found.rows)))

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.core.records import Record
 from harness.report.matrix import matrix_to_json
-from tests.analyze.synthetic import ENVIRONMENT, arm, bursts, comparison, matrix, plan, ready, story
+from tests.analyze.synthetic import ENVIRONMENT, arm, comparison, matrix, plan, ready, story, windows
 
 
 def refuse(constant: str) -> float:
@@ -26,7 +26,7 @@ def test_the_round_trip_keeps_every_number() -> None:
     assert document["environment"]["digest"] == ENVIRONMENT.digest
     for table, shown_table in zip(found.tables, document["tables"], strict=True):
         for row, shown in zip(table.rows, shown_table["rows"], strict=True):
-            assert shown["subject"] == row.subject
+            assert shown["subject"] == row.label
             assert (shown["estimate"] is None) == (row.estimate is None)
             if row.estimate:
                 assert shown["estimate"]["ratio"] == row.estimate.ratio
@@ -53,8 +53,8 @@ def test_everything_beside_a_ratio_is_there() -> None:
 
 def test_an_endless_bound_is_null() -> None:
     found: list[Record] = []
-    for restart, ratio in ((0, 1e-100), (1, 1e100)):
-        found += [ready(arm(0, restart, 0)), ready(arm(0, restart, 1)), *bursts(0, restart, ratio)]
+    for replicate, ratio in ((0, 1e-100), (1, 1e100)):
+        found += [ready(arm(0, replicate, 0)), ready(arm(0, replicate, 1)), *windows(0, replicate, ratio)]
     wild = matrix(plan(comparison("workers")), found)
     assert wild.rows[0].estimate is not None
     assert wild.rows[0].estimate.high == math.inf

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from harness.analyze.matrix import Matrix
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.core.protocol import STANDARD
-from harness.core.records import Burst
+from harness.core.records import Window
 from harness.report.matrix import escaped, matrix_to_markdown
 from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, records, story
 
@@ -33,9 +33,9 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
         r"| machine | Example \| 9000, 2 cores; Linux 6.1 |",
         "| software | Python 3.11.9, numpy 2.1.0, torch 2.11.0 |",
         f"| environment | {ENVIRONMENT.digest} |",
-        "| protocol | 2 restarts of 4 rounds, windows of about 1 s |",
+        "| protocol | 2 replicates of 4 rounds, windows of about 1 s |",
         "| plan | singles, seed 7 |",
-        "| cells | 6 of 13 have a ratio; each interval is 95 % for its own cell alone |",
+        "| configurations | 6 of 13 have a ratio; each interval is 95 % for its own alone |",
         "| noise | A/A noise floor not calibrated on this machine (./speedmatrix calibrate does it) |",
         f"```sh\n{COMMAND}\n```",
     ):
@@ -44,13 +44,13 @@ def test_the_header_says_what_the_numbers_depend_on() -> None:
 
 def test_the_header_says_how_windows_were_led_in() -> None:
     led = replace(story(), protocol=replace(STANDARD, target=None))
-    assert "2 restarts of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in matrix_to_markdown(
+    assert "2 replicates of 12 rounds, windows of about 1 s after 100 ms or more untimed |" in matrix_to_markdown(
         led, COMMAND
     )
 
 
 @pytest.mark.parametrize(
-    ("reference", "treatment", "called", "cells"),
+    ("reference", "treatment", "called", "configs"),
     [
         ({"host_peak_bytes": 3 << 30}, {"host_peak_bytes": 2 << 30}, "host peak", ("3.0 GiB", "2.0 GiB")),
         (
@@ -65,17 +65,17 @@ def test_the_header_says_how_windows_were_led_in() -> None:
     ],
 )
 def test_memory_is_called_what_it_is_and_told_alike_of_all_rows(
-    reference: dict[str, Any], treatment: dict[str, Any], called: str, cells: tuple[str, str]
+    reference: dict[str, Any], treatment: dict[str, Any], called: str, configs: tuple[str, str]
 ) -> None:
     told = [
         replace(one, **({"host_bytes": 1 << 30} | (treatment if one.arm.position else reference)))
-        if isinstance(one, Burst)
+        if isinstance(one, Window)
         else one
         for one in records(0, 1.5)
     ]
     header, _, *rows = tables(matrix_to_markdown(matrix(plan(comparison("workers")), told), COMMAND))[1]
     column = header.split(" | ").index(called)
-    assert tuple(row.split(" | ")[column] for row in rows) == cells
+    assert tuple(row.split(" | ")[column] for row in rows) == configs
 
 
 def test_rows_and_their_details() -> None:
@@ -83,8 +83,8 @@ def test_rows_and_their_details() -> None:
     assert r"| workers | 3.23x \[3.16, 3.30\] | faster | 80 % | 412 MiB | yes | same bits |" in text
     assert r"seen chunk\_cache\_bytes 33554432, layout contiguous" in text
     assert r"chunk\_cache has nothing to act on: layout contiguous, it has no chunks" in text
-    assert "8 pairs in 2 restarts, moderated t with df" in text
-    assert r"| pin\_memory+workers | not engaged: workers is 0, not 2 |" in text
+    assert "8 pairs in 2 replicates, moderated t with df" in text
+    assert r"| pin\_memory+workers | not active: workers is 0, not 2 |" in text
 
 
 def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
@@ -123,5 +123,5 @@ def test_nothing_foreign_gets_through_anywhere() -> None:
 
 def hostile(evil: str) -> Matrix:
     environment = replace(ENVIRONMENT, cpu=evil, system=evil, packages=((evil, evil),))
-    empty = matrix(plan(holes=(Hole(workload=evil, subject=evil, reason=evil),)), [])
+    empty = matrix(plan(no_results=(NoResult(workload=evil, label=evil, reason=evil),)), [])
     return replace(empty, environment=environment, design=evil, noise=evil)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import Account, Finding, Gauged, Ruling
+from harness.analyze.claims import Account, ClaimVerdict, Finding, MeasuredValue
 from harness.analyze.matrix import Row
-from harness.core.cell import Switch
 from harness.core.claims import Bound, Claim, Metric
+from harness.core.configuration import Option
 from harness.core.optimization import CUDA, LEVEL, Numerics, Timing
-from harness.report.optimization_pages import MOST, Measured, Subject, index, judged, page, prose, subject
+from harness.report.optimization_pages import MOST, Label, Measured, index, judged, label, page, prose
 from tests.analyze.synthetic import comparison, matrix, plan, records
 from tests.core.invented import optimization
 
@@ -20,7 +20,7 @@ PINNED = optimization("pin_memory", {"pin_memory": True}, needs=(CUDA,))
 NOISY: dict[str, Any] = {"losses": (2.3, 2.2, 1.9)}
 
 
-def claim(treatment: str, reference: str = "plain", name: str = "a-promise", **facts: Any) -> Claim:
+def claim(treatment: str, reference: str = "baseline", name: str = "a-promise", **facts: Any) -> Claim:
     given: dict[str, Any] = {"bound": Bound.RANGE, "low": 1.5, "high": 2.0, **facts}
     return Claim(
         name=name,
@@ -39,8 +39,8 @@ def row(
 ) -> Row:
     """A row about workers, or one without any record where the ratio is 0."""
     plain = comparison("workers", timing=timing, workload=workload)
-    switch = Switch(name="workers", level=level)
-    one = replace(plain, subject=str(switch), treatment=replace(plain.treatment, switches=(switch,)))
+    option = Option(name="workers", level=level)
+    one = replace(plain, label=str(option), treatment=replace(plain.treatment, options=(option,)))
     return matrix(plan(one), records(0, ratio, timing=timing, **arm) if ratio else []).rows[0]
 
 
@@ -48,8 +48,8 @@ def measured(one: Row, run: str = "20260102T030405-aaaaaaaa", machine: str = "h2
     return Measured(machine=machine, run=run, link=f"../../results/{machine}/{run}", data=data, row=one)
 
 
-def about(*rows: Measured, claims: tuple[Claim, ...] = ()) -> Subject:
-    return subject(WORKERS, judged(claims, ()), rows)
+def about(*rows: Measured, claims: tuple[Claim, ...] = ()) -> Label:
+    return label(WORKERS, judged(claims, ()), rows)
 
 
 def test_a_docstring_keeps_its_words_and_its_code_gets_a_fence() -> None:
@@ -68,7 +68,7 @@ def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
         supersedes=("slow",), pointless_where={"layout contiguous": "no chunks"}, sought=False, needs=(CUDA,),
         numerics=Numerics.DIFFERENT, timed_on=Timing.EPOCH, workload="toy",
     )  # fmt: skip
-    text = page(subject(one, (), ()))
+    text = page(label(one, (), ()))
     for fact in (
         "# workers: workers\n\nWorkers.\n\n```python\nnum_workers=2\n```\n",
         "| numerics | different: it changes what is learned, so that its score must be measured |",
@@ -80,7 +80,7 @@ def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
         r"| excludes | [fused](fused.md), because they \| quarrel |",
         "| supersedes | [slow](slow.md) |",
         "| gains nothing where | `layout contiguous`: no chunks |",
-        "| in `everything` | no: it is a price, a harm or a condition",
+        "| in `all` | no: it is a price, a harm or a condition",
         "Not measured yet: `./speedmatrix run toy --only workers` does it.",
         "Nothing that the ledger knows of.",
     ):
@@ -90,16 +90,16 @@ def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
 def test_rows_stand_with_their_interval_level_reference_and_run() -> None:
     text = page(about(measured(row(2.0), data="voices of a city")))
     assert (
-        "| h200 | leak, quick, batch 64; voices of a city | 2 | training steps | plain "
+        "| h200 | leak, quick, batch 64; voices of a city | 2 | training steps | baseline "
         r"| 2.00x \[1.97, 2.03\] | faster | same bits | - | [2026-01-02](../../results/h200/20260102T030405-aaaaaaaa) |"
     ) in text
     assert "To measure it again: `./speedmatrix run --only workers`." in text
 
 
 def test_what_was_lost_is_told_in_words_and_what_nobody_came_to_is_not() -> None:
-    lost = row(2.0, unengaged=("workers is 0, not 2",))
+    lost = row(2.0, inactive=("workers is 0, not 2",))
     text = page(about(measured(lost)))
-    assert "| no ratio | - | same bits | not engaged: workers is 0, not 2 |" in text
+    assert "| no ratio | - | same bits | not active: workers is 0, not 2 |" in text
     assert "Not measured yet" in page(about(measured(row(0))))
 
 
@@ -121,14 +121,14 @@ def test_the_newest_rows_of_each_question_come_first_and_the_others_are_counted(
 def test_only_what_is_about_the_optimization_itself_is_on_its_page() -> None:
     both = matrix(plan(comparison("workers", "pin_memory")), records(0, 2.0)).rows[0]
     assert about(measured(both)).measured == ()
-    assert subject(PINNED, (), [measured(row(2.0))]).measured == ()
+    assert label(PINNED, (), [measured(row(2.0))]).measured == ()
 
 
 def test_claims_alone_stand_in_full_and_those_of_several_by_name() -> None:
     claims = (
         claim("workers=2"),
         claim("workers=2+pin_memory", name="a-pair"),
-        claim("plain", "workers=2", name="a-harm", bound=Bound.LOSS, low=None, high=None),
+        claim("baseline", "workers=2", name="a-harm", bound=Bound.LOSS, low=None, high=None),
         claim("workers=2+pin_memory", "pin_memory", name="on-top"),
         claim("pin_memory", name="another"),
     )
@@ -143,12 +143,14 @@ def test_claims_alone_stand_in_full_and_those_of_several_by_name() -> None:
 def test_a_claim_stands_with_what_each_machine_says_of_it() -> None:
     promise = claim("workers=2")
     low = Finding(
-        claim=promise, workload="leak", ruling=Ruling.OVERSTATED, words="but its quality differs",
-        gauged=Gauged(value=1.2, low=1.1, high=1.3, restarts=4),
+        claim=promise, workload="leak", claim_verdict=ClaimVerdict.OVERSTATED, words="but its quality differs",
+        measured_value=MeasuredValue(value=1.2, low=1.1, high=1.3, replicates=4),
     )  # fmt: skip
-    absent = Finding(claim=promise, workload="leak", ruling=Ruling.NOT_MEASURED, words="speedmatrix run leak")
+    absent = Finding(
+        claim=promise, workload="leak", claim_verdict=ClaimVerdict.NOT_MEASURED, words="speedmatrix run leak"
+    )
     accounts = [Account(machine=name, runs=(), findings=(one,)) for name, one in (("cpu", absent), ("h200", low))]
-    text = page(subject(WORKERS, judged([promise], accounts), ()))
+    text = page(label(WORKERS, judged([promise], accounts), ()))
     assert r"| cpu: not measured yet; h200: overstated, 1.20x \[1.10, 1.30\] as fast |" in text
 
 
@@ -180,7 +182,7 @@ def test_an_older_ratio_does_not_outlive_a_newer_one_of_the_same_cells() -> None
 
 
 def test_the_index_has_the_stages_in_order_and_what_each_needs() -> None:
-    text = index([subject(PINNED, (), ()), about(), subject(replace(WORKERS, name="alpha"), (), ())])
+    text = index([label(PINNED, (), ()), about(), label(replace(WORKERS, name="alpha"), (), ())])
     assert re.findall(r"^## (\w+)", text, flags=re.MULTILINE) == ["Input"]
     assert re.findall(r"^\| \[(\w+)\]", text, flags=re.MULTILINE) == ["alpha", "pin_memory", "workers"]
     assert "any workload; needs a CUDA device" in text

@@ -10,8 +10,8 @@ import pytest
 
 from harness.analyze.collection import Kept
 from harness.analyze.matrix import build_matrix
-from harness.core.plan import Hole, Plan
-from harness.core.records import Burst, Lost, Ready, Record
+from harness.core.plan import NoResult, Plan
+from harness.core.records import Lost, Ready, Record, Window
 from harness.exchange import parquet as rows
 from harness.exchange.parquet import ABOUT, MAKERS, NEVER_PLANNED, SCHEMA, TABLES, Exported, described
 from tests.analyze.synthetic import ENVIRONMENT, Noise, arm, comparison, plan, ready, records
@@ -21,9 +21,11 @@ from pyarrow import parquet  # noqa: E402  after it is known to be there
 
 from harness.exchange.parquet import tables  # noqa: E402
 
-NOISE = Noise(burst=0.01, restart=0.005, generator=np.random.default_rng(5))
+NOISE = Noise(window=0.01, replicate=0.005, generator=np.random.default_rng(5))
 PLAN = plan(
-    comparison("workers"), comparison("amp"), holes=(Hole(workload="leak", subject="compile", reason="needs g++"),)
+    comparison("workers"),
+    comparison("amp"),
+    no_results=(NoResult(workload="leak", label="compile", reason="needs g++"),),
 )
 RECORDS: tuple[Record, ...] = (
     *records(0, 1.5, noise=NOISE),
@@ -52,14 +54,14 @@ FOUND = read(exported())
 
 
 def test_every_table_has_its_rows() -> None:
-    bursts = [one for one in RECORDS if isinstance(one, Burst)]
+    windows = [one for one in RECORDS if isinstance(one, Window)]
     readies = [one for one in RECORDS if isinstance(one, Ready)]
     assert {name: table.num_rows for name, table in FOUND.items()} == {
         "runs": 1,
         "arms": len(readies),
         "settings": sum(len(one.effective) for one in readies),
         "losses": sum(len(one.losses) for one in readies),
-        "bursts": len(bursts),
+        "windows": len(windows),
         "lost": 1,
         "ratios": 3,
     }
@@ -85,58 +87,58 @@ def test_the_schema_is_in_the_file_s_metadata() -> None:
 def test_types_do_not_hang_on_what_is_in_them() -> None:
     empty = read(exported(the_plan=plan(), found=()))
     assert {name: table.schema for name, table in empty.items()} == {name: one.schema for name, one in FOUND.items()}
-    assert empty["ratios"].num_rows == empty["bursts"].num_rows == 0
+    assert empty["ratios"].num_rows == empty["windows"].num_rows == 0
 
 
 def test_a_ratio_is_that_of_the_matrix() -> None:
     run = exported()
     row = next(row for row in run.kept.matrix.rows if row.estimate)
-    found = next(one for one in FOUND["ratios"].to_pylist() if one["subject"] == "workers")
+    found = next(one for one in FOUND["ratios"].to_pylist() if one["label"] == "workers")
     assert row.estimate is not None
     assert row.treatment is not None
     assert (found["ratio"], found["low"], found["high"]) == (row.estimate.ratio, row.estimate.low, row.estimate.high)
-    assert (found["verdict"], found["pairs"], found["restarts"]) == ("faster", 8, 2)
+    assert (found["verdict"], found["pairs"], found["replicates"]) == ("faster", 8, 2)
     assert found["treatment_input_wait"] == row.treatment.phases.input_wait == pytest.approx(0.8)
-    assert (found["treatment"], found["reference"], found["reference_name"]) == ("workers", "", "plain")
+    assert (found["treatment"], found["reference"], found["reference_name"]) == ("workers", "", "baseline")
     assert (found["outcome"], found["words"]) == (None, None)
 
 
 def test_what_has_no_ratio_has_words() -> None:
-    found = {one["subject"]: one for one in FOUND["ratios"].to_pylist()}
+    found = {one["label"]: one for one in FOUND["ratios"].to_pylist()}
     assert found["amp"]["ratio"] is found["amp"]["verdict"] is None
-    assert (found["amp"]["outcome"], found["amp"]["words"]) == ("failed", "failed: out of memory (restart 1)")
+    assert (found["amp"]["outcome"], found["amp"]["words"]) == ("failed", "failed: out of memory (replicate 1)")
     assert (found["compile"]["outcome"], found["compile"]["words"]) == (NEVER_PLANNED, "needs g++")
     assert found["compile"]["treatment"] is None
 
 
 def test_a_burst_knows_its_cell() -> None:
-    first = FOUND["bursts"].to_pylist()[1]
-    assert (first["stack"], first["subject"], first["workload"], first["timing"]) == (
+    first = FOUND["windows"].to_pylist()[1]
+    assert (first["stack"], first["label"], first["workload"], first["timing"]) == (
         "workers",
         "workers",
         "leak",
         "step",
     )
     assert first["rate"] == pytest.approx(first["samples"] / first["wall_s"])
-    reference = FOUND["bursts"].to_pylist()[0]
-    assert (reference["stack"], reference["subject"], reference["position"]) == ("", None, 0)
+    reference = FOUND["windows"].to_pylist()[0]
+    assert (reference["stack"], reference["label"], reference["position"]) == ("", None, 0)
 
 
 def test_a_window_tells_of_its_edges_and_of_its_slowest_step() -> None:
     seen = {
         "lead_steps": 3, "lead_s": 0.2, "first_half_s": 3.1, "batches": 10, "produced": 9, "slipped": 0,
     }  # fmt: skip
-    led = [replace(one, **seen, slowest_s=(0.9, 0.7)) if isinstance(one, Burst) else one for one in RECORDS]
-    first = read(exported(found=tuple(led)))["bursts"].to_pylist()[0]
+    led = [replace(one, **seen, slowest_s=(0.9, 0.7)) if isinstance(one, Window) else one for one in RECORDS]
+    first = read(exported(found=tuple(led)))["windows"].to_pylist()[0]
     assert {name: first[name] for name in (*seen, "slowest_s")} == {**seen, "slowest_s": 0.9}
-    unled = [replace(one, **dict.fromkeys(seen)) if isinstance(one, Burst) else one for one in RECORDS]
-    first = read(exported(found=tuple(unled)))["bursts"].to_pylist()[0]
+    unled = [replace(one, **dict.fromkeys(seen)) if isinstance(one, Window) else one for one in RECORDS]
+    first = read(exported(found=tuple(unled)))["windows"].to_pylist()[0]
     assert {first[name] for name in (*seen, "slowest_s")} == {None}, "a record of before 0.3.0"
 
 
 def test_windows_that_were_left_out_are_counted() -> None:
-    crowded = [replace(one, others=0.6) if isinstance(one, Burst) and one.order == 1 else one for one in RECORDS]
-    (row,) = (one for one in read(exported(found=tuple(crowded)))["ratios"].to_pylist() if one["subject"] == "workers")
+    contended = [replace(one, others=0.6) if isinstance(one, Window) and one.order == 1 else one for one in RECORDS]
+    (row,) = (one for one in read(exported(found=tuple(contended)))["ratios"].to_pylist() if one["label"] == "workers")
     assert (row["windows"], row["left_out"], row["pairs"]) == (18, 2, 6)
     assert "other processes took the cores (2)" in row["notes"]
 
@@ -156,7 +158,7 @@ def test_losses_that_are_no_numbers_stay_what_they_are() -> None:
 def test_runs_are_told_apart() -> None:
     both = read(exported(), exported("20260102T030405-0b"))
     assert both["runs"].column("run").to_pylist() == ["20260102T030405-0a", "20260102T030405-0b"]
-    assert both["bursts"].num_rows == 2 * FOUND["bursts"].num_rows
+    assert both["windows"].num_rows == 2 * FOUND["windows"].num_rows
     run = both["runs"].to_pylist()[0]
     assert (run["machine"], run["environment"]) == (ENVIRONMENT.machine, ENVIRONMENT.digest)
     assert (run["contributed"], run["torch"], run["packages"]) == (True, "2.11.0", "numpy 2.1.0, torch 2.11.0")

@@ -5,26 +5,26 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.claims import Account, Basis, Finding, Gauged, Ruling
+from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
 from harness.analyze.verdict import Verdict
 from harness.analyze.winner import WINNER
-from harness.core.cell import Switch
 from harness.core.claims import Bound, Claim, Metric, Tried
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.report.figures.style import MARK
 from harness.report.findings import surprises
 from harness.report.published import Place, Publication, Topic, file_name
 from harness.report.published_cells import Page
 from harness.report.published_figures import heat_map_picture, in_short
 from harness.report.published_pages import index_page, machine_page, workload_page
-from tests.analyze.synthetic import cell
+from tests.analyze.synthetic import config
 from tests.report.collected import ANOTHER, Made, kept, placed
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 AMP = Made(treatment=("amp",), ratio=1.2)
 BOTH = Made(treatment=("amp", "workers"), ratio=2.0)
-EVERYTHING = Made(treatment=("amp", "chunk_cache", "workers"), ratio=3.0, subject="everything")
+EVERYTHING = Made(treatment=("amp", "chunk_cache", "workers"), ratio=3.0, label="all")
 ALL = frozenset({"workers", "amp", "pin_memory", "chunk_cache"})
 OTHERWISE = {"losses": (2.3, 2.6, 2.9)}  # further off than other seeds are
 
@@ -39,17 +39,17 @@ def leak(*made: Made) -> str:
 
 
 def best(one: Topic) -> str | None:
-    return one.best.row.subject if one.best else None
+    return one.best.row.label if one.best else None
 
 
 def test_the_best_is_the_fastest_that_learns_the_same() -> None:
-    assert best(topic(WORKERS, AMP, EVERYTHING)) == "everything"
+    assert best(topic(WORKERS, AMP, EVERYTHING)) == "all"
     spoilt = replace(EVERYTHING, start=OTHERWISE)
     found = topic(WORKERS, AMP, spoilt)
     assert best(found) == "workers"
     assert found.faster_otherwise is not None
-    assert found.faster_otherwise.row.subject == "everything"
-    assert "Faster still on leak, but its quality differs: `everything`" in leak(WORKERS, AMP, spoilt)
+    assert found.faster_otherwise.row.label == "all"
+    assert "Faster still on leak, but its quality differs: `all`" in leak(WORKERS, AMP, spoilt)
 
 
 def test_the_best_is_best_at_the_low_end_of_its_interval() -> None:
@@ -57,18 +57,18 @@ def test_the_best_is_best_at_the_low_end_of_its_interval() -> None:
     other = topic(WORKERS)
     wide = replace(entry, row=replace(entry.row, result=replace(entry.row.estimate, low=1.05, high=3.8)))
     found = replace(other, sheets=(replace(other.sheets[0], entries=(*other.sheets[0].entries, wide)),))
-    assert [one.row.subject for one in found.sheets[0].measured] == ["everything", "workers"]
+    assert [one.row.label for one in found.sheets[0].measured] == ["all", "workers"]
     assert best(found) == "workers"
 
 
-@pytest.mark.parametrize(("ratio", "named"), [(3.0, "amp+workers"), (2.97, "amp+workers"), (2.0, "everything")])
+@pytest.mark.parametrize(("ratio", "named"), [(3.01, "amp+workers"), (2.97, "amp+workers"), (2.0, "all")])
 def test_a_searchs_winner_stands_before_what_cannot_be_told_apart_from_it(ratio: float, named: str) -> None:
     first, afresh = kept(WORKERS, EVERYTHING), kept(replace(BOTH, ratio=ratio), day=3)
     searched = replace(afresh, matrix=replace(afresh.matrix, design=WINNER))
     ((found,),) = [setting.topics for setting in placed(first, searched).settings]
     assert best(found) == named
     ((usual,),) = [setting.topics for setting in placed(first, afresh).settings]
-    assert best(usual) == ("amp+workers" if ratio == 3.0 else "everything")
+    assert best(usual) == ("amp+workers" if ratio == 3.01 else "all")
 
 
 def test_what_is_not_faster_for_sure_is_not_the_best() -> None:
@@ -78,14 +78,14 @@ def test_what_is_not_faster_for_sure_is_not_the_best() -> None:
 
 def test_a_probe_or_another_reference_does_not_stand_for_training() -> None:
     loader = Made(treatment=("workers",), ratio=40.0, timing=Timing.LOADER)
-    on_top = Made(treatment=("amp", "workers"), ratio=9.0, reference=("amp",), subject="workers")
+    on_top = Made(treatment=("amp", "workers"), ratio=9.0, reference=("amp",), label="workers")
     found = topic(AMP, loader, on_top)
     assert best(found) == "amp"
     assert len(found.sheets) == 3
 
 
 def test_what_was_plain_once_stands_for_plain_by_its_name_until_plain_has_a_ratio() -> None:
-    former = Made(treatment=("amp", "tuned_malloc"), ratio=9.0, reference=("tuned_malloc",), subject="amp")
+    former = Made(treatment=("amp", "tuned_malloc"), ratio=9.0, reference=("tuned_malloc",), label="amp")
     once = topic(former)
     assert best(once) == "amp"
     assert once.main is not None
@@ -93,30 +93,30 @@ def test_what_was_plain_once_stands_for_plain_by_its_name_until_plain_has_a_rati
     assert "against tuned\\_malloc" in leak(former)
     both = topic(former, AMP)
     assert both.main is not None
-    assert both.main.name == "plain"
+    assert both.main.name == "baseline"
 
 
 def test_a_ratio_against_as_found_is_one_that_was_measured_so() -> None:
-    found = topic(EVERYTHING, Made(treatment=("amp", "workers"), ratio=1.6, subject="as_found"))
+    found = topic(EVERYTHING, Made(treatment=("amp", "workers"), ratio=1.6, label="original"))
     assert found.best is not None
-    assert found.against("as_found", found.best) is None  # and not 3.0 / 1.6
+    assert found.against("original", found.best) is None  # and not 3.0 / 1.6
     direct = replace(EVERYTHING, ratio=1.9, reference=("amp", "workers"))
-    measured = topic(EVERYTHING, direct)  # the plan calls that reference as_found
+    measured = topic(EVERYTHING, direct)  # the plan calls that reference original
     assert measured.best is not None
     assert "1.90x" in leak(EVERYTHING, direct)
-    assert measured.against("as_found", measured.best) is not None
+    assert measured.against("original", measured.best) is not None
 
 
 def test_of_several_batches_the_one_with_most_ratios_stands_for_the_workload() -> None:
     larger = Made(treatment=("amp",), ratio=9.0, batch=128)
     found = topic(WORKERS, AMP, larger)
     assert found.main is not None
-    assert found.main.cell.batch == 64
+    assert found.main.config.batch == 64
     assert "batch 128" in leak(WORKERS, AMP, larger)  # it has a table of its own
 
 
 def test_a_long_stack_is_called_by_its_number_of_switches_in_figures() -> None:
-    assert in_short("everything") == "everything"
+    assert in_short("all") == "all"
     assert in_short("amp_bfloat16+workers=2") == "amp_bfloat16+workers=2"
     assert in_short("amp_bfloat16+channels_last+workers=2") == "all 3 together"
     assert in_short("somebody's_switch_of_thirty_letters") == "somebody's_switch_of_thirty_letters"
@@ -172,14 +172,14 @@ def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None
 
 
 def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
-    former = Made(treatment=("amp", "workers"), ratio=2.5, subject="everything")
+    former = Made(treatment=("amp", "workers"), ratio=2.5, label="all")
     place = placed(kept(former, WORKERS, day=2), kept(EVERYTHING, day=3))
     page = workload_page(place, "leak", has_claims=True).text
-    stacks, tables = page.split("### What everything is made of")
+    stacks, tables = page.split("### What all is made of")
     assert "2.50x" in stacks
     assert "3.00x" in stacks
     assert "2.50x" not in tables
-    assert "`everything` is amp, chunk\\_cache, workers." in stacks
+    assert "`all` is amp, chunk\\_cache, workers." in stacks
     assert "It was another stack once" in stacks
 
 
@@ -196,16 +196,18 @@ def test_the_waterfall_and_the_interaction_map_appear_with_what_they_need() -> N
 
 
 def test_copies_of_the_reference_are_noise_and_no_rows() -> None:
-    copy = Made(treatment=(), ratio=1.0, subject="itself")
+    copy = Made(treatment=(), ratio=1.0, label="itself")
     page = leak(WORKERS, AMP, copy)
     assert "| itself |" not in page
     assert "1 copy gave ratios from 1.000 to 1.000; 0 of 1 intervals leave out 1." in page
 
 
 def test_holes_have_words_and_are_folded() -> None:
-    holes = [Hole(workload="leak", subject=name, reason="needs a CUDA device") for name in ("tf32", "pin_memory")]
+    no_results = [
+        NoResult(workload="leak", label=name, reason="needs a CUDA device") for name in ("tf32", "pin_memory")
+    ]
     page = workload_page(
-        placed(kept(WORKERS, Made(treatment=("amp",), ratio=None), holes=holes)), "leak", has_claims=True
+        placed(kept(WORKERS, Made(treatment=("amp",), ratio=None), no_results=no_results)), "leak", has_claims=True
     )
     folded = page.text.split("<details>")[-1].split("</details>")[0]
     assert "Without a ratio: 3 comparisons" in folded
@@ -215,12 +217,12 @@ def test_holes_have_words_and_are_folded() -> None:
 
 def test_a_long_reference_gets_a_short_name_and_is_spelt_out_once() -> None:
     rest = ("amp", "augment", "chunk_cache", "workers")
-    whole = Made(treatment=rest, ratio=3.0, subject="everything")
-    removed = Made(treatment=rest[:3], ratio=0.5, reference=rest, subject="everything without workers")
+    whole = Made(treatment=rest, ratio=3.0, label="all")
+    removed = Made(treatment=rest[:3], ratio=0.5, reference=rest, label="all without workers")
     page = leak(WORKERS, whole, removed)
-    assert "training steps against everything" in page
-    assert "everything is amp, augment, chunk\\_cache, workers." in page
-    unnamed = leak(WORKERS, replace(removed, subject="less"))
+    assert "training steps against all" in page
+    assert "all is amp, augment, chunk\\_cache, workers." in page
+    unnamed = leak(WORKERS, replace(removed, label="less"))
     assert "training steps against a stack of 4" in unnamed
     assert "a stack of 4 is amp, augment, chunk\\_cache, workers." in unnamed
 
@@ -240,10 +242,10 @@ def test_what_helps_one_workload_and_hurts_another_surprises() -> None:
     assert facts(AMP, replace(AMP, ratio=1.4, workload="spoof")) == ""
 
 
-def promised(ruling: Ruling, *shortfalls: str) -> str:
+def promised(claim_verdict: ClaimVerdict, *shortfalls: str) -> str:
     """The surprises of a claim of 1.5x that was measured as 1.1x."""
     made = placed(kept(replace(WORKERS, ratio=1.001)))
-    tried = Tried(treatment=(Switch(name="amp"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
+    tried = Tried(treatment=(Option(name="amp"),), reference=(), timing=Timing.STEP, shortfalls=shortfalls)
     one = Claim(
         name="toy-amp", text="It is fast.", source="a page", workload="leak", metric=Metric.THROUGHPUT,
         bound=Bound.POINT, low=1.5, treatment="amp", conditions="an A100",
@@ -251,23 +253,23 @@ def promised(ruling: Ruling, *shortfalls: str) -> str:
     finding = Finding(
         claim=one,
         workload="leak",
-        ruling=ruling,
+        claim_verdict=claim_verdict,
         words="but its quality differs: much",
-        gauged=Gauged(value=1.1, low=1.08, high=1.12, restarts=2),
-        basis=Basis(run="r1", cell=cell("amp"), reference=cell(), tried=tried),
+        measured_value=MeasuredValue(value=1.1, low=1.08, high=1.12, replicates=2),
+        basis=Basis(run="r1", config=config("amp"), reference=config(), tried=tried),
     )
     account = Account(machine="example-9000", runs=("r1",), findings=(finding,))
     return "\n".join(surprises(publication(replace(made, accounts=(account,)))))
 
 
 def test_a_refuted_promise_surprises_with_its_conditions_and_its_caveat() -> None:
-    found = promised(Ruling.OVERSTATED)
+    found = promised(ClaimVerdict.OVERSTATED)
     assert "about 1.5x faster (an A100)" in found
     assert "overstated: but its quality differs: much" in found
 
 
 def test_what_was_tested_otherwise_is_no_surprise() -> None:
-    assert promised(Ruling.TESTED_OTHERWISE, "tested without tf32: x") == ""
+    assert promised(ClaimVerdict.TESTED_OTHERWISE, "tested without tf32: x") == ""
 
 
 def test_faster_but_otherwise_is_what_a_verdict_calls_faster() -> None:
@@ -306,7 +308,7 @@ def test_a_stack_that_is_not_the_product_of_its_parts_surprises() -> None:
 def test_nothing_measured_is_said_in_words() -> None:
     assert "Nothing was measured yet" in index_page(publication(), None).text
     page = machine_page(placed(kept(Made(treatment=("amp",), ratio=None)))).text
-    assert "No training step has a ratio against plain yet." in page
+    assert "No training step has a ratio against the baseline yet." in page
 
 
 EVIL = "x|<b>`$\n# y](javascript:z)"
@@ -315,11 +317,13 @@ EVIL = "x|<b>`$\n# y](javascript:z)"
 def evil_pages() -> list[Page]:
     environment = replace(ANOTHER, cpu=EVIL, system=EVIL, python=EVIL, packages=(("torch", EVIL),))
     made = (
-        Made(treatment=("workers",), ratio=2.0, workload=EVIL, subject=EVIL),
-        Made(treatment=("amp", "workers"), ratio=3.0, workload=EVIL, subject=EVIL + "+b"),
+        Made(treatment=("workers",), ratio=2.0, workload=EVIL, label=EVIL),
+        Made(treatment=("amp", "workers"), ratio=3.0, workload=EVIL, label=EVIL + "+b"),
         Made(treatment=("amp",), ratio=1.3, workload=EVIL, start={"effective": {EVIL: EVIL}}),
     )
-    run = kept(*made, environment=environment, holes=[Hole(workload=EVIL, subject=EVIL, reason=EVIL)], contributed=True)
+    run = kept(
+        *made, environment=environment, no_results=[NoResult(workload=EVIL, label=EVIL, reason=EVIL)], contributed=True
+    )
     run = replace(run, command=EVIL, version=EVIL, began=EVIL, matrix=replace(run.matrix, design=EVIL))
     place = placed(run, name=EVIL)
     return [
@@ -356,12 +360,12 @@ def test_no_foreign_name_leaves_its_folder_or_takes_the_index(name: str) -> None
 def test_the_heat_map_has_each_optimization_on_what_it_acts_on() -> None:
     evaluation = Made(treatment=("pin_memory",), ratio=5.0, timing=Timing.EVALUATION)
     probe = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
-    required = Made(treatment=("chunk_cache", "workers"), ratio=1.3, reference=("workers",), subject="chunk_cache")
+    required = Made(treatment=("chunk_cache", "workers"), ratio=1.3, reference=("workers",), label="chunk_cache")
     (setting,) = placed(kept(WORKERS, EVERYTHING, BOTH, evaluation, probe, required)).settings
     picture = heat_map_picture(setting)
     assert picture is not None
     shown = re.findall(r">([^<>]+)</text>", picture.svg)
-    assert shown.index("everything") < shown.index("pin_memory (evaluation)") < shown.index("workers")
+    assert shown.index("all") < shown.index("pin_memory (evaluation)") < shown.index("workers")
     assert "1.30 *" in shown
     assert not {"augment", "amp+workers", "9.00", "2.00"} & set(shown)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from harness.core.plan import Hole
+from harness.core.plan import NoResult
 from harness.report.matrix import matrix_to_terminal, render
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
@@ -27,7 +27,7 @@ def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
 
 def test_rows_stand_in_the_order_of_their_ratios() -> None:
     shown = matrix_to_terminal(story(), width=120)
-    places = [shown.index(f"\n {name} ") for name in ("plain", "workers", "augment", "amp")]
+    places = [shown.index(f"\n {name} ") for name in ("baseline", "workers", "augment", "amp")]
     assert places == sorted(places)
 
 
@@ -43,8 +43,9 @@ def test_every_hole_has_its_words_and_no_ratio() -> None:
 def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     shown = " ".join(matrix_to_terminal(story(), width=120).split())
     assert (
-        "The input holds plain back. It trains 100 samples/s; its step alone takes 500 samples/s, so a perfect input "
-        "gains at most 5.00x; its loader alone gives 125 samples/s, so a step that costs nothing gains at most 1.25x."
+        "The input holds the baseline back. It trains 100 samples/s; its step alone takes 500 samples/s, so a perfect "
+        "input gains at most 5.00x; its loader alone gives 125 samples/s, so a step that costs nothing gains at most "
+        "1.25x."
     ) in shown
     slow_step = matrix(plan(comparison("workers")), records(0, 1.0))
     profile = slow_step.tables[0].profile
@@ -52,7 +53,7 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     assert profile.bottleneck is not None
     other = replace(profile, bottleneck=replace(profile.bottleneck, stage="compute"))
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
-    assert "The training step holds plain back" in matrix_to_terminal(turned, width=120)
+    assert "The training step holds the baseline back" in matrix_to_terminal(turned, width=120)
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:
@@ -70,14 +71,14 @@ def test_colour_only_repeats_words() -> None:
     plain, coloured = matrix_to_terminal(story(), width=120), matrix_to_terminal(story(), width=120, colour=True)
     assert "\x1b" not in plain
     assert "\x1b[32mfaster" in coloured
-    # rich pads a coloured cell before its style ends, so spaces at line ends are no difference
+    # rich pads a coloured configuration before its style ends, so spaces at line ends are no difference
     bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert [line.rstrip() for line in bare.splitlines()] == plain.splitlines()
 
 
 def test_foreign_text_is_no_markup_and_no_escape_sequence() -> None:
-    hole = Hole(workload="leak", subject="[red]x[/red]", reason="bad \x1b[2J screen\nnext")
-    shown = matrix_to_terminal(matrix(plan(holes=(hole,)), []), width=120)
+    no_result = NoResult(workload="leak", label="[red]x[/red]", reason="bad \x1b[2J screen\nnext")
+    shown = matrix_to_terminal(matrix(plan(no_results=(no_result,)), []), width=120)
     assert "[red]x[/red]  bad [2J screen next" in shown
     assert "\x1b" not in shown
 
@@ -109,11 +110,11 @@ def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
 
 def test_many_without_a_ratio_for_one_reason_can_be_counted() -> None:
     names = ("compile", "tf32", "graphs", "streams")
-    many = tuple(Hole(workload="leak", subject=name, reason="needs a CUDA device") for name in names)
+    many = tuple(NoResult(workload="leak", label=name, reason="needs a CUDA device") for name in names)
     console = Console(width=120)
     with console.capture() as captured:
         for part in render(
-            matrix(plan(holes=(*many, Hole(workload="leak", subject="lone", reason="why"))), []), 120, 3
+            matrix(plan(no_results=(*many, NoResult(workload="leak", label="lone", reason="why"))), []), 120, 3
         ):
             console.print(part)
     shown = " ".join(captured.get().split())

@@ -20,7 +20,7 @@ def estimate(ratio: float, low: float, high: float) -> Estimate:
         method="t",
         outlying=False,
         verdict=Verdict.UNDECIDED,
-        interference=0.0,
+        drift=0.0,
         trimmed_ratio=ratio,
     )
 
@@ -74,8 +74,8 @@ def test_foreign_text_cannot_move_the_cursor_or_break_the_line() -> None:
 def test_looks_are_told_where_restarts_are_not_fixed() -> None:
     assert words.looks(Protocol()) == ""
     assert words.looks(BRIEF.fixed()) == ""
-    expected = "; more where an interval is wider than ±5 %, looked at after 2, 3, 4, 6 and 8 restarts"
+    expected = "; more where an interval is wider than ±5 %, looked at after 2, 3, 4, 6 and 8 replicates"
     assert words.looks(BRIEF) == expected
-    later = replace(STANDARD, restarts=4, target=0.015)
-    assert words.looks(later).endswith("than ±1.5 %, looked at after 4, 6, 8 and 12 restarts")
-    assert words.looks(replace(BRIEF, looks=())).endswith("looked at after 2 restarts")
+    later = replace(STANDARD, replicates=4, target=0.015)
+    assert words.looks(later).endswith("than ±1.5 %, looked at after 4, 6, 8 and 12 replicates")
+    assert words.looks(replace(BRIEF, looks=())).endswith("looked at after 2 replicates")

@@ -96,5 +96,5 @@ WORKLOAD = Workload(
         evaluate=evaluate,
         effective=effective,
     ),
-    as_found=("workers=1",),
+    original=("workers=1",),
 )

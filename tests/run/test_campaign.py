@@ -16,16 +16,16 @@ from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF
-from harness.core.records import Arm, Burst, Fault, Place, Precision, Precisions, Record, brackets
+from harness.core.records import Arm, Fault, Place, Precision, Precisions, Record, Window, window_pairs
 from harness.plan.cost import Forecast, Pace
-from harness.plan.schedule import by_restart
+from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost
 from harness.run.execution import Campaign
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(
-    workloads=(), size="quick", batch=None, design="alone", only=(), stack=None, reference="plain", probe=None,
-    protocol="brief", restarts=None, rounds=None, seed=0, device="cpu", own=None, target="none",
+    workloads=(), size="quick", batch=None, design="alone", only=(), stack=None, reference="baseline", probe=None,
+    protocol="brief", replicates=None, rounds=None, seed=0, device="cpu", own=None, target="none",
 )  # fmt: skip
 
 
@@ -41,18 +41,18 @@ def run(
     return found.run(), found.clock()
 
 
-def restarts_of(records: list[Record]) -> dict[tuple[str, int], set[int]]:
+def replicates_of(records: list[Record]) -> dict[tuple[str, int], set[int]]:
     found: dict[tuple[str, int], set[int]] = defaultdict(set)
     for one in records:
-        if isinstance(one, Burst) and one.arm.position:
-            found[one.arm.block, one.arm.position].add(one.arm.restart)
+        if isinstance(one, Window) and one.arm.position:
+            found[one.arm.block, one.arm.position].add(one.arm.replicate)
     return found
 
 
 def all_but_the_last_are_whole(found: dict[tuple[str, int], set[int]]) -> bool:
-    """Whether all comparisons have both restarts; the last may turn out to take longer than any before it."""
+    """Whether all comparisons have both replicates; the last may turn out to take longer than any before it."""
     *before, last = found.values()
-    return all(restarts == {0, 1} for restarts in before) and last in ({0}, {0, 1})
+    return all(replicates == {0, 1} for replicates in before) and last in ({0}, {0, 1})
 
 
 @pytest.mark.parametrize("budget_s", [120.0, 270.0, 600.0])
@@ -61,7 +61,7 @@ def test_a_budget_is_kept_and_begins_only_what_it_can_finish(plan: Plan, budget_
     complete, spent_s = run(plan, budget_s, records)
     assert not complete
     assert spent_s < budget_s + 10
-    found = restarts_of(records)
+    found = replicates_of(records)
     assert found
     assert all_but_the_last_are_whole(found)
 
@@ -79,16 +79,16 @@ def test_the_same_command_again_and_again_measures_everything_once(plan: Plan) -
 
 
 def pairs_of(records: list[Record]) -> Counter[tuple[str, int, int]]:
-    """How many windows of each comparison have the reference's on either side, by block, position and restart."""
-    lives: dict[Arm, list[Burst]] = defaultdict(list)
+    """How many windows of each comparison have the reference's on either side, by block, position and replicate."""
+    attempts: dict[Arm, list[Window]] = defaultdict(list)
     for one in records:
-        if isinstance(one, Burst):
-            lives[replace(one.arm, position=0)].append(one)
+        if isinstance(one, Window):
+            attempts[replace(one.arm, position=0)].append(one)
     return Counter(
-        (life.block, bracket.treatment.arm.position, life.restart)
-        for life, bursts in lives.items()
-        for position in {one.arm.position for one in bursts} - {0}
-        for bracket in brackets(bursts, position)
+        (attempt.block, window_pair.treatment.arm.position, attempt.replicate)
+        for attempt, windows in attempts.items()
+        for position in {one.arm.position for one in windows} - {0}
+        for window_pair in window_pairs(windows, position)
     )
 
 
@@ -97,7 +97,7 @@ def test_more_time_measures_more(plan: Plan) -> None:
     for budget_s in (120.0, 270.0, 600.0):
         records: list[Record] = []
         run(plan, budget_s, records)
-        found.append(len(restarts_of(records)))
+        found.append(len(replicates_of(records)))
     assert found == sorted(set(found))
 
 
@@ -120,7 +120,7 @@ class TimedArm(RehearsedArm):
         return RehearsedArm.begin(self)
 
     def _step_s(self) -> float:
-        return self.slower * STEPS_S[self.cell.workload]
+        return self.slower * STEPS_S[self.config.workload]
 
 
 def timed(
@@ -129,12 +129,12 @@ def timed(
     """A campaign of arms that take about what their workloads are said to take, or so many times as long."""
     clock, random = VirtualClock(), Random(0)
 
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
-        if position and f"{cell.workload} {block.comparisons[position - 1].subject}" in fails:
-            return FailingArm(cell=cell, timing=block.timing, effects=Effects(), clock=clock, random=random)
+    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
+        if position and f"{config.workload} {block.comparisons[position - 1].label}" in fails:
+            return FailingArm(config=config, timing=block.timing, effects=Effects(), clock=clock, random=random)
         return TimedArm(
-            cell=cell, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random()),
+            config=config, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random()),
             slower=slower, delays=Delays(imports_s=2.5 * slower, warm_up_s=2.0),
         )  # fmt: skip
 
@@ -150,17 +150,17 @@ class FailingArm(RehearsedArm):
 
 
 def ratios_in_order(plan: Plan, records: Sequence[Record]) -> list[str]:
-    """The workload of every comparison in the order in which they got their ratios: pairs in two restarts."""
+    """The workload of every comparison in the order in which they got their ratios: pairs in two replicates."""
     workloads = {block.identity: block.reference.workload for block in plan.blocks}
     found: dict[tuple[str, int], int] = {}
     begun: dict[tuple[str, int], set[int]] = defaultdict(set)
     waiting: dict[str, set[int]] = defaultdict(set)  # positions whose windows wait for the reference's next one
     for end, one in enumerate(records):
-        if isinstance(one, Burst) and one.arm.position:
+        if isinstance(one, Window) and one.arm.position:
             waiting[one.arm.block].add(one.arm.position)
-        elif isinstance(one, Burst):
+        elif isinstance(one, Window):
             for position in waiting.pop(one.arm.block, ()):
-                begun[one.arm.block, position].add(one.arm.restart)
+                begun[one.arm.block, position].add(one.arm.replicate)
                 if len(begun[one.arm.block, position]) == 2:
                     found.setdefault((one.arm.block, position), end)
     return [workloads[block] for (block, _), _ in sorted(found.items(), key=lambda one: one[1])]
@@ -187,13 +187,13 @@ def test_where_the_time_is_too_short_for_all_the_cheapest_have_a_ratio_and_none_
         assert {"leak", "speaker"} <= set(found)
         assert "patches3d" not in found
         assert {block for block, *_ in pairs_of(records)} == {
-            block for block, _, restart in pairs_of(records) if restart == 1
+            block for block, _, replicate in pairs_of(records) if replicate == 1
         }
 
 
 def test_what_fails_is_no_first_ratio(plan: Plan) -> None:
     records: list[Record] = []
-    one = timed(plan, records, 900.0, fails=["leak everything"])
+    one = timed(plan, records, 900.0, fails=["leak all"])
     one.run()
     assert set(ratios_in_order(plan, records)[:5]) == set(STEPS_S)
 
@@ -201,10 +201,12 @@ def test_what_fails_is_no_first_ratio(plan: Plan) -> None:
 def test_a_first_ratio_that_is_half_there_is_finished_in_half_the_time(plan: Plan) -> None:
     records: list[Record] = []
     timed(plan, records, 240.0).run()
-    half = [one for one in records if one.arm.block == "b01" and one.arm.restart == 0]
+    half = [one for one in records if one.arm.block == "b01" and one.arm.replicate == 0]
     assert ratios_in_order(plan, half) == []
     one = timed(plan, half, 40.0)
-    needed_s = 1.01 * Forecast(plan=plan, kept=by_restart(half), paces=PACES, arm_s={}).first_ratio_s(plan.blocks[1], 1)
+    needed_s = 1.01 * Forecast(plan=plan, kept=by_replicate(half), paces=PACES, arm_s={}).first_ratio_s(
+        plan.blocks[1], 1
+    )
     one.deadline_s = needed_s
     one.run()
     assert ratios_in_order(plan, half) == ["leak"]
@@ -231,10 +233,10 @@ def test_a_life_that_is_broken_off_tells_that_its_arms_take_longer(leak: Plan) -
 
 
 def test_a_life_that_is_known_to_take_longer_is_not_begun(leak: Plan) -> None:
-    # One comparison takes two lives of two arms.
+    # One comparison takes two attempts of two arms.
     found = campaign(leak, [], Effects(), deadline_s=300.0, arm_s={"leak": 100.0})
     assert not found.run()
-    assert (found.lives, found.clock(), found.arm_s) == (0, 0.0, {"leak": 100.0})
+    assert (found.attempts, found.clock(), found.arm_s) == (0, 0.0, {"leak": 100.0})
 
 
 @pytest.mark.parametrize("protocol", ["brief", "standard"])
@@ -250,7 +252,7 @@ def test_a_time_that_is_not_refused_gives_a_ratio(protocol: str, only: tuple[str
         assert ratios_in_order(one, records), budget_s
     short = timed(one, [], 0.99 * needed_s, slower)
     assert not short.run()
-    assert (short.lives, short.clock()) == (0, 0.0)
+    assert (short.attempts, short.clock()) == (0, 0.0)
 
 
 def test_a_restart_that_turned_out_too_long_is_followed_by_as_much_of_another_as_there_is_time_for() -> None:
@@ -258,7 +260,7 @@ def test_a_restart_that_turned_out_too_long_is_followed_by_as_much_of_another_as
     slow = Effects({"amp_bfloat16": 0.02, "channels_last": 1.0})
     paces, ends_s = {"leak": Pace(step_s=0.05)}, dict[int, float]()
     whole = campaign(one, [], slow, paces=paces)
-    whole.append = lambda record: ends_s.update({record.arm.restart: whole.clock()})
+    whole.append = lambda record: ends_s.update({record.arm.replicate: whole.clock()})
     assert whole.run()
     for share in (0.9, 0.7):
         budget_s = ends_s[0] + share * (ends_s[1] - ends_s[0])
@@ -267,7 +269,7 @@ def test_a_restart_that_turned_out_too_long_is_followed_by_as_much_of_another_as
         assert ratios_in_order(one, cut.records), budget_s
 
 
-# ---------------------------------------------------------------------------------------------- further restarts
+# ---------------------------------------------------------------------------------------------- further replicates
 
 
 @pytest.fixture(scope="module")
@@ -279,26 +281,26 @@ def looked_at() -> Plan:
 def test_further_restarts_go_to_what_is_too_wide_until_all_are_narrow_or_have_had_all_looks(looked_at: Plan) -> None:
     records: list[Record] = []
     assert run(looked_at, None, records)[0]
-    counts = {place: len(restarts) for place, restarts in restarts_of(records).items()}
+    counts = {place: len(replicates) for place, replicates in replicates_of(records).items()}
     assert len(counts) == len(looked_at.comparisons)
     assert set(counts.values()) <= set(BRIEF.looks)
     assert max(counts.values()) > 2
     known = precisions(looked_at, records)
     for place, count in counts.items():
-        assert known[place].half_width <= 0.012 or count == BRIEF.most_restarts, place
+        assert known[place].half_width <= 0.012 or count == BRIEF.most_replicates, place
     assert run(looked_at, None, records) == (True, 0.0), "nothing is left"
 
 
 def test_a_wider_target_needs_fewer_restarts(looked_at: Plan) -> None:
-    bursts = []
+    windows = []
     for target in (0.012, 0.016, 0.5):
         records: list[Record] = []
         run(replace(looked_at, protocol=replace(looked_at.protocol, target=target)), None, records)
-        bursts.append(len(records))
-    assert bursts == sorted(set(bursts), reverse=True)
+        windows.append(len(records))
+    assert windows == sorted(set(windows), reverse=True)
     fixed: list[Record] = []
     run(replace(looked_at, protocol=looked_at.protocol.fixed()), None, fixed)
-    assert bursts[-1] == len(fixed)
+    assert windows[-1] == len(fixed)
 
 
 @pytest.mark.parametrize("budget_s", [90.0, 150.0])
@@ -311,18 +313,18 @@ def test_a_campaign_that_is_cut_again_and_again_ends_where_one_that_is_not_does(
         times += 1
         assert times < 200
     known = precisions(looked_at, records)
-    for place, restarts in restarts_of(records).items():
-        assert restarts == set(range(len(restarts)))
-        assert len(restarts) in BRIEF.looks
-        assert known[place].half_width <= 0.012 or len(restarts) == BRIEF.most_restarts
+    for place, replicates in replicates_of(records).items():
+        assert replicates == set(range(len(replicates)))
+        assert len(replicates) in BRIEF.looks
+        assert known[place].half_width <= 0.012 or len(replicates) == BRIEF.most_replicates
 
 
 def test_all_get_their_first_restarts_before_any_gets_more(looked_at: Plan) -> None:
     records: list[Record] = []
     run(looked_at, None, records)
-    restarts = [one.arm.restart for one in records]
-    first = next(index for index, restart in enumerate(restarts) if restart >= 2)
-    assert all(restart >= 2 for restart in restarts[first:])
+    replicates = [one.arm.replicate for one in records]
+    first = next(index for index, replicate in enumerate(replicates) if replicate >= 2)
+    assert all(replicate >= 2 for replicate in replicates[first:])
 
 
 def test_a_further_restart_is_begun_only_where_the_time_suffices(looked_at: Plan) -> None:
@@ -338,19 +340,19 @@ def test_a_further_restart_is_begun_only_where_the_time_suffices(looked_at: Plan
 
 
 def test_widths_alone_decide(looked_at: Plan) -> None:
-    """The same widths lead to the same restarts, whatever the ratios are."""
+    """The same widths lead to the same replicates, whatever the ratios are."""
 
     def told(_plan: Plan, records: Sequence[Record]) -> Precisions:
-        every = restarts_of(list(records))
-        return {place: width_of(place, len(restarts)) for place, restarts in every.items() if len(restarts) > 1}
+        every = replicates_of(list(records))
+        return {place: width_of(place, len(replicates)) for place, replicates in every.items() if len(replicates) > 1}
 
     found = []
     for worth in (3.0, 1.0):
         records: list[Record] = []
         assert campaign(looked_at, records, Effects({"workers": worth}), told).run()
-        found.append(restarts_of(records))
+        found.append(replicates_of(records))
     assert found[0] == found[1]
-    assert {len(restarts) for restarts in found[0].values()} == {2, 6}
+    assert {len(replicates) for replicates in found[0].values()} == {2, 6}
 
 
 def campaign(
@@ -362,10 +364,10 @@ def campaign(
 ) -> Campaign:
     clock, random = VirtualClock(), Random(0)
 
-    def start(block: Block, _restart: int, position: int) -> RehearsedArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         return RehearsedArm(
-            cell=cell, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
+            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
         )
 
     return Campaign(
@@ -380,8 +382,8 @@ def campaign(
     )
 
 
-def width_of(place: Place, restarts: int) -> Precision:
-    wide = place[1] == 1 and restarts < 6
+def width_of(place: Place, replicates: int) -> Precision:
+    wide = place[1] == 1 and replicates < 6
     return Precision(half_width=0.5 if wide else 0.001, outlying=False)
 
 
@@ -408,7 +410,7 @@ def test_what_a_campaign_holds_is_what_it_would_read_from_the_disk(leak: Plan) -
     records: list[Record] = []
     run(leak, 200.0, records)
     read = [decode(type(one), encode(one)) for one in records]
-    assert any(isinstance(one, Burst) for one in records)
+    assert any(isinstance(one, Window) for one in records)
     assert [repr(one) for one in records] == [repr(one) for one in read]
-    assert all(isinstance(one.timing, Timing) for one in records if isinstance(one, Burst))
+    assert all(isinstance(one.timing, Timing) for one in records if isinstance(one, Window))
     assert precisions(leak, records)

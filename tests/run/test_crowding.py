@@ -1,4 +1,4 @@
-"""Crowding: others are told from ourselves, by the kernel's own accounts."""
+"""Contention: others are told from ourselves, by the kernel's own accounts."""
 
 import subprocess
 import sys

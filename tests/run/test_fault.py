@@ -130,13 +130,13 @@ LOADING = '  File "/x/site-packages/torch/utils/data/dataloader.py", line 1 in _
     ("usual", "stack", "log", "fault"),
     [
         (Fault.START_TIME_OUT, "", "", Fault.START_TIME_OUT),
-        (Fault.BURST_TIME_OUT, RUNNING_COMPILED, "", Fault.BURST_TIME_OUT),
+        (Fault.WINDOW_TIME_OUT, RUNNING_COMPILED, "", Fault.WINDOW_TIME_OUT),
         (Fault.START_TIME_OUT, COMPILING.replace("_compile", "<module>"), "", Fault.START_TIME_OUT),
         (Fault.START_TIME_OUT, LOADING.replace("_get_data", "<module>"), "", Fault.START_TIME_OUT),
         (Fault.START_TIME_OUT, COMPILING + RUNNING_COMPILED, "", Fault.COMPILE_TIME_OUT),
-        (Fault.BURST_TIME_OUT, LOADING, "", Fault.LOADER_STALLED),
-        (Fault.BURST_TIME_OUT, LOADING, "unable to allocate shared memory(shm) for file", Fault.SHARED_MEMORY),
-        (Fault.BURST_TIME_OUT, "", "unable to allocate shared memory(shm) for file", Fault.BURST_TIME_OUT),
+        (Fault.WINDOW_TIME_OUT, LOADING, "", Fault.LOADER_STALLED),
+        (Fault.WINDOW_TIME_OUT, LOADING, "unable to allocate shared memory(shm) for file", Fault.SHARED_MEMORY),
+        (Fault.WINDOW_TIME_OUT, "", "unable to allocate shared memory(shm) for file", Fault.WINDOW_TIME_OUT),
     ],
 )
 def test_where_it_stands_tells_the_fault_of_a_silent_arm(usual: Fault, stack: str, log: str, fault: Fault) -> None:

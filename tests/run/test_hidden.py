@@ -9,8 +9,8 @@ from benchmarks.invented.hidden import PROCESS_S, PROCESSES, REFERENCE, conventi
 from benchmarks.invented.machines import DELAYS, WORLDS, World
 from harness.analyze.estimate import precisions
 from harness.core.protocol import PROTOCOLS, SETTLING_STEPS, Protocol
-from harness.core.records import Burst
-from harness.plan.schedule import PER_BRACKET
+from harness.core.records import Window
+from harness.plan.schedule import PER_WINDOW_PAIR
 from harness.run.rehearsal import STEP_S
 
 STILL = World(name="still", drifts=())
@@ -35,17 +35,17 @@ def test_half_of_all_ratios_are_exactly_one() -> None:
 
 def test_a_campaign_pays_for_starts_lead_ins_and_every_window() -> None:
     seen = measured(hide([1.0, 2.0], FIXED, seed=1), STILL, Random(3), precisions)
-    bursts = [one for one in seen.records if isinstance(one, Burst)]
-    windows = {0: FIXED.rounds * 2 // PER_BRACKET + 1, 1: FIXED.rounds, 2: FIXED.rounds}  # in a restart
-    assert len(bursts) == FIXED.restarts * sum(windows.values())
-    assert {one.steps for one in bursts} == {round(FIXED.burst_s / STEP_S)}
+    windows = [one for one in seen.records if isinstance(one, Window)]
+    counts = {0: FIXED.rounds * 2 // PER_WINDOW_PAIR + 1, 1: FIXED.rounds, 2: FIXED.rounds}  # in a replicate
+    assert len(windows) == FIXED.replicates * sum(counts.values())
+    assert {one.steps for one in windows} == {round(FIXED.window_s / STEP_S)}
     starts_s = 3 * (DELAYS.imports_s + DELAYS.warm_up_s)
     turns_s = 0.0
-    for position, count in windows.items():
+    for position, count in counts.items():
         step_s = STEP_S / (2 if position == 2 else 1)  # all take the same steps, and one step leads in
         turns_s += DELAYS.resume_s + SETTLING_STEPS * step_s
-        turns_s += count * (DELAYS.resume_s + (1 + FIXED.burst_s / STEP_S) * step_s)
-    assert seen.machine_s == pytest.approx(FIXED.restarts * (starts_s + turns_s), rel=0.01)
+        turns_s += count * (DELAYS.resume_s + (1 + FIXED.window_s / STEP_S) * step_s)
+    assert seen.machine_s == pytest.approx(FIXED.replicates * (starts_s + turns_s), rel=0.01)
 
 
 def test_the_conventional_plan_runs_the_reference_first_and_pays_for_every_process() -> None:
@@ -70,4 +70,4 @@ def test_heat_spoils_what_is_measured_last_and_spares_what_takes_turns() -> None
 def test_the_widest_get_further_restarts_where_the_protocol_has_a_target() -> None:
     hidden = hide([1.0] * 8, PROTOCOLS["standard"], seed=6)
     seen = measured(hidden, WORLDS[-1], Random(6), precisions)
-    assert max(one.arm.restart for one in seen.records) + 1 > hidden.plan.protocol.restarts
+    assert max(one.arm.replicate for one in seen.records) + 1 > hidden.plan.protocol.replicates

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.cell import Cell
+from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
@@ -152,10 +152,10 @@ def test_the_window_of_an_arm_tells_the_peak_of_its_steps(
 ) -> None:
     monkeypatch.setenv("KNOWN_PEAK", "1024,200")
     job = Job(
-        cell=Cell(workload="known_peak", size="quick", batch=1),
+        config=Configuration(workload="known_peak", size="quick", batch=1),
         size=Size(batch=1, epoch_steps=100, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=100),
         recipe=Recipe(workers=workers, malloc="glibc"), proof={}, timing=Timing.STEP,
-        protocol=Protocol(floor_steps=1, floor_s=0.0, settle_s=0.0, ceiling_s=0.1, loss_steps=1),
+        protocol=Protocol(floor_steps=1, floor_s=0.0, settle_s=0.0, upper_bound_s=0.1, loss_steps=1),
         data=str(tmp_path), device="cpu", seed=0, is_reference=False,
         workload_path=str(Path(__file__).with_name("known_peak.py")), service=None,
     )  # fmt: skip
@@ -164,7 +164,7 @@ def test_the_window_of_an_arm_tells_the_peak_of_its_steps(
     try:
         arm.arrive()
         arm.begin()
-        told = arm.burst(1, 4, 0)
+        told = arm.window(1, 4, 0)
     finally:
         arm.close()
         sentinel.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.core.records import Burst, Record, brackets
+from harness.core.records import Record, Window, window_pairs
 from harness.store import MEASUREMENTS, read_records, read_run
 
 ORACLE = Path(__file__).with_name("oracle.py")
@@ -36,18 +36,18 @@ def records_of(folder: Path) -> list[Record]:
     return [record for found in (folder / "results").glob("*/*") for record in read_records(found)]
 
 
-def wait_for_bursts(running: subprocess.Popen[str], folder: Path, count: int) -> None:
+def wait_for_windows(running: subprocess.Popen[str], folder: Path, count: int) -> None:
     until = time.monotonic() + 240
     while time.monotonic() < until:
         assert running.poll() is None, running.communicate()
-        if sum(isinstance(one, Burst) for one in records_of(folder)) >= count:
+        if sum(isinstance(one, Window) for one in records_of(folder)) >= count:
             return
         time.sleep(0.05)
-    raise AssertionError(f"no {count} bursts within four minutes")
+    raise AssertionError(f"no {count} windows within four minutes")
 
 
 def wait_for_an_idle_arm(pid: int) -> list[psutil.Process]:
-    """All processes of a run at a moment when an arm stands still; between two restarts there is none."""
+    """All processes of a run at a moment when an arm stands still; between two replicates there is none."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         found = family(pid)
@@ -82,22 +82,24 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 
 
 def assert_complete(folder: Path) -> None:
-    """Every restart holds exactly the brackets of the plan."""
+    """Every replicate holds exactly the pairs of the plan."""
     (found,) = (folder / "results").glob("*/*")
     plan = read_run(found).plan
-    bursts = [one for one in read_records(found) if isinstance(one, Burst)]
-    assert len({(one.arm, one.order) for one in bursts}) == len(bursts)
+    windows = [one for one in read_records(found) if isinstance(one, Window)]
+    assert len({(one.arm, one.order) for one in windows}) == len(windows)
     for block in plan.blocks:
-        for restart in range(plan.protocol.restarts):
-            mine = [one for one in bursts if one.arm.block == block.identity and one.arm.restart == restart]
-            lives = {one.arm.life for one in mine}
-            counted = sum(len(brackets((one for one in mine if one.arm.life == life), 1)) for life in lives)
+        for replicate in range(plan.protocol.replicates):
+            mine = [one for one in windows if one.arm.block == block.identity and one.arm.replicate == replicate]
+            attempts = {one.arm.attempt for one in mine}
+            counted = sum(
+                len(window_pairs((one for one in mine if one.arm.attempt == attempt), 1)) for attempt in attempts
+            )
             assert counted == ROUNDS
 
 
 def test_a_killed_launcher_leaves_no_orphans_and_the_same_command_continues(tmp_path: Path) -> None:
     first = start(tmp_path)
-    wait_for_bursts(first, tmp_path, random.Random().randint(2, 8))
+    wait_for_windows(first, tmp_path, random.Random().randint(2, 8))
     arms = wait_for_an_idle_arm(first.pid)
     first.kill()
     first.communicate()
@@ -116,7 +118,7 @@ def test_a_killed_launcher_leaves_no_orphans_and_the_same_command_continues(tmp_
 
 def test_a_killed_arm_gets_another_life(tmp_path: Path) -> None:
     running = start(tmp_path)
-    wait_for_bursts(running, tmp_path, 2)
+    wait_for_windows(running, tmp_path, 2)
     workers = family(running.pid)
     victim = random.Random().choice([one for one in workers if leads_an_arm(one)])
     victim.kill()
@@ -131,7 +133,7 @@ def test_a_killed_arm_gets_another_life(tmp_path: Path) -> None:
 
 def test_terminate_is_obeyed_and_everything_ends(tmp_path: Path) -> None:
     running = start(tmp_path)
-    wait_for_bursts(running, tmp_path, 1)
+    wait_for_windows(running, tmp_path, 1)
     arms = family(running.pid)
     running.terminate()
     output, _ = running.communicate(timeout=240)

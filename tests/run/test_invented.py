@@ -104,7 +104,9 @@ def test_steps_wait_as_long_in_the_mean_as_their_workload_says(world: World) -> 
     found = [one for first in range(0, 400_000, 20) for one in waits(first % 400, 20)]
     assert len(found) == 400_000
     assert np.mean(found) == pytest.approx(world.workload.mean, rel=0.1)
-    assert world.workload.mean < 1 / (FASTEST - 1)  # or the fastest cell would be faster than what it waits for
+    assert world.workload.mean < 1 / (
+        FASTEST - 1
+    )  # or the fastest configuration would be faster than what it waits for
 
 
 def test_stalls_are_rare_periodic_or_in_runs_as_they_say() -> None:

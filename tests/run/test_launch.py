@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.core import environment as allocator
-from harness.core.cell import unengaged, unmet
+from harness.core.configuration import inactive, unmet
 from harness.core.recipe import Recipe, Value, patched
 from harness.measure.observed_process import all_expandable
 from harness.run.arm import THRESHOLDS, launch_environment
@@ -39,7 +39,7 @@ def test_a_process_shows_by_whose_rules_its_memory_is_served(malloc: str) -> Non
 
 def test_thresholds_that_are_set_after_all_are_seen() -> None:
     environment = launched(Recipe()) | THRESHOLDS
-    assert unengaged({"malloc": "glibc"}, shown(environment)) == ("malloc is tuned, not glibc",)
+    assert inactive({"malloc": "glibc"}, shown(environment)) == ("malloc is tuned, not glibc",)
 
 
 @pytest.mark.parametrize("name", allocator.STEMS)
@@ -51,7 +51,7 @@ def test_another_allocator_is_preloaded_and_its_functions_are_called(name: str) 
     assert not environment.keys() & THRESHOLDS.keys()
     assert shown(environment)["malloc"] == name
     del environment["LD_PRELOAD"]
-    assert unengaged({"malloc": name}, shown(environment)) == (f"malloc is glibc, not {name}",)
+    assert inactive({"malloc": name}, shown(environment)) == (f"malloc is glibc, not {name}",)
 
 
 def test_a_library_is_found_where_the_loader_of_programs_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,11 @@
-"""How windows lie over the samples: the same in every arm of a life."""
+"""How windows lie over the samples: the same in every arm of an attempt."""
 
 from collections import Counter
 from random import Random
 
 import pytest
 
-from harness.plan.schedule import order_of_bursts
+from harness.plan.schedule import order_of_windows
 from harness.run.replicate import Turns, numbered
 
 
@@ -39,7 +39,7 @@ def test_a_cost_that_comes_every_so_many_steps_is_not_met_in_step() -> None:
 @pytest.mark.parametrize("treatments", [1, 2, 3, 5])
 def test_the_reference_goes_through_the_samples_that_treatments_go_through(treatments: int) -> None:
     rounds = dict.fromkeys(range(1, treatments + 1), 4)
-    found = list(numbered(order_of_bursts(rounds, Random(3))))
+    found = list(numbered(order_of_windows(rounds, Random(3))))
     for position in rounds:
         assert [number for one, number in found if one == position] == [0, 1, 2, 3]
     visits = [number for one, number in found if one == 0]

@@ -11,14 +11,14 @@ from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan
-from harness.core.records import Burst, Fault, Lost, Record
+from harness.core.records import Fault, Lost, Record, Window
 from harness.run.arm import ArmLost, BudgetSpent
 from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Wish(
-    workloads=("leak",), size="quick", batch=None, design="alone", only=("set_to_none",), stack=None, reference="plain",
-    probe=None, protocol="brief", restarts=2, rounds=3, seed=0, device="cpu", own=None,
+    workloads=("leak",), size="quick", batch=None, design="alone", only=("set_to_none",), stack=None,
+    reference="baseline", probe=None, protocol="brief", replicates=2, rounds=3, seed=0, device="cpu", own=None,
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def plan() -> Plan:
 
 @dataclass(slots=True, kw_only=True)
 class FailingArm:
-    """A rehearsed arm whose bursts fail once so many have been taken by all arms together."""
+    """A rehearsed arm whose windows fail once so many have been taken by all arms together."""
 
     arm: RehearsedArm
     error: Exception
@@ -45,11 +45,11 @@ class FailingArm:
     def settle(self, steps: int, offset: int) -> int:
         return self.arm.settle(steps, offset)
 
-    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
         self.left[0] -= 1
         if self.left[0] < 0:
             raise self.error
-        return self.arm.burst(lead, steps, start)
+        return self.arm.window(lead, steps, start)
 
     def close(self) -> None:
         self.closed.append(True)
@@ -58,9 +58,9 @@ class FailingArm:
 def campaign(plan: Plan, error: Exception, after: int) -> tuple[Campaign, list[bool]]:
     clock, left, closed = VirtualClock(), [after], list[bool]()
 
-    def start(block: Block, _restart: int, position: int) -> FailingArm:
-        cell = block.comparisons[position - 1].treatment if position else block.reference
-        arm = RehearsedArm(cell=cell, timing=block.timing, effects=Effects(), clock=clock, random=Random(position))
+    def start(block: Block, _replicate: int, position: int) -> FailingArm:
+        config = block.comparisons[position - 1].treatment if position else block.reference
+        arm = RehearsedArm(config=config, timing=block.timing, effects=Effects(), clock=clock, random=Random(position))
         return FailingArm(arm=arm, error=error, left=left, closed=closed)
 
     made = Campaign(
@@ -77,7 +77,7 @@ def campaign(plan: Plan, error: Exception, after: int) -> tuple[Campaign, list[b
 def test_an_ask_that_the_budget_cut_off_ends_the_campaign_and_is_no_loss(plan: Plan) -> None:
     made, closed = campaign(plan, BudgetSpent(), after=4)
     assert made.run() is False
-    assert made.bursts == 4
+    assert made.windows == 4
     assert not [one for one in made.records if isinstance(one, Lost)]
     assert len(closed) == 2, "both arms are ended"
 
@@ -85,7 +85,7 @@ def test_an_ask_that_the_budget_cut_off_ends_the_campaign_and_is_no_loss(plan: P
 def test_a_campaign_that_timed_nothing_knows_it(plan: Plan) -> None:
     made, _ = campaign(plan, BudgetSpent(), after=0)
     assert made.run() is False
-    assert (made.lives, made.bursts) == (1, 0)
+    assert (made.attempts, made.windows) == (1, 0)
 
 
 def test_what_is_lost_is_recorded_with_its_kind(plan: Plan) -> None:
@@ -98,8 +98,8 @@ def test_what_is_lost_is_recorded_with_its_kind(plan: Plan) -> None:
 def test_what_somebody_else_ended_is_tried_again_and_given_up_in_the_end(plan: Plan) -> None:
     made, _ = campaign(plan, ArmLost(Fault.KILLED, "ended by SIGKILL; see dmesg"), after=0)
     assert made.run() is True
-    outcomes = [one.outcome for one in made.records if isinstance(one, Lost) and one.arm.restart == 0]
-    assert outcomes == ["interrupted"] * (plan.protocol.lives - 1) + ["failed"]
+    outcomes = [one.outcome for one in made.records if isinstance(one, Lost) and one.arm.replicate == 0]
+    assert outcomes == ["interrupted"] * (plan.protocol.attempts - 1) + ["failed"]
     assert "ended by SIGKILL, 3 times; see dmesg" in {one.reason for one in made.records if isinstance(one, Lost)}
 
 
@@ -109,7 +109,7 @@ def test_a_lost_device_ends_the_command_with_words(plan: Plan) -> None:
         Mistake, match=r"unknown error; see nvidia-smi; what was measured is kept, and the same command"
     ):
         made.run()
-    assert sum(isinstance(one, Burst) for one in made.records) == 3
+    assert sum(isinstance(one, Window) for one in made.records) == 3
     (lost,) = [one for one in made.records if isinstance(one, Lost)]
     assert (lost.kind, lost.outcome) == (Fault.DEVICE_LOST, "interrupted")
     assert len(closed) >= 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.core.records import Burst
+from harness.core.records import Window
 from harness.store import read_records
 
 ORACLE = Path(__file__).with_name("oracle.py")
@@ -84,13 +84,13 @@ def test_waiting_and_both_ceilings_are_attributed(reported: dict[str, dict[str, 
 
 @pytest.mark.alone
 def test_samples_are_counted_exactly_under_accumulation(measured: Path) -> None:
-    bursts = [one for one in read_records(measured) if isinstance(one, Burst)]
-    assert all(one.samples == 4 * one.steps for one in bursts), (
+    windows = [one for one in read_records(measured) if isinstance(one, Window)]
+    assert all(one.samples == 4 * one.steps for one in windows), (
         "a step is one batch, however many parts it was taken in"
     )
     accumulating = list(KNOWN).index("gradient_accumulation=2") + 1
     for position, truth_s in ((0, 0.040 + 0.060), (accumulating, 0.040 + 2 * 0.060)):
-        step_s = [one.wall_s / one.steps for one in bursts if one.arm.position == position]
+        step_s = [one.wall_s / one.steps for one in windows if one.arm.position == position]
         assert min(step_s) == pytest.approx(truth_s, rel=0.1)
         assert min(step_s) > 0.999 * truth_s, "a sleep is never too short"
 

@@ -10,11 +10,11 @@ from harness.analyze.matrix import Matrix
 from harness.cli.checks import rehearse
 from harness.cli.planning import Prepared, Wish, prepared
 from harness.cli.reading import matrix_of, rendered
-from harness.core.cell import Cell, Switch
+from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 from harness.store import MEASUREMENTS, read_records, read_run
-from tests.analyze.synthetic import cell
+from tests.analyze.synthetic import config
 
 KNOWN = Effects({"workers": 2.5, "compile": 0.7, "set_to_none": 1.0, "fused_optimizer": 1.08})
 
@@ -22,8 +22,8 @@ KNOWN = Effects({"workers": 2.5, "compile": 0.7, "set_to_none": 1.0, "fused_opti
 def plan(seed: int, *workloads: str, rounds: int = 6) -> Prepared:
     return prepared(
         Wish(
-            workloads=workloads, size="quick", batch=None, design="alone", only=(), stack=None, reference="plain",
-            probe=None, protocol="standard", restarts=None, rounds=rounds, seed=seed, device="cpu", own=None,
+            workloads=workloads, size="quick", batch=None, design="alone", only=(), stack=None, reference="baseline",
+            probe=None, protocol="standard", replicates=None, rounds=rounds, seed=seed, device="cpu", own=None,
         )
     )  # fmt: skip
 
@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_known_effects_are_recovered(folder: Path) -> None:
-    found = {row.subject.partition("=")[0]: row.estimate for row in matrix_of(folder).rows}
+    found = {row.label.partition("=")[0]: row.estimate for row in matrix_of(folder).rows}
     missed = 0
     for name, effect in KNOWN.named.items():
         estimate = found[name]
@@ -47,7 +47,7 @@ def test_known_effects_are_recovered(folder: Path) -> None:
 
 
 def test_effects_multiply_in_everything(folder: Path) -> None:
-    everything = next(row for row in matrix_of(folder).rows if row.subject == "everything")
+    everything = next(row for row in matrix_of(folder).rows if row.label == "all")
     assert everything.estimate is not None
     truth = KNOWN.speedup(everything.comparison.treatment, everything.comparison.reference)
     assert truth > 2.5 * 0.7 * 1.08 * 0.8
@@ -78,10 +78,10 @@ def test_every_form_of_the_report_comes_out_of_the_folder_alone(folder: Path, mo
     for table, shown_table in zip(matrix.tables, document["tables"], strict=True):
         for row, shown in zip(table.rows, shown_table["rows"], strict=True):
             assert row.estimate is not None
-            assert (shown["subject"], shown["estimate"]["ratio"]) == (row.subject, row.estimate.ratio)
+            assert (shown["subject"], shown["estimate"]["ratio"]) == (row.label, row.estimate.ratio)
     for form in ("terminal", "markdown"):
         text = rendered(folder, form)
-        assert all(row.subject.partition("=")[0] in text.replace("\\", "") for row in matrix.rows)
+        assert all(row.label.partition("=")[0] in text.replace("\\", "") for row in matrix.rows)
         assert text == rendered(folder, form)
 
 
@@ -99,8 +99,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(folder: Path
 def test_intervals_cover_the_known_effects_as_often_as_they_promise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Cells of one run share references, so that they miss together: it takes many runs, and waiting for the disk in
-    # each would take longer than the rest.
+    # Configurations of one run share references, so that they miss together: it takes many runs, and waiting for the
+    # disk in each would take longer than the rest.
     monkeypatch.setattr("os.fsync", lambda _: None)
     plans = [plan(seed, "leak", "speaker", rounds=2) for seed in range(20)]
     held = [one for ready in plans for one in covered(matrix_of(rehearse(ready, Effects(), tmp_path / str(id(ready)))))]
@@ -117,8 +117,8 @@ def covered(matrix: Matrix) -> list[bool]:
 
 
 def test_effects_not_named_are_drawn_from_the_name_alone() -> None:
-    drawn = [Effects().of(Switch(name=f"switch{index}")) for index in range(300)]
-    assert drawn == [Effects().of(Switch(name=f"switch{index}")) for index in range(300)]
+    drawn = [Effects().of(Option(name=f"switch{index}")) for index in range(300)]
+    assert drawn == [Effects().of(Option(name=f"switch{index}")) for index in range(300)]
     assert 0.25 < drawn.count(1.0) / 300 < 0.42
     assert max(drawn) <= 1.8
     assert min(drawn) >= 1.0
@@ -126,26 +126,26 @@ def test_effects_not_named_are_drawn_from_the_name_alone() -> None:
 
 def test_a_speedup_is_the_quotient_of_what_differs() -> None:
     effects = Effects({"workers": 2.0, "amp": 0.5, "augment": 3.0})
-    assert effects.speedup(cell("workers", "augment"), cell("amp", "augment")) == pytest.approx(4.0)
-    assert effects.speedup(cell("amp"), cell("amp")) == 1.0
+    assert effects.speedup(config("workers", "augment"), config("amp", "augment")) == pytest.approx(4.0)
+    assert effects.speedup(config("amp"), config("amp")) == 1.0
 
 
 def test_invented_time_passes_as_fast_as_the_cell_is() -> None:
     clock = VirtualClock()
-    arms = [rehearsed(one, clock) for one in (cell("workers"), cell())]
-    fast, slow = (sum(arm.burst(1, 20, 0)["wall_s"] for _ in range(200)) for arm in arms)
+    arms = [rehearsed(one, clock) for one in (config("workers"), config())]
+    fast, slow = (sum(arm.window(1, 20, 0)["wall_s"] for _ in range(200)) for arm in arms)
     assert slow / fast == pytest.approx(2.5, rel=0.05)
     assert clock() > 200
 
 
 def test_a_window_tells_what_led_into_it_and_of_its_slowest_steps() -> None:
     clock = VirtualClock()
-    arm = rehearsed(cell(), clock)
+    arm = rehearsed(config(), clock)
     arm.slowed, arm.mean_wait = (lambda work_s, _now_s, _random: work_s), 0.5
     arm.waits = lambda first, steps: [20.0 if step % 40 == 0 else 0.0 for step in range(first, first + steps)]
     began_s = clock()
     assert arm.settle(8, 60) == arm.transient_steps
-    found = arm.burst(2, 60, 60)  # steps 60 to 119, with the stall of step 80
+    found = arm.window(2, 60, 60)  # steps 60 to 119, with the stall of step 80
     assert (found["steps"], found["lead_steps"], found["lead_s"]) == (60, 2, pytest.approx(0.1))
     assert found["wall_s"] == pytest.approx(60 * STEP_S + 20 * STEP_S)
     assert found["slowest_s"] == pytest.approx([21 * STEP_S, STEP_S])
@@ -155,14 +155,14 @@ def test_a_window_tells_what_led_into_it_and_of_its_slowest_steps() -> None:
 
 def test_waits_take_the_same_seconds_in_every_cell_and_effects_are_those_on_the_whole() -> None:
     totals = []
-    for one in (cell("workers"), cell()):
+    for one in (config("workers"), config()):
         arm = rehearsed(one, VirtualClock())
         arm.slowed, arm.mean_wait = (lambda work_s, _now_s, _random: work_s), 0.5
         arm.waits = lambda _first, steps: [0.5] * steps
-        totals.append(arm.burst(1, 100, 0)["wall_s"])
+        totals.append(arm.window(1, 100, 0)["wall_s"])
     assert totals[1] / totals[0] == pytest.approx(2.5)
     assert totals[1] == pytest.approx(100 * 1.5 * STEP_S)
 
 
-def rehearsed(one: Cell, clock: VirtualClock) -> RehearsedArm:
-    return RehearsedArm(cell=one, timing=Timing.STEP, effects=KNOWN, clock=clock, random=Random(1))
+def rehearsed(one: Configuration, clock: VirtualClock) -> RehearsedArm:
+    return RehearsedArm(config=one, timing=Timing.STEP, effects=KNOWN, clock=clock, random=Random(1))

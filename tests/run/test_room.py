@@ -12,8 +12,8 @@ from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.progress import Progress
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Burst, Record
-from harness.plan.schedule import blocks, by_restart, outstanding
+from harness.core.records import Record, Window
+from harness.plan.schedule import blocks, by_replicate, outstanding
 from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import Room
@@ -64,8 +64,8 @@ class LargeArm:
     def settle(self, steps: int, offset: int) -> int:
         return self.arm.settle(steps, offset)
 
-    def burst(self, lead: int, steps: int, start: int) -> dict[str, Any]:
-        return self.arm.burst(lead, steps, start)
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        return self.arm.window(lead, steps, start)
 
     def close(self) -> None:
         self.memory.take(-self.takes)
@@ -75,10 +75,10 @@ class LargeArm:
 def measured(the_plan: Plan, size: int) -> tuple[Memory, list[Record], bool]:
     memory, clock, random, records = Memory(size), VirtualClock(), Random(5), list[Record]()
 
-    def start(block: Block, _restart: int, position: int) -> LargeArm:
-        cell = block.reference if position == 0 else block.comparisons[position - 1].treatment
+    def start(block: Block, _replicate: int, position: int) -> LargeArm:
+        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         chance = Random(random.random())
-        arm = RehearsedArm(cell=cell, timing=block.timing, effects=EFFECTS, clock=clock, random=chance)
+        arm = RehearsedArm(config=config, timing=block.timing, effects=EFFECTS, clock=clock, random=chance)
         return LargeArm(arm=arm, memory=memory)
 
     complete = Campaign(
@@ -98,11 +98,11 @@ def matrix(records: list[Record]) -> Matrix:
     return build_matrix(PLAN, records, ENVIRONMENT)
 
 
-def lives(records: list[Record]) -> dict[tuple[int, int], set[int]]:
+def attempts(records: list[Record]) -> dict[tuple[int, int], set[int]]:
     found: dict[tuple[int, int], set[int]] = {}
     for one in records:
-        if isinstance(one, Burst):
-            found.setdefault((one.arm.restart, one.arm.life), set()).add(one.arm.position)
+        if isinstance(one, Window):
+            found.setdefault((one.arm.replicate, one.arm.attempt), set()).add(one.arm.position)
     return found
 
 
@@ -111,7 +111,7 @@ def test_as_many_live_together_as_memory_holds(size: int, most: int) -> None:
     memory, records, complete = measured(PLAN, size)
     assert complete
     assert memory.most == most
-    found = lives(records)
+    found = attempts(records)
     assert all(0 in positions and len(positions) <= most for positions in found.values())
     assert {position for positions in found.values() for position in positions} == {0, 1, 2, 3, 4}
     rows = matrix(records).rows
@@ -124,25 +124,25 @@ def test_where_not_even_two_fit_arms_live_in_turn_and_the_row_says_so(size: int)
     memory, records, complete = measured(PLAN, size)
     assert complete
     assert memory.most == 1
-    found = lives(records)
+    found = attempts(records)
     assert all(len(positions) == 1 for positions in found.values())
-    order = [[min(found[key]) for key in sorted(found) if key[0] == restart] for restart in (0, 1)]
+    order = [[min(found[key]) for key in sorted(found) if key[0] == replicate] for replicate in (0, 1)]
     assert order == [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]]
     rows = matrix(records).rows
     assert len(rows) == 4
     for row in rows:
         assert isinstance(row.estimate, Estimate)
         assert (row.estimate.processes, row.estimate.in_turn, row.estimate.pairs) == (2, 2, 2)
-        assert any(note.startswith("restarts in turn: memory did not hold both arms at once") for note in row.notes)
+        assert any(note.startswith("replicates in turn: memory did not hold both arms at once") for note in row.notes)
         truth = EFFECTS.speedup(row.comparison.treatment, row.comparison.reference)
         assert row.estimate.ratio == pytest.approx(truth, rel=0.15)  # drift is in it
 
 
 def test_what_was_timed_in_turn_is_not_timed_again() -> None:
     _, records, _ = measured(PLAN, ARM)
-    kept, block = by_restart(records), PLAN.blocks[0]
-    for restart in (0, 1):
-        assert outstanding(block, restart, kept[block.identity, restart], PLAN.protocol) == {}
+    kept, block = by_replicate(records), PLAN.blocks[0]
+    for replicate in (0, 1):
+        assert outstanding(block, replicate, kept[block.identity, replicate], PLAN.protocol) == {}
     without_last = [one for one in kept[block.identity, 0] if one.arm.position != 4]
     assert outstanding(block, 0, without_last, PLAN.protocol) == {4: 4}
     without_reference = [one for one in kept[block.identity, 0] if one.arm.position]

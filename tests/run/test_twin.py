@@ -35,11 +35,11 @@ class Step:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Whose steps are taken, while both sides do nothing else and a burst is one step."""
+    """Whose steps are taken, while both sides do nothing else and a window is one step."""
     found: list[str] = []
     monkeypatch.setattr(by_hand, "step_by_hand", lambda _task: Step(twin.HAND, found))
     monkeypatch.setattr(session, "open_session", lambda _task: Step(twin.HARNESS, found))
-    monkeypatch.setattr(twin, "BURST_S", 0.0)
+    monkeypatch.setattr(twin, "WINDOW_S", 0.0)
     return found
 
 

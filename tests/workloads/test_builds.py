@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.core.cell import Conflict, Switch, compose, unmet
+from harness.core.configuration import Conflict, Option, compose, unmet
 from harness.core.recipe import Recipe
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE
@@ -16,16 +16,16 @@ torch.set_num_threads(1)
 MEETING_DATA = ("batched_fetch", "in_memory_data")  # the general ones that change what a workload reads
 
 
-def switches(name: str) -> list[Switch]:
+def options(name: str) -> list[Option]:
     workload = CATALOGUE.workloads[name]
     chosen = [one for one in CATALOGUE.of(workload) if one.workload or one.name in MEETING_DATA]
     met = [one for one in chosen if not unmet(one, ENVIRONMENT, workload)]
-    return [Switch(name=one.name, level=level) for one in met for level in one.levels or (None,)]
+    return [Option(name=one.name, level=level) for one in met for level in one.levels or (None,)]
 
 
 def recipes(name: str) -> Iterator[Recipe]:
-    """The different recipes that single switches and pairs of them give."""
-    each = switches(name)
+    """The different recipes that single options and pairs of them give."""
+    each = options(name)
     seen: set[Recipe] = set()
     for stack in chain(combinations(each, 1), combinations(each, 2)):
         try:
@@ -46,4 +46,4 @@ def test_what_composes_can_be_built(name: str, smoke_data: dict[str, Path]) -> N
         parts.device_stage(folder, size, recipe, torch.device("cpu"))
         parts.loss(size, recipe)
         built += 1
-    assert built > len(switches(name))
+    assert built > len(options(name))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.core.cell import compose
+from harness.core.configuration import compose
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from tests.measure.tasks import CATALOGUE
@@ -23,7 +23,7 @@ SHAPES: dict[str, Callable[[Size], Shape]] = {  # of one sample's input to the m
     "spoof": lambda size: (128, size.shape["frames"]),
     "imagenet": lambda size: (3, size.shape["image_px"], size.shape["image_px"]),
 }
-CELLS = [(name, size) for name in COUNTED for size in CATALOGUE.workloads[name].operations]
+CONFIGS = [(name, size) for name in COUNTED for size in CATALOGUE.workloads[name].operations]
 
 
 def plain(name: str) -> Recipe:
@@ -41,7 +41,7 @@ def counted(name: str, size: Size, samples: int) -> int:
     return counter.get_total_flops()
 
 
-@pytest.mark.parametrize(("name", "size"), CELLS, ids=lambda one: one)
+@pytest.mark.parametrize(("name", "size"), CONFIGS, ids=lambda one: one)
 def test_declared_work_is_what_torch_counts(name: str, size: str) -> None:
     workload = CATALOGUE.workloads[name]
     assert counted(name, workload.sizes[size], SAMPLES) == SAMPLES * workload.operations[size]

@@ -10,14 +10,14 @@ import torch
 from PIL import Image
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import compose, parse_switch
+from harness.core.configuration import compose, parse_option
 from harness.core.mistake import Mistake
 from workloads.imagenet import WORKLOAD
 from workloads.imagenet.data import dataset, validation
 
 SMOKE = WORKLOAD.sizes["smoke"]
 WNIDS = [f"n{1_440_764 + 311 * number:08d}" for number in range(130)]
-LOCAL = compose(WORKLOAD, [parse_switch("local_copy")], read_catalogue().optimizations)
+LOCAL = compose(WORKLOAD, [parse_option("local_copy")], read_catalogue().optimizations)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 import workloads.imagenet.evaluation as under_test
 from harness.catalogue import read_catalogue
-from harness.core.cell import compose, parse_switch
+from harness.core.configuration import compose, parse_option
 from harness.core.recipe import Recipe
 from workloads.imagenet import WORKLOAD
 from workloads.imagenet.corpus import Picture, write
@@ -28,8 +28,8 @@ CATALOGUE = read_catalogue()
 
 
 def recipe(*stack: str) -> Recipe:
-    switches = [parse_switch(one) for one in ("local_copy", *stack)]
-    return compose(WORKLOAD, switches, CATALOGUE.optimizations)
+    options = [parse_option(one) for one in ("local_copy", *stack)]
+    return compose(WORKLOAD, options, CATALOGUE.optimizations)
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from torchvision import transforms
 from torchvision.datasets.folder import pil_loader
 
 from harness.catalogue import read_catalogue
-from harness.core.cell import compose, parse_switch
+from harness.core.configuration import compose, parse_option
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import ADDRESS, Built, Size
@@ -43,7 +43,7 @@ EXACT = (
     *("sharded_files", "sharded_files concurrent_reads=8"),
 )
 FINISH = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
-ENGAGED = (
+ACTIVE = (
     *("local_copy", "ram_cache", "cold_storage", "cold_storage ram_cache", "cold_storage local_copy"),
     *(
         "sharded_files",
@@ -60,7 +60,7 @@ CLOSE = ("decoder=torchvision", "decoder=simplejpeg", "draft_decode", "gpu_decod
 
 
 def recipe(stack: str = "local_copy") -> Recipe:
-    return compose(WORKLOAD, [parse_switch(one) for one in stack.split()], CATALOGUE.optimizations)
+    return compose(WORKLOAD, [parse_option(one) for one in stack.split()], CATALOGUE.optimizations)
 
 
 @pytest.fixture(scope="module")
@@ -326,14 +326,14 @@ def test_effective_tells_what_happened_and_not_what_was_asked(folder: Path) -> N
     assert effective(built)["cache_hit_rate"] == 0
 
 
-@pytest.mark.parametrize("stack", ENGAGED)
+@pytest.mark.parametrize("stack", ACTIVE)
 def test_what_is_switched_on_is_seen_to_be_on(folder: Path, stack: str) -> None:
     found = facts(folder, stack)
-    for switch in map(parse_switch, stack.split()):
-        for name, value in CATALOGUE.optimizations[switch.name].proof.items():
-            assert found[name] == (switch.level if switch.level is not None else value), name
+    for option in map(parse_option, stack.split()):
+        for name, value in CATALOGUE.optimizations[option.name].proof.items():
+            assert found[name] == (option.level if option.level is not None else value), name
     plain = facts(folder, "")
-    changed = [name for one in stack.split() for name in CATALOGUE.optimizations[parse_switch(one).name].proof]
+    changed = [name for one in stack.split() for name in CATALOGUE.optimizations[parse_option(one).name].proof]
     assert all(plain[name] != found[name] for name in changed)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.core.cell import Conflict, compose, expected, parse_switch, unengaged
+from harness.core.configuration import Conflict, compose, expected, inactive, parse_option
 from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.recipe import Value
 from harness.core.workload import Built
@@ -44,8 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def trained(folder: Path, *names: str) -> tuple[list[float], tuple[str, ...], dict[str, Value]]:
     """Losses of three steps, what did not engage, and what the parts show."""
-    switches = tuple(parse_switch(name) for name in names)
-    recipe = compose(WORKLOAD, switches, KNOWN)
+    options = tuple(parse_option(name) for name in names)
+    recipe = compose(WORKLOAD, options, KNOWN)
     task = Task(
         parts=WORKLOAD.parts(),
         size=WORKLOAD.sizes["smoke"],
@@ -70,13 +70,13 @@ def trained(folder: Path, *names: str) -> tuple[list[float], tuple[str, ...], di
     session.feed.close()
     proof = {
         name: value
-        for switch in switches
-        if switch.name in OWN
-        for name, value in expected(KNOWN[switch.name], switch.level).items()
+        for option in options
+        if option.name in OWN
+        for name, value in expected(KNOWN[option.name], option.level).items()
     }
     del session, trainee, built, step
     gc.collect()  # HDF5 opens a file one way at a time: no handle may be left for the next test
-    return losses, unengaged(proof, shown), shown
+    return losses, inactive(proof, shown), shown
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_each_engages_alone_and_keeps_its_word(
 
 @pytest.mark.parametrize("name", EACH)
 def test_plain_shows_none_of_them(plain: tuple[list[float], dict[str, Value]], name: str) -> None:
-    switch = parse_switch(name)
-    assert unengaged(expected(OWN[switch.name], switch.level), plain[1])
+    option = parse_option(name)
+    assert inactive(expected(OWN[option.name], option.level), plain[1])
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_stacks_engage_together(folder: Path, stack: tuple[str, ...]) -> None:
 )
 def test_what_cannot_be_together_says_why(stack: tuple[str, ...], words: str) -> None:
     with pytest.raises(Conflict, match=words):
-        compose(WORKLOAD, tuple(parse_switch(name) for name in stack), KNOWN)
+        compose(WORKLOAD, tuple(parse_option(name) for name in stack), KNOWN)
 
 
 def test_every_choice_has_an_optimization_that_sets_it() -> None:

@@ -13,7 +13,7 @@ import tifffile
 import torch
 from torch.utils.data import DataLoader
 
-from harness.core.cell import compose, parse_switch
+from harness.core.configuration import compose, parse_option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe
@@ -61,7 +61,7 @@ def written(folder: Path) -> Path:
 
 
 def recipe(*names: str) -> Recipe:
-    return compose(WORKLOAD, [parse_switch(name) for name in names], OWN)
+    return compose(WORKLOAD, [parse_option(name) for name in names], OWN)
 
 
 def items(folder: Path, *names: str, size: Size = SIZE) -> Patches:

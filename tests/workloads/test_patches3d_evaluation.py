@@ -10,7 +10,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 from torch import Tensor, nn
 
-from harness.core.cell import Conflict, expected, parse_switch, unengaged
+from harness.core.configuration import Conflict, expected, inactive, parse_option
 from harness.core.workload import Built
 from tests.workloads.test_patches3d_data import OWN, SIZE, items, recipe, written
 from workloads.patches3d import WORKLOAD, augmentation, device, evaluation, synthesis
@@ -202,14 +202,14 @@ STACKS = [
 
 @pytest.mark.parametrize("names", STACKS, ids="+".join)
 def test_what_is_reported_as_effective_is_what_the_stack_promises(folder: Path, names: tuple[str, ...]) -> None:
-    switches = {switch.name: switch for switch in map(parse_switch, names)}
+    options = {option.name: option for option in map(parse_option, names)}
     shared = {"device_augmentation": {"fixed_patch_shape"}}  # a fixed shape is part of it
-    also = set().union(*(shared.get(name, set()) for name in switches))
+    also = set().union(*(shared.get(name, set()) for name in options))
     seen = effective(built(folder, *names))
     for name, optimization in OWN.items():
-        level = switches[name].level if name in switches else (optimization.levels or (None,))[-1]
-        engaged = not unengaged(expected(optimization, level), seen)
-        assert engaged == (name in switches or name in also), name
+        level = options[name].level if name in options else (optimization.levels or (None,))[-1]
+        active = not inactive(expected(optimization, level), seen)
+        assert active == (name in options or name in also), name
 
 
 def test_effective_counts_the_work_of_an_item(folder: Path) -> None:

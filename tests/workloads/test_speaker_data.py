@@ -11,7 +11,7 @@ import pytest
 import soundfile
 import torch
 
-from harness.core.cell import compose, parse_switch
+from harness.core.configuration import compose, parse_option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(stack: str = "") -> Recipe:
-    return compose(WORKLOAD, [parse_switch(name) for name in stack.split("+") if name], KNOWN)
+    return compose(WORKLOAD, [parse_option(name) for name in stack.split("+") if name], KNOWN)
 
 
 def crops(folder: Path, stack: str = "") -> Crops:

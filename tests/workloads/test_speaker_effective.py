@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.core.cell import Conflict, compose, expected, parse_switch, unengaged
+from harness.core.configuration import Conflict, compose, expected, inactive, parse_option
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built
 from tests.workloads.test_speaker_data import KNOWN, SIZE, crops, recipe
@@ -69,12 +69,12 @@ def seen(folder: Path, stack: str) -> dict[str, Value]:
 @pytest.mark.parametrize("name", sorted({*KNOWN} - {"crop_length", "larger_network", "metric_learning"}))
 def test_a_switch_shows_and_its_absence_shows(folder: Path, name: str) -> None:
     proof = expected(KNOWN[name], None)
-    assert not unengaged(proof, seen(folder, name))
-    assert unengaged(proof, seen(folder, ""))
+    assert not inactive(proof, seen(folder, name))
+    assert inactive(proof, seen(folder, ""))
 
 
 @pytest.mark.parametrize(
-    "switch",
+    "option",
     [
         *(
             "larger_network=resnetse34v2",
@@ -84,11 +84,11 @@ def test_a_switch_shows_and_its_absence_shows(folder: Path, name: str) -> None:
         *("crop_length=100", "crop_length=300", "device_mixing+crop_length=300"),
     ],
 )
-def test_a_level_shows_and_its_absence_shows(folder: Path, switch: str) -> None:
-    chosen = parse_switch(switch.rpartition("+")[2])
+def test_a_level_shows_and_its_absence_shows(folder: Path, option: str) -> None:
+    chosen = parse_option(option.rpartition("+")[2])
     proof = expected(KNOWN[chosen.name], chosen.level)
-    assert not unengaged(proof, seen(folder, f"{FAST}+{switch}"))
-    assert unengaged(proof, seen(folder, FAST))
+    assert not inactive(proof, seen(folder, f"{FAST}+{option}"))
+    assert inactive(proof, seen(folder, FAST))
 
 
 def test_a_model_that_is_none_of_the_three_is_unknown(folder: Path) -> None:

@@ -11,7 +11,7 @@ import soundfile
 import torch
 from torch.utils.data import DataLoader
 
-from harness.core.cell import Switch, compose
+from harness.core.configuration import Option, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, patched
 from tests.measure.tasks import CATALOGUE
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(*names: str) -> Recipe:
-    return compose(WORKLOAD, [Switch(name=name) for name in names], CATALOGUE.optimizations)
+    return compose(WORKLOAD, [Option(name=name) for name in names], CATALOGUE.optimizations)
 
 
 def items_of(folder: Path, *names: str) -> Items:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.core.cell import Switch, compose
+from harness.core.configuration import Option, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from tests.measure.tasks import CATALOGUE
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(*names: str) -> Recipe:
-    return compose(WORKLOAD, [Switch(name=name) for name in names], CATALOGUE.optimizations)
+    return compose(WORKLOAD, [Option(name=name) for name in names], CATALOGUE.optimizations)
 
 
 def answers(folder: Path, model: nn.Module, *names: str) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from harness.core.cell import Conflict, Switch, compose, expected, unengaged
+from harness.core.configuration import Conflict, Option, compose, expected, inactive
 from harness.core.recipe import Recipe
 from harness.core.workload import Built
 from tests.measure.tasks import CATALOGUE
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(*names: str) -> Recipe:
-    return compose(WORKLOAD, [Switch(name=name) for name in names], CATALOGUE.optimizations)
+    return compose(WORKLOAD, [Option(name=name) for name in names], CATALOGUE.optimizations)
 
 
 def built(folder: Path, *names: str) -> Built:
@@ -69,7 +69,7 @@ def shown(folder: Path, *names: str) -> Any:
 def test_a_stack_proves_all_of_itself_and_nothing_else(folder: Path, names: tuple[str, ...]) -> None:
     seen = shown(folder, *names)
     for name, optimization in OWN.items():
-        assert bool(unengaged(expected(optimization, None), seen)) == (name not in names), (name, seen)
+        assert bool(inactive(expected(optimization, None), seen)) == (name not in names), (name, seen)
 
 
 def test_as_found_every_item_is_decoded_and_worked_out_whole_in_float64(folder: Path) -> None:
@@ -79,7 +79,7 @@ def test_as_found_every_item_is_decoded_and_worked_out_whole_in_float64(folder: 
     assert (seen["mel_drift_db"], seen["off_from_as_found_db"]) == (0.0, 0.0)
     assert seen["scoring_passes"] == 2
     assert 0 < seen["frames_computed_per_frame_seen"] != 1
-    assert not any(unengaged({"tiling": True, "input_frames": 404, "model": "se_resnet18"}, seen))
+    assert not any(inactive({"tiling": True, "input_frames": 404, "model": "se_resnet18"}, seen))
 
 
 def test_the_cache_is_counted_and_decodes_nothing(folder: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_port_with_other_filters_or_another_reference_is_refused(
     monkeypatch.setattr(torch_mel, "decibels", lambda power, _loudest: right(power, power.new_ones(())))
     torch_mel._here.cache_clear()
     for name in ("torch_mel", "device_mel"):
-        assert unengaged(expected(OWN[name], None), shown(folder, name)) == (
+        assert inactive(expected(OWN[name], None), shown(folder, name)) == (
             "mel_drift_below_0.1_db is False, not True",
         )
     monkeypatch.setattr(torch_mel, "decibels", right)

@@ -67,7 +67,7 @@ WORKLOAD = Workload(
         "batch_dtype": "float32",
         "image_size": 224,
     },
-    as_found={
+    original={
         **PYTORCH_DEFAULTS,
         "workers=8": "the loaders of 8113857",
         "persistent_workers": "the loaders of 8113857",

@@ -107,7 +107,7 @@ WORKLOAD = Workload(
         "spec_augment": None,
         "swmr": True,
     },
-    as_found={
+    original={
         **PYTORCH_DEFAULTS,
         **CLIPPING_DEFAULTS,
         "workers=8": "the settings that its performance analysis begins with",

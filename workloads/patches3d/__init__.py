@@ -91,7 +91,7 @@ WORKLOAD = Workload(
         "loss_readback": "each_component",
         "target_distance": "loss",
     },
-    as_found={
+    original={
         **PYTORCH_DEFAULTS,
         **CLIPPING_DEFAULTS,
         "workers=1": "the configuration of 577d531",

@@ -110,7 +110,7 @@ WORKLOAD = Workload(
         "transfer_type": "float32",
         "utterance_cache": "none",
     },
-    as_found={
+    original={
         **PYTORCH_DEFAULTS,
         "workers=5": "nDataLoaderThread of configs/experiment_01.yaml",
     },

@@ -95,7 +95,7 @@ WORKLOAD = Workload(
         "scoring_passes": 2,
         "tiling": True,
     },
-    as_found={
+    original={
         **PYTORCH_DEFAULTS,
         "batched_evaluation": "its evaluation scored whole batches",
         "cudnn_deterministic": "cudnn_deterministic in the configuration before d4dcd4c",

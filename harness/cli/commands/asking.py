@@ -17,7 +17,7 @@ from harness.cli.options import (
     Protocol,
     Real,
     Reference,
-    Restarts,
+    Replicates,
     Results,
     Rounds,
     Seed,
@@ -26,6 +26,7 @@ from harness.cli.options import (
     Target,
     Workloads,
     examples,
+    todays,
 )
 
 app = typer.Typer()
@@ -39,16 +40,19 @@ def list_(json: Json = False, workload: Own = None) -> None:
     show_list(workload, as_json=json)
 
 
-@app.command(epilog=examples("explain leak:batched_fetch+workers=2", "explain speaker:as_found", "explain workers"))
+@app.command(epilog=examples("explain leak:batched_fetch+workers=2", "explain speaker:original", "explain workers"))
 def explain(
-    what: Annotated[str, typer.Argument(help="A cell, WORKLOAD[@SIZE][:NAME+NAME=LEVEL], or an optimization.")],
-    reference: Reference = "plain",
+    what: Annotated[
+        str,
+        typer.Argument(help="A configuration, WORKLOAD[@SIZE][:NAME+NAME=LEVEL], or an optimization.", callback=todays),
+    ],
+    reference: Reference = "baseline",
     protocol: Protocol = "brief",
     device: Device = "auto",
     workload: Own = None,
-    all_: Annotated[bool, typer.Option("--all", help="A row for each switch, and nothing shortened.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="A row for each option, and nothing shortened.")] = False,
 ) -> None:
-    """Shows what a cell changes, the values bound in its step and the step's source; or an optimization's page."""
+    """Shows what a configuration changes, its step's bound values and source; or an optimization's page."""
     from harness.cli.explain import Question, show_explanation
 
     show_explanation(
@@ -72,10 +76,10 @@ def plan(
     design: Design = "alone",
     only: Only = None,
     stack: Stack = None,
-    reference: Reference = "plain",
+    reference: Reference = "baseline",
     probe: Probe = None,
     protocol: Protocol = "brief",
-    restarts: Restarts = None,
+    replicates: Replicates = None,
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
@@ -89,7 +93,7 @@ def plan(
 
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
-        reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
+        reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
     show_plan(wish, as_json=json)

@@ -19,7 +19,7 @@ from harness.cli.options import (
     Protocol,
     Real,
     Reference,
-    Restarts,
+    Replicates,
     Results,
     Rounds,
     Seed,
@@ -28,6 +28,7 @@ from harness.cli.options import (
     Target,
     Workloads,
     examples,
+    todays,
 )
 
 app = typer.Typer()
@@ -40,8 +41,9 @@ Kept = Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; el
 Coverage = Annotated[
     bool, typer.Option("--coverage", help="Instead of a plan: how often do intervals hold hidden ratios?")
 ]
-Cells = Annotated[
-    int | None, typer.Option(min=10, help="With --coverage: cells in each of eight invented environments; else 2000.")
+HowMany = Annotated[
+    int | None,
+    typer.Option("--cells", min=10, help="With --coverage: ratios in each of eight invented environments; else 2000."),
 ]
 Luck = Annotated[
     float | None,
@@ -52,7 +54,7 @@ Luck = Annotated[
 @app.command(
     epilog=examples(
         "run",
-        "run leak --only batched_fetch --only hdf5_chunk_cache --batch 5632 --probe loader --reference as_found",
+        "run leak --only batched_fetch --only hdf5_chunk_cache --batch 5632 --probe loader --reference original",
         "run speaker --stack seek_read+workers=1 --protocol standard --budget none",
         "run leak --design against_itself",
     )
@@ -64,10 +66,10 @@ def run(
     design: Design = "alone",
     only: Only = None,
     stack: Stack = None,
-    reference: Reference = "plain",
+    reference: Reference = "baseline",
     probe: Probe = None,
     protocol: Protocol = "brief",
-    restarts: Restarts = None,
+    replicates: Replicates = None,
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
@@ -87,7 +89,7 @@ def run(
 
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
-        reference=reference, probe=probe, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
+        reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
     raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
@@ -100,7 +102,7 @@ def calibrate(
     ] = None,
     size: Size = None,
     protocol: Protocol = "brief",
-    restarts: Restarts = None,
+    replicates: Replicates = None,
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
@@ -119,8 +121,8 @@ def calibrate(
 
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=None, design="calibration", only=(), stack=None,
-        reference="plain", probe=None, protocol=protocol, restarts=restarts, rounds=rounds, seed=seed,
-        device=device, own=workload, target=target or (None if restarts or rounds else TARGET),
+        reference="baseline", probe=None, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
+        device=device, own=workload, target=target or (None if replicates or rounds else TARGET),
     )  # fmt: skip
     raise typer.Exit(measure_and_show(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
@@ -143,7 +145,7 @@ def rehearse(
     effect: Effects = None,
     results: Kept = None,
     coverage: Coverage = False,
-    cells: Cells = None,
+    configs: HowMany = None,
     luck: Luck = None,
     json: Json = False,
     output: Output = None,
@@ -157,10 +159,10 @@ def rehearse(
         coverage=coverage,
         of_a_plan={"WORKLOADS": workloads, "--design": design != "alone", "--workload": workload, "--effect": effect,
                    "--results": results},
-        of_coverage={"--cells": cells, "--luck": luck is not None, "--json": json, "--output": output},
+        of_coverage={"--cells": configs, "--luck": luck is not None, "--json": json, "--output": output},
     )  # fmt: skip
     if coverage:
-        from harness.run.rehearsal import RESTART_NOISE
+        from harness.run.rehearsal import REPLICATE_NOISE
 
         try:
             from benchmarks.invented.coverage_command import Asked, show_coverage
@@ -170,12 +172,12 @@ def rehearse(
                 "command in a clone, with ./speedmatrix."
             ) from error
 
-        differ = RESTART_NOISE if luck is None else luck / 100
-        asked = Asked(cells=cells or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
+        differ = REPLICATE_NOISE if luck is None else luck / 100
+        asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))
     wish = Wish(
         workloads=tuple(workloads or ()), size="quick", batch=None, design=design, only=(), stack=None,
-        reference="plain", probe=None, protocol=protocol or "brief", restarts=None, rounds=None, seed=seed,
+        reference="baseline", probe=None, protocol=protocol or "brief", replicates=None, rounds=None, seed=seed,
         device="cpu", own=workload,
     )  # fmt: skip
     show_rehearsal(wish, tuple(effect or ()), results)
@@ -183,7 +185,9 @@ def rehearse(
 
 @app.command(epilog=examples("learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200"))
 def learn(
-    cell: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.")],
+    config: Annotated[
+        str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.", callback=todays)
+    ],
     steps: Annotated[
         int | None, typer.Option(min=1, help="Optimizer steps; else those of the workload's lesson.")
     ] = None,
@@ -193,12 +197,12 @@ def learn(
     data_root: Real = None,
     data: Data = None,
 ) -> None:
-    """Trains a cell from its first weights: does it learn, and can its evaluation be believed?"""
+    """Trains a configuration from its first weights: does it learn, and can its evaluation be believed?"""
     from harness.cli.checks import Course
     from harness.cli.checks import learn as given
 
     course = Course(
-        cell=cell, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+        config=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
     )
     raise typer.Exit(given(course))
 
@@ -225,7 +229,7 @@ def verify(
 
     wish = Wish(
         workloads=tuple(workloads or ()), size=size, batch=None, design="alone", only=tuple(only or ()), stack=stack,
-        reference="plain", probe=None, protocol="standard", restarts=2, rounds=None, seed=seed,
+        reference="baseline", probe=None, protocol="standard", replicates=2, rounds=None, seed=seed,
         device=device, own=workload,
     )  # fmt: skip
     place = Place(results=results, data=data, budget="none", fresh=True)

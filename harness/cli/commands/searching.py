@@ -58,7 +58,7 @@ def best(
 
     wish = Wish(
         workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),
-        stack=None, reference="plain", probe=None, protocol=protocol, restarts=None, rounds=None, seed=seed,
+        stack=None, reference="baseline", probe=None, protocol=protocol, replicates=None, rounds=None, seed=seed,
         device=device, own=own, data_roots=tuple(data_root or ()),
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)

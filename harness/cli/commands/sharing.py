@@ -36,7 +36,7 @@ def compare(
     output: Output = None,
     results: Results = Path("results"),
 ) -> None:
-    """Holds the same cells of several machines or environments side by side: which ratios differ, and why."""
+    """Holds the same configurations of several machines or environments side by side: which ratios differ, and why."""
     from harness.cli.reading import Wanted, show_comparison
 
     wanted = Wanted(runs=tuple(runs or ()), machines=machines, prices=prices, results=results)
@@ -71,7 +71,7 @@ def export(
     output: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("parquet"),
     results: Results = Path("results"),
 ) -> None:
-    """Writes runs as Parquet tables (runs, arms, bursts, ratios) for pandas, DuckDB and their like."""
+    """Writes runs as Parquet tables (runs, arms, windows, ratios) for pandas, DuckDB and their like."""
     from harness.cli.sharing import export as exported
 
     raise typer.Exit(exported(tuple(runs or ()), output, results))

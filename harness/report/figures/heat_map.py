@@ -35,7 +35,7 @@ class Tile:
     estimate: Estimate | None = None
     is_open: bool = False
     is_otherwise: bool = False  # it no longer learns what the reference learns
-    is_conditional: bool = False  # measured on top of something, and not on the plain system
+    is_conditional: bool = False  # measured on top of something, and not on the baseline system
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ _STYLE = (
 
 def interval_plot(table: Table) -> str:
     """A forest plot of the table's estimates, or of an empty axis where there is none."""
-    estimates = [(row.subject, row.estimate) for row in table.rows if row.estimate is not None]
+    estimates = [(row.label, row.estimate) for row in table.rows if row.estimate is not None]
     limits = _limits(estimate for _, estimate in estimates)
     height = _TOP + _ROW * len(estimates) + 34
     title = sentences.title(table)
@@ -70,10 +70,10 @@ def _axis(limits: tuple[float, float], bottom: int) -> Iterator[str]:
             yield f'<text class="tick" x="{x}" y="{bottom + 16}" text-anchor="middle">{tick:g}x</text>'
 
 
-def _interval(subject: str, one: Estimate, limits: tuple[float, float], index: int) -> Iterator[str]:
+def _interval(label: str, one: Estimate, limits: tuple[float, float], index: int) -> Iterator[str]:
     low, middle, high = (_x(value, limits) for value in (one.low, one.ratio, one.high))
     y, kind = _TOP + _ROW * index + _ROW // 2, _CLASS[one.verdict]
-    name, numbers = words.one_line(subject), f"{words.ratio(one)} {one.verdict}"
+    name, numbers = words.one_line(label), f"{words.ratio(one)} {one.verdict}"
     yield f"<g><title>{escape(f'{name}: {numbers}')}</title>"
     yield f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(_shortened(name))}</text>'
     yield f'<line class="interval {kind}" x1="{low}" y1="{y}" x2="{high}" y2="{y}"/>'

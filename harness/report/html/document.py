@@ -25,7 +25,7 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Side
 from harness.analyze.quality import Agreement
 from harness.analyze.verdict import Verdict
-from harness.core.records import Burst
+from harness.core.records import Window
 from harness.report import matrix as sentences
 from harness.report import prediction as predicted
 from harness.report import words
@@ -46,19 +46,19 @@ class Gap:
 
     machine: str
     workload: str
-    subjects: tuple[str, ...]
+    labels: tuple[str, ...]
     words: str
 
 
 def gaps(shown: Shown, lines: tuple[Line, ...]) -> tuple[Gap, ...]:
     """What has no ratio; among many runs only what has none in any of them in the same environment."""
     found: dict[tuple[str, str, str, str], dict[str, None]] = {}
-    for kept, workload, subject, why in _collected(shown, lines) if shown.collected else _of_one_run(shown):
+    for kept, workload, label, why in _collected(shown, lines) if shown.collected else _of_one_run(shown):
         alike = kept.environment.digest, kept.machine, workload, one_line(why)
-        found.setdefault(alike, {})[one_line(subject)] = None
+        found.setdefault(alike, {})[one_line(label)] = None
     return tuple(
-        Gap(machine=machine, workload=workload, subjects=tuple(subjects), words=why)
-        for (_, machine, workload, why), subjects in sorted(found.items(), key=lambda one: one[0][:3])
+        Gap(machine=machine, workload=workload, labels=tuple(labels), words=why)
+        for (_, machine, workload, why), labels in sorted(found.items(), key=lambda one: one[0][:3])
     )
 
 
@@ -66,34 +66,36 @@ def _of_one_run(shown: Shown) -> Iterator[_Told]:
     for kept in (exhibit.kept for exhibit in shown.exhibits):
         for row in kept.matrix.rows:
             if row.absence is not None:
-                yield kept, row.comparison.treatment.workload, row.subject, row.absence.words
-        yield from ((kept, hole.workload, hole.subject, hole.reason) for hole in kept.matrix.holes)
+                yield kept, row.comparison.treatment.workload, row.label, row.absence.words
+        yield from (
+            (kept, no_result.workload, no_result.label, no_result.reason) for no_result in kept.matrix.no_results
+        )
 
 
 def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
-    """Questions that no run answers, in the words of the newest, then plans' holes that nobody has filled since."""
+    """Questions that no run answers, in the words of the newest, then missing results that nobody has filled since."""
     runs = sorted((exhibit.kept for exhibit in shown.exhibits), key=lambda kept: (kept.began, kept.name), reverse=True)
     for entry in surest(runs):
         row = entry.row
         if row.absence is not None:
-            yield entry.kept, row.comparison.treatment.workload, row.subject, row.absence.words
-    told = {_asked(line.exhibit.kept, line.entry.table.cell.workload, line.entry.row.subject) for line in lines}
+            yield entry.kept, row.comparison.treatment.workload, row.label, row.absence.words
+    told = {_asked(line.exhibit.kept, line.entry.table.config.workload, line.entry.row.label) for line in lines}
     for kept in runs:
-        for hole in kept.matrix.holes:
-            asked = _asked(kept, hole.workload, hole.subject)
+        for no_result in kept.matrix.no_results:
+            asked = _asked(kept, no_result.workload, no_result.label)
             if asked not in told:
                 told.add(asked)
-                yield kept, hole.workload, hole.subject, hole.reason
+                yield kept, no_result.workload, no_result.label, no_result.reason
 
 
-def _asked(kept: Kept, workload: str, subject: str) -> tuple[str, str, str]:
-    return kept.environment.digest, workload, subject
+def _asked(kept: Kept, workload: str, label: str) -> tuple[str, str, str]:
+    return kept.environment.digest, workload, label
 
 
 # Series: the windows behind every line as compact numbers, and JSON that a page may hold.
 #
-# A block's reference is written once, however many comparisons share it. Each list is one life: its restart, its life,
-# then when each window began (seconds since the life began), how long it took (seconds) and how many samples it held:
+# A block's reference is written once, however many comparisons share it. Each list is one attempt: replicate, number,
+# then when each window began (seconds since the attempt began), how long it took (seconds) and its samples:
 # one number where all held as many.
 
 _DIGITS = 4  # more than any window is worth
@@ -110,22 +112,22 @@ def series(lines: Iterable[Line]) -> dict[str, Any]:
         side = line.evidence.reference
         if id(side) not in blocks:  # comparisons of a block share their reference's side
             blocks[id(side)] = len(references)
-            references.append(list(_lives(side)))
-        found[line.key] = [blocks[id(side)], list(_lives(line.evidence.treatment))]
+            references.append(list(_attempts(side)))
+        found[line.key] = [blocks[id(side)], list(_attempts(line.evidence.treatment))]
     return {"references": references, "lines": found}
 
 
-def _lives(side: Side) -> Iterator[list[Any]]:
-    by_life: dict[tuple[int, int], list[Burst]] = {}
-    for burst in sorted(side.bursts, key=lambda one: (one.arm.restart, one.arm.life, one.order)):
-        by_life.setdefault((burst.arm.restart, burst.arm.life), []).append(burst)
-    for (restart, life), bursts in by_life.items():
-        samples = [one.samples for one in bursts]
+def _attempts(side: Side) -> Iterator[list[Any]]:
+    by_attempt: dict[tuple[int, int], list[Window]] = {}
+    for window in sorted(side.windows, key=lambda one: (one.arm.replicate, one.arm.attempt, one.order)):
+        by_attempt.setdefault((window.arm.replicate, window.arm.attempt), []).append(window)
+    for (replicate, attempt), windows in by_attempt.items():
+        samples = [one.samples for one in windows]
         yield [
-            restart,
-            life,
-            [rounded(one.began_s) for one in bursts],
-            [rounded(one.wall_s) for one in bursts],
+            replicate,
+            attempt,
+            [rounded(one.began_s) for one in windows],
+            [rounded(one.wall_s) for one in windows],
             samples[0] if len(set(samples)) == 1 else samples,
         ]
 
@@ -139,7 +141,7 @@ def rounded(value: float) -> Number | None:
 
 
 def embedded(data: object) -> str:
-    """JSON that cannot end the element it stands in nor open a comment: ASCII without angle brackets or ampersands."""
+    """JSON that cannot end the element it stands in nor open a comment: ASCII without angle pairs or ampersands."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 

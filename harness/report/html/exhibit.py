@@ -9,7 +9,7 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
 from harness.analyze.prediction import Outlook
 from harness.analyze.profile import Profile, host_memory, profile
-from harness.core.cell import Comparison
+from harness.core.configuration import Comparison
 from harness.core.optimization import Optimization, Timing
 from harness.core.recipe import Value
 from harness.report.advice import Chapter
@@ -82,13 +82,13 @@ def lines(shown: Shown) -> tuple[Line, ...]:
 def _entries(shown: Shown) -> Iterator[tuple[int, Entry]]:
     for number, exhibit in enumerate(shown.exhibits, 1):
         for table in exhibit.kept.matrix.tables:
-            if not (shown.collected and table.cell.size == TOO_SMALL):
+            if not (shown.collected and table.config.size == TOO_SMALL):
                 yield from ((number, Entry(kept=exhibit.kept, table=table, row=row)) for row in table.rows)
 
 
 def _place(entry: Entry) -> tuple[str, str, int, str]:
     timings = list(Timing)
-    return entry.kept.machine, entry.table.cell.workload, timings.index(entry.table.timing), entry.table.name
+    return entry.kept.machine, entry.table.config.workload, timings.index(entry.table.timing), entry.table.name
 
 
 def _line(shown: Shown, draft: tuple[int, Entry, bool], key: str) -> Line:
@@ -118,8 +118,8 @@ def _evidence(exhibit: Exhibit, entry: Entry) -> Evidence:
 
 
 def differing(comparison: Comparison) -> tuple[str, ...]:
-    """The names of the optimizations in which the two cells differ."""
-    return tuple(sorted({one.name for one in {*comparison.treatment.switches} ^ {*comparison.reference.switches}}))
+    """The names of the optimizations in which the two configurations differ."""
+    return tuple(sorted({one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}))
 
 
 def stage(comparison: Comparison, known: Mapping[str, Optimization]) -> str:
@@ -143,7 +143,7 @@ class Proof:
     setting: str
     treatment: str
     reference: str
-    promised: bool  # a switch promised it, so its value was checked; else it was only seen
+    promised: bool  # an option promised it, so its value was checked; else it was only seen
 
 
 def speeds(line: Line) -> Iterator[Pair]:
@@ -199,7 +199,7 @@ def shares(profile: Profile) -> tuple[tuple[str, float, float], ...]:
 
 
 def proofs(line: Line) -> tuple[Proof, ...]:
-    """The settings that a switch promised or in which the arms differ, the promised ones first."""
+    """The settings that an option promised or in which the arms differ, the promised ones first."""
     ours, theirs = _seen(line.evidence.treatment), _seen(line.evidence.reference)
     promised = line.evidence.treatment.proved | line.evidence.reference.proved
     told = line.treatment.facts.keys() | line.reference.facts.keys()

@@ -28,7 +28,7 @@ def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
     if shown.collected:
         return f"{len(current(lines))} comparisons have a ratio"
     matrices = [exhibit.kept.matrix for exhibit in shown.exhibits]
-    total = sum(len(matrix.rows) + len(matrix.holes) for matrix in matrices)
+    total = sum(len(matrix.rows) + len(matrix.no_results) for matrix in matrices)
     return f"{len(lines)} of {total} comparisons have a ratio"
 
 
@@ -45,14 +45,14 @@ def verdicts(lines: tuple[Line, ...]) -> tuple[tuple[Verdict, int], ...]:
 
 def rules(lines: tuple[Line, ...]) -> Iterator[tuple[Verdict, str]]:
     """What each verdict asks of an interval; machines may differ, by what their calibrations found."""
-    margins = sorted({line.estimate.terms.margin for line in lines} or {MARGIN})
+    margins = sorted({line.estimate.thresholds.margin for line in lines} or {MARGIN})
     found = [limits(one) for one in margins if math.isfinite(one)]
     if found:
         yield Verdict.FASTER, f"the whole interval lies above {_either(one.faster for one in found)}"
         yield Verdict.SLOWER, f"the whole interval lies below {_either(one.slower for one in found)}"
     for low, high in {one.same for one in found if one.same}:
         yield Verdict.NO_EFFECT, f"the whole interval lies within {low:g} and {high:g}"
-    yield Verdict.UNDECIDED, "anything else, and whatever a restless machine gave: more restarts would tell"
+    yield Verdict.UNDECIDED, "anything else, and whatever a restless machine gave: more replicates would tell"
 
 
 def _either(bounds: Iterable[float]) -> str:
@@ -68,7 +68,7 @@ def remarks(shown: Shown, lines: tuple[Line, ...]) -> Iterator[str]:
     older = sum(line.older for line in lines)
     if older:
         yield f"{older} more ratios are less sure answers to the same questions; runs are never pooled."
-    small = sum(any(table.cell.size == TOO_SMALL for table in one.kept.matrix.tables) for one in shown.exhibits)
+    small = sum(any(table.config.size == TOO_SMALL for table in one.kept.matrix.tables) for one in shown.exhibits)
     if shown.collected and small:
         yield f"{small} runs at size {TOO_SMALL} are left out: that size shows that things run, and no more."
 
@@ -92,7 +92,7 @@ def choices(lines: tuple[Line, ...]) -> Iterator[tuple[str, str, tuple[str, ...]
     given = (one for one, _ in verdicts(lines))
     found = (
         ("machine", "Machine", sorted({line.entry.kept.machine for line in lines})),
-        ("workload", "Workload", sorted({table.cell.workload for table in tables})),
+        ("workload", "Workload", sorted({table.config.workload for table in tables})),
         ("timed", "Timed on", sorted({sentences.TIMED[table.timing] for table in tables})),
         ("stage", "Stage", sorted({line.stage for line in lines})),
         ("verdict", "Verdict", map(str, given)),

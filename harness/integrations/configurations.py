@@ -1,6 +1,6 @@
-"""Cells for other tools: one run of the command line for each workload, read back as samples of every comparison.
+"""Configurations for other tools: one run of the command line for each workload, read back as samples.
 
-The tools have clocks of their own, which know no pairs, no restarts and no engaged settings; so they are given what
+The tools have clocks of their own, which know no pairs, no replicates and no active settings; so they are given what
 the harness measured, and never time anything again.
 """
 
@@ -17,7 +17,7 @@ from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import Row
 from harness.cli.reading import read_kept
 from harness.core.mistake import Mistake
-from harness.core.records import Burst
+from harness.core.records import Window
 from harness.store import read_records, read_run
 
 STOPPED = 130  # exit status of a run that was interrupted
@@ -29,8 +29,8 @@ class Wanted:
 
     workload: str
     others: tuple[str, ...] = ()  # workloads beside it, which share the time
-    subjects: tuple[str, ...] = ()  # NAME or NAME=LEVEL; all of the design when empty
-    stack: str | None = None  # one more comparison: everything, as_found or A+B=2
+    labels: tuple[str, ...] = ()  # NAME or NAME=LEVEL; all of the design when empty
+    stack: str | None = None  # one more comparison: everything, original or A+B=2
     size: str | None = None
     device: str = "auto"
     budget: str = "70s"
@@ -38,7 +38,7 @@ class Wanted:
     @property
     def command(self) -> tuple[str, ...]:
         """The words of the command line that measures it, without the places."""
-        only = (word for subject in self.subjects for word in ("--only", subject))
+        only = (word for label in self.labels for word in ("--only", label))
         stack = ("--stack", self.stack) if self.stack else ()
         size = ("--size", self.size) if self.size else ()
         limits = (*size, "--device", self.device, "--target", "none", "--budget", self.budget)
@@ -93,7 +93,7 @@ def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
     for evidence in gather(read_run(folder).plan, read_records(folder)):
         comparison = evidence.comparison
         row = rows[comparison.treatment, comparison.timing, comparison.copy]
-        yield row.subject, _samples(row, evidence)
+        yield row.label, _samples(row, evidence)
 
 
 def _samples(row: Row, evidence: Evidence) -> Samples:
@@ -101,8 +101,8 @@ def _samples(row: Row, evidence: Evidence) -> Samples:
         return Samples(row=row, reference_s=(), treatment_s=(), relative=())
     return Samples(
         row=row,
-        reference_s=_step_times(evidence.reference.bursts),
-        treatment_s=_step_times(evidence.treatment.bursts),
+        reference_s=_step_times(evidence.reference.windows),
+        treatment_s=_step_times(evidence.treatment.windows),
         relative=_relative(row.estimate),
     )
 
@@ -115,15 +115,15 @@ def _relative(estimate: Estimate) -> tuple[float, ...]:
     return low, time, high
 
 
-def _step_times(bursts: Sequence[Burst]) -> tuple[float, ...]:
-    return tuple(burst.wall_s / burst.steps for burst in bursts)
+def _step_times(windows: Sequence[Window]) -> tuple[float, ...]:
+    return tuple(window.wall_s / window.steps for window in windows)
 
 
-def holes(folder: Path) -> dict[str, str]:
+def no_results(folder: Path) -> dict[str, str]:
     """The words for what could not be compared: of comparisons without a ratio, and of those never made."""
     kept = read_kept(folder)
-    absent = {row.subject: row.absence.words for row in kept.matrix.rows if row.absence is not None}
-    return {hole.subject: hole.reason for hole in kept.matrix.holes} | absent
+    absent = {row.label: row.absence.words for row in kept.matrix.rows if row.absence is not None}
+    return {no_result.label: no_result.reason for no_result in kept.matrix.no_results} | absent
 
 
 def relative_step_time(estimate: Estimate) -> tuple[float, float, float]:

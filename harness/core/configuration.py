@@ -1,4 +1,4 @@
-"""Cells: what can be measured, and comparisons: what is measured against what."""
+"""Configurations: what can be measured, and comparisons: what is measured against what."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,11 @@ from harness.core.optimization import CUDA, LEVEL, Level, Need, Numerics, Optimi
 from harness.core.recipe import COMMON_FIELDS, ImpossibleRecipe, Recipe, Value, patched
 from harness.core.workload import Workload
 
-_CELL = re.compile(r"(?P<workload>[^@#:]+)(@(?P<size>[a-z0-9_]+))?(#(?P<batch>[1-9][0-9]*))?(:(?P<stack>.*))?")
+_CONFIG = re.compile(r"(?P<workload>[^@#:]+)(@(?P<size>[a-z0-9_]+))?(#(?P<batch>[1-9][0-9]*))?(:(?P<stack>.*))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Switch:
+class Option:
     """An optimization that is on, at a level if it has levels."""
 
     name: str
@@ -24,29 +24,29 @@ class Switch:
         return self.name if self.level is None else f"{self.name}={self.level}"
 
 
-def parse_switch(text: str) -> Switch:
-    """A switch from `name` or `name=level`; digits become an integer level."""
+def parse_option(text: str) -> Option:
+    """An option from `name` or `name=level`; digits become an integer level."""
     name, _, level = text.strip().partition("=")
-    return Switch(name=name, level=int(level) if level.isdecimal() else level or None)
+    return Option(name=name, level=int(level) if level.isdecimal() else level or None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Configuration:
     """One workload at one size with one set of optimizations."""
 
     workload: str
     size: str
     batch: int  # samples per optimizer step
-    switches: tuple[Switch, ...] = ()  # sorted by name
+    options: tuple[Option, ...] = ()  # sorted by name
 
     def __str__(self) -> str:
-        stack = "+".join(str(switch) for switch in self.switches)
+        stack = "+".join(str(option) for option in self.options)
         return f"{self.workload}@{self.size}#{self.batch}" + (f":{stack}" if stack else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellRequest:
-    """A cell as a user wrote it: size and batch may be missing, and the stack may name `as_found`."""
+class ConfigurationRequest:
+    """A configuration as a user wrote it: size and batch may be missing, and the stack may name `original`."""
 
     workload: str
     size: str | None
@@ -54,25 +54,36 @@ class CellRequest:
     names: tuple[str, ...]
 
 
-def parse_cell(text: str) -> CellRequest:
+# Names of whole stacks in versions before 0.3, as files and claims from then have them.
+FORMER_NAMES = {"plain": "baseline", "as_found": "original", "everything": "all"}
+
+
+def current_names(text: str) -> str:
+    """A stack, a reference, a configuration or a matrix entry with the names that whole stacks have today."""
+    return re.sub(r"[^@:+ ]+", lambda found: FORMER_NAMES.get(found[0], found[0]), text)
+
+
+def parse_config(text: str) -> ConfigurationRequest:
     """A request from `WORKLOAD[@SIZE][#BATCH][:NAME[=LEVEL]+…]`; raises Mistake when it reads otherwise."""
-    match = _CELL.fullmatch(text)
+    match = _CONFIG.fullmatch(text)
     if not match:
         raise Mistake(
-            f"'{text}' is not a cell: write WORKLOAD[@SIZE][:NAME[=LEVEL]+NAME…], for example leak:workers=2."
+            f"'{text}' is not a configuration: write WORKLOAD[@SIZE][:NAME[=LEVEL]+NAME…], for example leak:workers=2."
         )
     batch = match["batch"]
     names = tuple(name.strip() for name in (match["stack"] or "").split("+") if name.strip())
-    return CellRequest(workload=match["workload"], size=match["size"], batch=int(batch) if batch else None, names=names)
+    return ConfigurationRequest(
+        workload=match["workload"], size=match["size"], batch=int(batch) if batch else None, names=names
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A cell against its reference: one entry of the matrix."""
+    """A configuration against its reference: one entry of the matrix."""
 
-    subject: str  # what the matrix calls it: an optimization with its level, `as_found`, `everything`
-    treatment: Cell
-    reference: Cell
+    label: str  # what the matrix calls it: an optimization with its level, `original`, `all`
+    treatment: Configuration
+    reference: Configuration
     timing: Timing
     copy: int = 0  # numbers repetitions of one comparison, for A/A
 
@@ -120,92 +131,92 @@ CONTROLS: Mapping[str, Optimization] = {
 
 def planted(comparison: Comparison) -> int | None:
     """Per cent by which a comparison's treatment was made longer on purpose; None where it was not."""
-    added = set(comparison.treatment.switches) - set(comparison.reference.switches)
+    added = set(comparison.treatment.options) - set(comparison.reference.options)
     return next((one.level for one in added if one.name in CONTROLS and isinstance(one.level, int)), None)
 
 
-def is_control(cells: Iterable[Cell]) -> bool:
-    """Whether any of some cells holds a delay: what it says is about the machine, and about no optimization."""
-    return any(switch.name in CONTROLS for cell in cells for switch in cell.switches)
+def is_control(configs: Iterable[Configuration]) -> bool:
+    """Whether any configuration holds a delay: what it says is about the machine, and about no optimization."""
+    return any(option.name in CONTROLS for config in configs for option in config.options)
 
 
-# Composition: switches into a recipe, or the reason why not; the only place where conflicts are decided.
+# Composition: options into a recipe, or the reason why not; the only place where conflicts are decided.
 
 AUTO = "auto"
 
 
 class Conflict(ValueError):
-    """Two switches that cannot be on together; the message names both and the reason."""
+    """Two options that cannot be on together; the message names both and the reason."""
 
 
 def settings(optimization: Optimization, level: int | str | None) -> dict[str, Value]:
-    """What a switch sets, its level filled in."""
+    """What an option sets, its level filled in."""
     return {name: level if isinstance(value, Level) else value for name, value in optimization.sets.items()}
 
 
 def expected(optimization: Optimization, level: int | str | None) -> dict[str, Value]:
-    """The effective settings that prove a switch engaged, its level filled in."""
+    """The effective settings that prove an option active, its level filled in."""
     return {name: level if isinstance(value, Level) else value for name, value in optimization.proof.items()}
 
 
-def settled(switch: Switch, optimization: Optimization, environment: Environment) -> Switch:
-    """The switch with its level spelt out: `auto` stands for the level that is usual on this machine."""
-    if switch.level != AUTO or not optimization.levels:
-        return switch
-    return replace(switch, level=optimization.usual_level(environment))
+def settled(option: Option, optimization: Optimization, environment: Environment) -> Option:
+    """The option with its level spelt out: `auto` stands for the level that is usual on this machine."""
+    if option.level != AUTO or not optimization.levels:
+        return option
+    return replace(option, level=optimization.usual_level(environment))
 
 
-def batch_scale(switches: Iterable[Switch], known: Mapping[str, Optimization]) -> int:
+def batch_scale(options: Iterable[Option], known: Mapping[str, Optimization]) -> int:
     """How many of the usual batches one batch of a stack stands for; raises Mistake for a level that is none."""
-    for switch in switches:
-        _check_level(known[switch.name], switch)
-        if scale := settings(known[switch.name], switch.level).get("batch_scale"):
+    for option in options:
+        _check_level(known[option.name], option)
+        if scale := settings(known[option.name], option.level).get("batch_scale"):
             return int(scale)
     return 1
 
 
-def compose(workload: Workload, switches: Iterable[Switch], known: Mapping[str, Optimization]) -> Recipe:
+def compose(workload: Workload, options: Iterable[Option], known: Mapping[str, Optimization]) -> Recipe:
     """The recipe of a stack; raises Conflict with the reason when it is impossible.
 
     Disjoint settings commute by construction; the same choice set to two values is a conflict that names both.
     """
     plain = Recipe(own=tuple(sorted(workload.own.items())))
     try:
-        return patched(plain, _claimed(workload, tuple(switches), known))
+        return patched(plain, _claimed(workload, tuple(options), known))
     except ImpossibleRecipe as impossible:
         raise Conflict(str(impossible)) from impossible
 
 
-def _claimed(workload: Workload, switches: tuple[Switch, ...], known: Mapping[str, Optimization]) -> dict[str, Value]:
-    names = {switch.name for switch in switches}
-    owner: dict[str, Switch] = {}
+def _claimed(workload: Workload, options: tuple[Option, ...], known: Mapping[str, Optimization]) -> dict[str, Value]:
+    names = {option.name for option in options}
+    owner: dict[str, Option] = {}
     claimed: dict[str, Value] = {}
-    for switch in switches:
-        optimization = known[switch.name]
-        _check_level(optimization, switch)
+    for option in options:
+        optimization = known[option.name]
+        _check_level(optimization, option)
         for other, reason in optimization.excludes.items():
             if other in names:
-                raise Conflict(f"{switch} excludes {other}: {reason}")
-        for name, value in settings(optimization, switch.level).items():
+                raise Conflict(f"{option} excludes {other}: {reason}")
+        for name, value in settings(optimization, option.level).items():
             if name in claimed and claimed[name] != value:
-                raise Conflict(f"{owner[name]} and {switch} both set {name}")
-            owner[name], claimed[name] = switch, value
+                raise Conflict(f"{owner[name]} and {option} both set {name}")
+            owner[name], claimed[name] = option, value
     unknown = set(claimed) - COMMON_FIELDS - set(workload.own)
     if unknown:
         raise Conflict(f"{workload.name} has no choice named {min(unknown)}")
     return claimed
 
 
-def _check_level(optimization: Optimization, switch: Switch) -> None:
-    if optimization.levels and switch.level is None:
-        shown = ", ".join(f"{switch.name}={level}" for level in optimization.levels)
-        raise Mistake(f"{switch.name} needs a level: {shown}.")
-    if switch.level is None:
+def _check_level(optimization: Optimization, option: Option) -> None:
+    if optimization.levels and option.level is None:
+        shown = ", ".join(f"{option.name}={level}" for level in optimization.levels)
+        raise Mistake(f"{option.name} needs a level: {shown}.")
+    if option.level is None:
         return
     numeric = all(isinstance(level, int) for level in optimization.levels)
-    if not optimization.levels or not (switch.level in optimization.levels or (numeric and _positive(switch.level))):
+    if not optimization.levels or not (option.level in optimization.levels or (numeric and _positive(option.level))):
         allowed = ", ".join(str(level) for level in optimization.levels) or "none; write the bare name"
-        raise Mistake(f"{switch.name} has no level {switch.level}; its levels are {allowed}.")
+        raise Mistake(f"{option.name} has no level {option.level}; its levels are {allowed}.")
 
 
 def _positive(level: int | str) -> bool:
@@ -222,7 +233,7 @@ def unmet(
     return next((need.missing for need in needs if not need.met(environment, workload)), None)
 
 
-def unengaged(proof: Mapping[str, Value], effective: Mapping[str, Value]) -> tuple[str, ...]:
+def inactive(proof: Mapping[str, Value], effective: Mapping[str, Value]) -> tuple[str, ...]:
     """The sentences that say which promised setting did not take effect; empty when all did."""
     return tuple(
         f"{name} is {effective.get(name, 'not reported')}, not {value}"
