@@ -317,7 +317,7 @@ def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -
     with tempfile.TemporaryDirectory() as scratch:
         folder = rehearse(ready, known, results or Path(scratch))
         matrix = matrix_of(folder)
-        print_matrix(matrix, folder, ready.catalogue)
+        print_matrix(matrix, folder, ready.catalogue, verbose=True)
     _print_truth(matrix, known)
 
 

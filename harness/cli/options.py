@@ -51,6 +51,9 @@ Target = Annotated[
 Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="All of it: settings, notes and causes, and each missing result by name.")
+]
 Output = Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")]
 Results = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Data = Annotated[Path | None, typer.Option(help="Folder for generated data; else $SPEEDMATRIX_DATA or the cache.")]

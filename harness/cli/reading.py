@@ -47,6 +47,7 @@ from harness.report.comparison import comparison_to_json, comparison_to_markdown
 from harness.report.html.document import to_html
 from harness.report.html.exhibit import Exhibit, Shown
 from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, matrix_to_terminal, render
+from harness.report.overview import closing, overview
 from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
 
 # Counsel: the advice of a run, and the commands that answer what it leaves open.
@@ -178,16 +179,17 @@ def matrix_of(folder: Path) -> Matrix:
     return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
 
 
-def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue) -> None:
-    """The matrix on the terminal, what a model says beyond it, and where to look next."""
+def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
+    """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
     where = console()
+    if not verbose:
+        for part in overview(matrix, __version__, where.width):
+            where.print(part, highlight=False)
+        where.print(closing(str(folder), unfinished=(folder / IN_PROGRESS).exists()), highlight=False, soft_wrap=True)
+        return
     for part in (*render(matrix, where.width, NAMED), *beyond(outlooks(matrix, catalogue))):
         where.print(part)
-    where.print(
-        f"\nKept in {folder}. Next: ./speedmatrix advise {folder} for what to do, ./speedmatrix report {folder} "
-        "for all that has no ratio by name, or ./speedmatrix explain WORKLOAD:OPTIMIZATION for what a row changes.",
-        highlight=False,
-    )
+    where.print(closing(str(folder), unfinished=(folder / IN_PROGRESS).exists()), highlight=False, soft_wrap=True)
 
 
 def console() -> Console:
@@ -214,9 +216,12 @@ def rendered(folder: Path, form: str) -> str:
     raise Mistake(f"There is no format '{form}'; choose terminal, markdown, json or html.")
 
 
-def show_report(run: Path | None, form: str, output: Path | None, results: Path) -> None:
-    """Shows or writes the matrix of a run in the form asked for."""
+def show_report(run: Path | None, form: str, output: Path | None, results: Path, *, verbose: bool = False) -> None:
+    """Shows or writes the matrix of a run in the form asked for; on a terminal one screen unless all is asked for."""
     folder = run or newest(results)
+    if form == "terminal" and output is None and not verbose:
+        print_matrix(matrix_of(folder), folder, read_catalogue())
+        return
     _refuse_a_terminal(form, output)
     deliver(rendered(folder, form), output)
 

@@ -128,6 +128,11 @@ def _costs(profile: Profile | None, memory: Callable[[Profile], int | None]) -> 
     return share(profile.phases.input_wait), NOTHING if count is None else size(count)
 
 
+def memory_of(table: Table) -> Callable[[Profile], int | None]:
+    """How the memory of an arm is told, alike for all rows of a table."""
+    return _memory(table)[1]
+
+
 def _memory(table: Table) -> tuple[str, Callable[[Profile], int | None]]:
     """The memory that can be told alike of all rows of a table: its name, and how much of it a row took."""
     if table.profile is not None and table.profile.device_bytes is not None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Format, Output, Results, examples
+from harness.cli.options import Format, Output, Results, Verbose, examples
 
 app = typer.Typer()
 
@@ -29,6 +29,7 @@ def report(
         bool, typer.Option("--all", help="Every finished run of all machines under --results, as one HTML file.")
     ] = False,
     results: Results = Path("results"),
+    verbose: Verbose = False,
 ) -> None:
     """Shows the matrix of a run, or of all runs as one page for the browser; needs no torch."""
     from harness.cli.reading import show_all, show_report
@@ -36,7 +37,7 @@ def report(
     if all_:
         show_all(run, format, output, results)
     else:
-        show_report(run, format, output, results)
+        show_report(run, format, output, results, verbose=verbose)
 
 
 @app.command(epilog=examples("advise", "advise results/…/… --format markdown --output advice.md"))

@@ -1,0 +1,169 @@
+"""The overview: a matrix on one screen of a terminal, results first, missing results as counts by reason."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from harness.analyze.matrix import Matrix, Row, Table
+from harness.analyze.verdict import Verdict
+from harness.core.environment import Environment
+from harness.core.optimization import Timing
+from harness.report.matrix import TIMED, memory_of, workloads
+from harness.report.words import NOTHING, called, one_line, ratio
+
+MOST_ROWS = 20  # of the one table; the report has them all
+MOST_REASONS = 5
+COLUMNS = ("workload", "configuration", "speedup", "verdict", "held back by", "memory", "losses")
+SHORTEST = 16  # characters of a configuration, however narrow the terminal
+USUAL_WIDTH = 0.05  # half-width of an interval that counts as narrow where the protocol names none
+# Colour only repeats what the word beside it says.
+COLOUR: Mapping[str, str] = {
+    Verdict.FASTER: "green",
+    Verdict.SLOWER: "red",
+    Verdict.NO_EFFECT: "dim",
+    Verdict.UNDECIDED: "yellow",
+}
+
+
+def overview(matrix: Matrix, version: str, width: int) -> Iterator[RenderableType]:
+    """The parts of the screen, for a console of the caller's own: at most 40 lines for five workloads."""
+    yield Text(headline(matrix, version), style="bold")
+    found = [(table, row) for table in matrix.tables for row in table.rows if row.estimate]
+    shown = telling(found)
+    references = {called(one_line(table.name)) for table, _ in shown}
+    usual = references.pop() if len(references) == 1 else "the baseline"
+    yield Text(f"Speedup with its 95 % interval, of training steps against {usual}, where nothing else is said")
+    yield _grid(matrix, shown, usual, width)
+    if len(shown) < len(found):
+        yield Text(f"{len(found) - len(shown)} more with a ratio, nearer to 1 or undecided: --verbose shows them.")
+    yield from map(Text, remarks(matrix))
+
+
+def headline(matrix: Matrix, version: str) -> str:
+    """What the numbers depend on, in a line: the suite, the machine, torch, how patiently it was measured."""
+    protocol = matrix.protocol
+    torch = dict(matrix.environment.packages).get("torch", "")
+    patience = f"{protocol.replicates} replicates of {protocol.rounds} rounds"
+    return one_line(" · ".join((f"speedmatrix {version}", chip(matrix.environment), f"torch {torch}", patience)))
+
+
+def chip(environment: Environment) -> str:
+    """The device that trained, with the number of cores beside it."""
+    cores = f"{environment.cores} core{'' if environment.cores == 1 else 's'}"
+    return f"{environment.accelerator}, {cores}" if environment.accelerator else f"{environment.cpu}, {cores}"
+
+
+def telling(found: Sequence[tuple[Table, Row]]) -> list[tuple[Table, Row]]:
+    """At most so many rows, each workload in turn: those with a verdict first, the largest effects first."""
+    by_workload: dict[str, list[tuple[Table, Row]]] = {}
+    for table, row in sorted(found, key=_weight, reverse=True):
+        by_workload.setdefault(table.config.workload, []).append((table, row))
+    kept: set[int] = set()
+    for place in range(max(map(len, by_workload.values()), default=0)):
+        for rows in by_workload.values():
+            if place < len(rows) and len(kept) < MOST_ROWS:
+                kept.add(id(rows[place][1]))
+    return [one for one in found if id(one[1]) in kept]
+
+
+def _weight(one: tuple[Table, Row]) -> tuple[bool, bool, float]:
+    estimate = one[1].estimate
+    if estimate is None:
+        return False, False, 0.0
+    decided = estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}
+    return one[0].timing is Timing.STEP, decided, abs(math.log(estimate.ratio))
+
+
+def _grid(matrix: Matrix, shown: Sequence[tuple[Table, Row]], usual: str, width: int) -> Grid:
+    rows: list[tuple[str, ...]] = []
+    for workload in workloads(matrix):
+        told = [_row(table, row, usual) for table, row in shown if table.config.workload == workload]
+        rows += told or [(one_line(workload), NOTHING, "no result", *[NOTHING] * 4)]
+    others = (max(map(len, (name, *(row[at] for row in rows)))) for at, name in enumerate(COLUMNS) if at != 1)
+    room = max(SHORTEST, width - sum(others) - 3 * len(COLUMNS) - 1)
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    for name in COLUMNS:
+        grid.add_column(name, no_wrap=True, justify="right" if name == "memory" else "left")
+    for workload, label, *costs in rows:
+        short = label if len(label) <= room else f"{label[: room - 1]}…"
+        grid.add_row(Text(workload), Text(short), *(Text(one, style=COLOUR.get(one, "")) for one in costs))
+    return grid
+
+
+def _row(table: Table, row: Row, usual: str) -> tuple[str, ...]:
+    arm = row.treatment
+    return (
+        one_line(table.config.workload),
+        _named(table, row, usual),
+        ratio(row.estimate) if row.estimate else NOTHING,
+        row.estimate.verdict.value if row.estimate else NOTHING,
+        arm.bottleneck.stage if arm and arm.bottleneck else NOTHING,
+        _memory_change(table, row),
+        row.quality.status.value if row.quality else NOTHING,
+    )
+
+
+def _named(table: Table, row: Row, usual: str) -> str:
+    """The configuration, and what is unlike the usual: its reference, what was timed."""
+    reference = called(one_line(table.name))
+    beside = [] if reference == usual else [f"against {reference}"]
+    beside += [] if table.timing is Timing.STEP else [TIMED[table.timing]]
+    return f"{one_line(row.label)} ({', '.join(beside)})" if beside else one_line(row.label)
+
+
+def _memory_change(table: Table, row: Row) -> str:
+    count = memory_of(table)
+    ours, theirs = (count(arm) if arm else None for arm in (row.treatment, row.reference))
+    return NOTHING if ours is None or not theirs else f"{100 * (ours / theirs - 1):+.0f} %"
+
+
+def remarks(matrix: Matrix) -> Iterator[str]:
+    """What is still wide, what has no result and why, and what the machine is known to tell."""
+    narrow = matrix.protocol.target or USUAL_WIDTH
+    wide = Counter(
+        one_line(row.comparison.reference.workload)
+        for row in matrix.rows
+        if row.estimate and math.expm1(row.estimate.half_width) > narrow
+    )
+    if wide:
+        named = ", ".join(f"{name} ({count})" for name, count in wide.items())
+        yield f"Wider than ±{100 * narrow:.0f} %: {named}. More replicates narrow them."
+    missing = reasons(matrix)
+    if missing:
+        total = missing.total()
+        most = missing.most_common(MOST_REASONS)
+        named = "; ".join(f"{count} {reason}" for reason, count in most)
+        rest = total - sum(count for _, count in most)
+        yield f"No result: {total}. {named}{f'; {rest} for other reasons' if rest else ''}."
+    yield f"Noise: {one_line(matrix.noise)}."
+
+
+def reasons(matrix: Matrix) -> Counter[str]:
+    """How many comparisons have no result for which reason, each told shortly."""
+    found = [row.absence.words for row in matrix.rows if row.absence] + [one.reason for one in matrix.no_results]
+    return Counter(_shortly(words) for words in found)
+
+
+def _shortly(words: str) -> str:
+    """A reason up to its first clause, so that like ones count together."""
+    first = one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0]
+    return first if len(first) <= 60 else f"{first[:59]}…"
+
+
+def closing(folder: str, *, unfinished: bool) -> str:
+    """Three commands that come next, and where the run lies."""
+    go_on = (
+        "./speedmatrix run                 goes on: the same command measures what is left\n      "
+        if unfinished
+        else ""
+    )
+    return (
+        f"\nNext  {go_on}./speedmatrix advise              what to switch on, leave off and fix\n"
+        "      ./speedmatrix report --verbose    settings, notes, every missing result by name\n"
+        f"Saved in {folder}"
+    )
