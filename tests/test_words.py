@@ -36,9 +36,8 @@ IN_PROSE = {name: re.compile(rf"(?<!-)\b(?:{name})\b", re.IGNORECASE) for name i
 # As a part of a public name, between underscores or capitals.
 IN_NAMES = {
     *("burst", "bursts", "bracket", "brackets", "restart", "restarts", "life", "lives", "engaged", "unengaged"),
-    *("ceiling", "ceilings", "crowding", "interference", "unrest", "anatomy", "interplay", "interplays", "gauge"),
-    *("gauged", "ruling", "rulings", "hole", "holes", "cell", "cells", "switch", "switches", "subject", "subjects"),
-    *("wish", "wishes", "quest", "shelf"),
+    *("ceiling", "ceilings", "crowding", "interference", "unrest", "anatomy", "interplay", "interplays", "gauged"),
+    *("ruling", "rulings", "hole", "holes", "cell", "cells", "switch", "switches", "subject", "subjects"),
 }
 # Here the word means something else: a field of a table, what a verb does, what a file or a format of others is called.
 ELSEWHERE = {

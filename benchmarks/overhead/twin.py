@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from harness.measure.session import Task
 
 WAITED_FOR_A_CORE = Path("/proc/thread-self/schedstat")  # nanoseconds, the second of three numbers
-WINDOW_S = 0.03  # long against the clock and against an option of caches, short against a machine's drift
+WINDOW_S = 0.03  # long against the clock and against a change of caches, short against a machine's drift
 WARM_UP_STEPS = 8
 HARNESS, HAND = "harness", "hand"
 Steps = dict[str, Callable[[], object]]

@@ -464,7 +464,7 @@ def without_advice(counsel: Counsel) -> str | None:
     if counsel.base.timing not in WHOLE:
         return "No ratio of training was measured, only of its parts, so that nothing can be advised to switch on."
     if not counsel.items and counsel.whole is None and not counsel.looked_at:
-        return "No comparison that has a ratio options anything on or off, so that nothing can be advised."
+        return "No comparison that has a ratio switches anything on or off, so that nothing can be advised."
     return None
 
 

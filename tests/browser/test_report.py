@@ -201,11 +201,11 @@ def test_dark_is_one_click_away_and_light_again(visit: Visitor) -> None:
     page = visit(to_html(shown()), color_scheme="light").page
     paper = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(paper)
-    page.get_by_role("button", name="Option to dark colours").click()
+    page.get_by_role("button", name="Switch to dark colours").click()
     dark = page.evaluate(paper)
     assert brightness(dark) < 150
     assert brightness(light) > 600
-    page.get_by_role("button", name="Option to light colours").click()
+    page.get_by_role("button", name="Switch to light colours").click()
     assert page.evaluate(paper) == light
 
 
@@ -297,7 +297,7 @@ def test_without_a_script_the_tables_still_show(visit: Visitor) -> None:
 def test_a_page_without_a_ratio_complains_of_nothing(visit: Visitor) -> None:
     seen = visit(to_html(shown(exhibit(plan(comparison("workers")), []))))
     expect(seen.page.get_by_text("Nothing has a ratio yet")).to_be_visible()
-    seen.page.get_by_role("button", name="Option to").click()
+    seen.page.get_by_role("button", name="Switch to").click()
     assert seen.complaints == []
 
 

@@ -184,7 +184,8 @@ def test_a_report_in_every_form_and_into_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = create(Path("results"), RUN_FACTS)
-    assert "without a ratio" in call("report", monkeypatch, capsys).out
+    assert "No result: " in call("report", monkeypatch, capsys).out
+    assert "without a ratio" in call("report --verbose", monkeypatch, capsys).out
     assert call(f"report {folder} --format markdown", monkeypatch, capsys).out.startswith("# Speedup matrix")
     assert call("report --format json --output matrix.json", monkeypatch, capsys).out == ""
     assert json.loads((tmp_path / "matrix.json").read_text())["schema"] == 1

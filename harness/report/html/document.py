@@ -210,7 +210,7 @@ def _power(ratio: float) -> float:
 
 _PART = re.compile(r"[^_+]*[_+]|[^_+]+")  # of a name, with the sign that ends it
 _PACKAGE = "harness.report.html"
-_SCRIPTS = ("theme.js", "rows.js", "table.js", "bursts.js", "copy.js")
+_SCRIPTS = ("theme.js", "rows.js", "table.js", "windows.js", "copy.js")
 
 
 def to_html(shown: Shown) -> str:

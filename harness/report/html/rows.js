@@ -40,7 +40,7 @@ let openedForPaper = [];
 addEventListener("beforeprint", () => {
   openedForPaper = [...document.querySelectorAll("details:not([open], .numbers)")];
   for (const one of openedForPaper) one.open = true;
-  for (const body of bodies.filter((one) => !one.hidden)) draw(body.querySelector(".bursts"));
+  for (const body of bodies.filter((one) => !one.hidden)) draw(body.querySelector(".windows"));
 });
 addEventListener("afterprint", () => {
   for (const one of openedForPaper) one.open = false;

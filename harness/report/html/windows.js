@@ -4,7 +4,7 @@ let numbers = null;
 
 /** The lives behind a line, each with the windows of both arms: when one began, how long it took, samples a second. */
 function livesOf(line) {
-  numbers ??= JSON.parse(document.getElementById("bursts").textContent);
+  numbers ??= JSON.parse(document.getElementById("windows").textContent);
   const [block, treatment] = numbers.lines[line];
   const found = new Map();
   for (const [arm, lives] of [["treatment", treatment], ["reference", numbers.references[block]]]) {
@@ -50,12 +50,12 @@ function panel(life, low, high) {
   return svg;
 }
 
-function trace(arm, bursts, x, y) {
+function trace(arm, windows, x, y) {
   const group = made("g", { class: `arm ${arm}` });
-  const middles = bursts.map((one) => [x(one.began + one.took / 2).toFixed(1), y(one.rate).toFixed(1)]);
+  const middles = windows.map((one) => [x(one.began + one.took / 2).toFixed(1), y(one.rate).toFixed(1)]);
   if (middles.length) group.append(made("path", { class: "thread", d: `M${middles.map((one) => one.join(" ")).join("L")}` }));
-  bursts.forEach((one, index) => {
-    group.append(made("path", { class: "burst", d: `M${x(one.began).toFixed(1)} ${middles[index][1]}H${x(one.began + one.took).toFixed(1)}` }));
+  windows.forEach((one, index) => {
+    group.append(made("path", { class: "window", d: `M${x(one.began).toFixed(1)} ${middles[index][1]}H${x(one.began + one.took).toFixed(1)}` }));
     group.append(made("circle", { cx: middles[index][0], cy: middles[index][1], r: 3 }));
   });
   return group;
@@ -100,6 +100,6 @@ function asTable(lives) {
 
 for (const body of bodies) {
   body.querySelector(".more details").addEventListener("toggle", (event) => {
-    if (event.target.open) draw(body.querySelector(".bursts"));
+    if (event.target.open) draw(body.querySelector(".windows"));
   });
 }
