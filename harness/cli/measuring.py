@@ -214,7 +214,7 @@ def measure(wish: Wish, place: Place, shown: Callable[[Path], int] | None = None
     what a run's folder says in another way than as a matrix, and gives the status.
     """
     try:
-        return _measure(wish, place, shown or partial(_show_matrix, wish.own))
+        return _measure(wish, place, shown or partial(show_matrix, wish.own))
     except KeyboardInterrupt:
         sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
         return 130
@@ -264,9 +264,10 @@ def _time(seconds: float) -> str:
     return f"{minutes}m" * (minutes > 0) + f"{rest}s" * (rest > 0)
 
 
-def _show_matrix(own: Path | None, folder: Path) -> int:
+def show_matrix(own: Path | None, folder: Path, *, verbose: bool = False) -> int:
+    """Prints what a run says, on one screen or in full; gives 1 where it has no ratio, else 0."""
     matrix = matrix_of(folder)
-    print_matrix(matrix, folder, read_catalogue(own))
+    print_matrix(matrix, folder, read_catalogue(own), verbose=verbose)
     return 0 if any(row.estimate for row in matrix.rows) else 1
 
 

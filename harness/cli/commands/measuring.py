@@ -1,5 +1,6 @@
 """Commands that measure, train or check."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from harness.cli.options import (
     Size,
     Stack,
     Target,
+    Verbose,
     Workloads,
     examples,
     todays,
@@ -82,9 +84,10 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
-    from harness.cli.measuring import Place, measure
+    from harness.cli.measuring import Place, measure, show_matrix
     from harness.cli.planning import Wish
 
     wish = Wish(
@@ -92,7 +95,8 @@ def run(
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
-    raise typer.Exit(measure(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
+    place = Place(results=results, data=data, budget=budget, fresh=fresh)
+    raise typer.Exit(measure(wish, place, partial(show_matrix, workload, verbose=verbose)))
 
 
 @app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
