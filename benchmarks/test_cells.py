@@ -1,7 +1,7 @@
 """The first look as benchmarks: both arms of every comparison, shown with the samples that the harness measured.
 
     pytest --benchmark-only                                              # all workloads, six minutes
-    pytest --benchmark-only -k "leak and everything"                     # one comparison
+    pytest --benchmark-only -k "leak and :all-"                         # one comparison
     pytest --benchmark-only --speedmatrix-run results/MACHINE/RUN        # a run that was measured before
     pytest --benchmark-only --speedmatrix-relative --benchmark-compare --benchmark-compare-fail=median:3%
 
