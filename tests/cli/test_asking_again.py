@@ -35,7 +35,7 @@ def typed(command: str, monkeypatch: pytest.MonkeyPatch) -> Wish:
     """What the command line makes of a command."""
     caught: list[Wish] = []
     monkeypatch.setattr(
-        import_module("harness.cli.measuring"), "measure", lambda asked, _place: caught.append(asked) or 0
+        import_module("harness.cli.measuring"), "measure", lambda asked, _place, _shown: caught.append(asked) or 0
     )
     program, *words = shlex.split(command)
     assert program == "./speedmatrix"
