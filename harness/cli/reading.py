@@ -17,7 +17,7 @@ from rich.table import Table
 
 import harness
 from harness import __version__
-from harness.analyze.advice import Advice, Call, Shelf, advise
+from harness.analyze.advice import Advice, Recommendation, advise
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
 from harness.analyze.collection import TOO_SMALL, Kept
@@ -50,7 +50,7 @@ from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, ma
 from harness.report.overview import closing, overview
 from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
 
-# Counsel: the advice of a run, and the commands that answer what it leaves open.
+# WorkloadAdvice: the advice of a run, and the commands that answer what it leaves open.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,7 @@ class Advised:
 
 def advised_by(kept: Kept, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue) -> Advised:
     """The advice of a run that was read, with its commands."""
-    shelf = Shelf(known=catalogue.optimizations, workloads=catalogue.workloads)
-    advice = advise(kept, evidence, shelf)
+    advice = advise(kept, evidence, catalogue.optimizations, catalogue.workloads)
     wanted = dict(_asked(advice))
     replicates = {one: count for one, count in wanted.items() if count is not None}
     return Advised(advice=advice, commands=commands(run, wanted, catalogue, replicates))
@@ -72,10 +71,10 @@ def advised_by(kept: Kept, evidence: tuple[Evidence, ...], run: Run, catalogue: 
 
 def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
     """What the advice asks to be measured, and in how many replicates if not in as many as before."""
-    for counsel in advice.counsels:
-        for item in counsel.called(Call.UNDECIDED, Call.NO_ADVICE):
+    for about in advice.workloads:
+        for item in about.recommended(Recommendation.UNDECIDED, Recommendation.NO_ADVICE):
             yield item.effect.row.comparison, item.replicates
-        for made in counsel.ready_made:
+        for made in about.ready_made:
             if made.untried is not None:
                 yield made.untried, None
             elif made.best is not None:

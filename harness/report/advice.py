@@ -9,12 +9,12 @@ from harness.analyze.advice import (
     LONGEST_PAYBACK_S,
     MOST_MEMORY,
     Advice,
-    Call,
     Candidate,
-    Counsel,
     Item,
     ReadyMade,
+    Recommendation,
     Style,
+    WorkloadAdvice,
     remedy,
 )
 from harness.analyze.attribution import WHOLE, BreakEven, Effect, JointEffect, Kind, learns_alike
@@ -54,7 +54,7 @@ class Point:
     lead: str = ""  # to that command
 
 
-def full(item: Item, counsel: Counsel) -> Point:
+def full(item: Item, counsel: WorkloadAdvice) -> Point:
     """Everything that there is to say of an option that gains."""
     one = item.optimization
     return Point(
@@ -69,7 +69,7 @@ def full(item: Item, counsel: Counsel) -> Point:
     )
 
 
-def short(item: Item, counsel: Counsel) -> Point:
+def short(item: Item, counsel: WorkloadAdvice) -> Point:
     """The figure and what it rests on, for what is not switched on."""
     effect = item.effect
     return Point(
@@ -130,7 +130,7 @@ def _price(item: Item) -> Iterator[str]:
     yield f"Costs: {', '.join(found)}."
 
 
-def _of_gain(item: Item, counsel: Counsel) -> Iterator[str]:
+def _of_gain(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     yield _measured(item.effect, counsel)
     yield from _in_stack(item, counsel)
     yield from _meetings(item, counsel)
@@ -143,14 +143,14 @@ def _of_gain(item: Item, counsel: Counsel) -> Iterator[str]:
     yield from notes(item.effect)
 
 
-def _measured(effect: Effect, counsel: Counsel) -> str:
+def _measured(effect: Effect, counsel: WorkloadAdvice) -> str:
     """What was timed, on top of what, and how much stands behind it."""
     instead = f", instead of {', '.join(map(str, effect.instead_of))}" if effect.instead_of else ""
     turned = "; measured as what its absence costs" if effect.turned else ""
     return f"{_place(effect, counsel)}{instead}: {behind(effect.estimate)}{turned}."
 
 
-def _place(effect: Effect, counsel: Counsel) -> str:
+def _place(effect: Effect, counsel: WorkloadAdvice) -> str:
     """What was timed and on top of what, long stacks by their names or their lengths."""
     timed, whole = f"On {TIMED[effect.timing]}", counsel.whole
     if whole is not None and effect.above == whole.comparison.treatment:
@@ -166,21 +166,21 @@ def shortened(stack: str) -> str:
     return stack if len(names) <= _MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
-def _of_level(item: Item, counsel: Counsel) -> Iterator[str]:
+def _of_level(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     """A word where the code, which is an example, shows another level than the one that was measured."""
     level, one = item.option.level, item.optimization
     if one is not None and level is not None and str(level) not in remedy(one, counsel.device):
         yield f"The code is an example; what was measured is {item.option}."
 
 
-def _in_stack(item: Item, counsel: Counsel) -> Iterator[str]:
+def _in_stack(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     whole = counsel.whole
     if item.last is None or whole is None or item.effect.turned:
         return
     yield f"Beside all others of {whole.label} it brings {ratio(item.last)}."
 
 
-def _meetings(item: Item, counsel: Counsel) -> Iterator[str]:
+def _meetings(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     """Whether it simply multiplies with others, where that was seen not to be so."""
     for one in counsel.joint_effects:
         pair = [one.label, one.among]
@@ -189,7 +189,7 @@ def _meetings(item: Item, counsel: Counsel) -> Iterator[str]:
             yield f"With {pair[0]}: {one.kind}."
 
 
-def _elsewhere(item: Item, counsel: Counsel) -> Iterator[str]:
+def _elsewhere(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     """The same switch on larger stacks, but for what is told of it beside all others."""
     for one in item.elsewhere:
         if item.last is None or one.gain != item.last:
@@ -259,14 +259,14 @@ def notes(effect: Effect) -> tuple[str, ...]:
     return tuple(f"Note: {one}." for one in effect.row.notes if not one.startswith("quality "))
 
 
-def _warnings(item: Item, counsel: Counsel) -> Iterator[str]:
-    if item.call is Call.WITH_WARNING:
+def _warnings(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+    if item.recommendation is Recommendation.WITH_WARNING:
         yield from quality_warnings(item.effect.row.quality, item.optimization)
-    calls = {str(one.option): one.call for one in counsel.items}
+    calls = {str(one.option): one.recommendation for one in counsel.items}
     base = counsel.base.config.options if counsel.base else ()
     for below in (one for one in item.effect.below.options if one not in base and not item.effect.turned):
         call = calls.get(str(below))
-        if call not in {Call.SWITCH_ON, None}:
+        if call not in {Recommendation.SWITCH_ON, None}:
             yield f"It was measured on top of {below}, about which the advice is: {call}."
 
 
@@ -294,7 +294,7 @@ RULES = {
 _STAGES = {"input": "the input", "compute": "the training step"}
 
 
-def stack(made: ReadyMade, counsel: Counsel, known: Mapping[str, Optimization]) -> Point:
+def stack(made: ReadyMade, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
     """One ready-made stack: its number where it has one, and what its rule would put together where nobody did."""
     best, earlier = made.best, counsel.ready_made[: list(Style).index(made.style)]
     twin = next((one for one in earlier if best and one.best and one.best.config == best.config), None)
@@ -327,7 +327,7 @@ def _put_together(made: ReadyMade, same: ReadyMade | None) -> Iterator[str]:
     yield f"From what pays one by one the rule puts together {put}: not measured as a stack."
 
 
-def _told(best: Candidate | None, twin: ReadyMade | None, counsel: Counsel) -> str:
+def _told(best: Candidate | None, twin: ReadyMade | None, counsel: WorkloadAdvice) -> str:
     """What the best measured stack is."""
     if best is None:
         return "No stack that was measured here keeps this rule and is surely faster."
@@ -337,7 +337,7 @@ def _told(best: Candidate | None, twin: ReadyMade | None, counsel: Counsel) -> s
     return f"It is {shown}." if shown == best.label else f"{best.label}: {shown}."
 
 
-def _best(best: Candidate, among: int, counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[str]:
+def _best(best: Candidate, among: int, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[str]:
     named = added(best, counsel)
     if len(best.rows) > 1:
         yield f"Over {counsel.base.name if counsel.base else 'the reference'} by way of {best.rows[0].label}."
@@ -354,7 +354,7 @@ def loosest(found: Iterable[Numerics]) -> Numerics | None:
     return max(found, key=order.index, default=None)
 
 
-def added(best: Candidate, counsel: Counsel) -> tuple[Option, ...]:
+def added(best: Candidate, counsel: WorkloadAdvice) -> tuple[Option, ...]:
     """What a stack has beyond the base."""
     base = counsel.base.config.options if counsel.base else ()
     return tuple(one for one in best.config.options if one not in base)
@@ -367,7 +367,7 @@ def _stack_warnings(best: Candidate) -> Iterator[str]:
         yield from quality_warnings(row.quality, None)
 
 
-def unwritten(counsel: Counsel, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
+def unwritten(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
     """The code of every option that a ready-made stack names."""
     names: dict[str, None] = {}
     for made in counsel.ready_made:
@@ -442,10 +442,10 @@ class Chapter:
 
 def chapters(advice: Advice, known: Mapping[str, Optimization]) -> tuple[Chapter, ...]:
     """One for each workload of a run."""
-    return tuple(_chapter(one, advice, known) for one in advice.counsels)
+    return tuple(_chapter(one, advice, known) for one in advice.workloads)
 
 
-def _chapter(counsel: Counsel, advice: Advice, known: Mapping[str, Optimization]) -> Chapter:
+def _chapter(counsel: WorkloadAdvice, advice: Advice, known: Mapping[str, Optimization]) -> Chapter:
     found = tuple(one for one in _sections(counsel, known) if one.points)
     return Chapter(
         workload=counsel.workload,
@@ -457,7 +457,7 @@ def _chapter(counsel: Counsel, advice: Advice, known: Mapping[str, Optimization]
     )
 
 
-def without_advice(counsel: Counsel) -> str | None:
+def without_advice(counsel: WorkloadAdvice) -> str | None:
     """Why nothing is advised about a workload without a ratio of a switch on whole steps or passes; None elsewhere."""
     if counsel.base is None:
         return "No comparison has a ratio yet, so that nothing can be advised; the reasons stand below."
@@ -468,11 +468,11 @@ def without_advice(counsel: Counsel) -> str | None:
     return None
 
 
-def _leads(counsel: Counsel) -> Iterator[str]:
+def _leads(counsel: WorkloadAdvice) -> Iterator[str]:
     profile = counsel.base.profile if counsel.base else None
     if unadvised := without_advice(counsel):
         yield unadvised
-    elif not counsel.called(Call.SWITCH_ON, Call.WITH_WARNING) and counsel.items:
+    elif not counsel.recommended(Recommendation.SWITCH_ON, Recommendation.WITH_WARNING) and counsel.items:
         stacked = any(one.best for one in counsel.ready_made)
         yield f"No single option was surely faster here{'' if stacked else ', and no measured stack either'}."
     if counsel.base and profile and profile.bottleneck:
@@ -498,7 +498,7 @@ def _waits(profile: Profile) -> bool:
     return held and profile.device_span is not None and profile.device_span < IDLE
 
 
-def _chapter_warnings(counsel: Counsel) -> Iterator[str]:
+def _chapter_warnings(counsel: WorkloadAdvice) -> Iterator[str]:
     if counsel.is_small:
         yield "Measured at size smoke, which shows that things run: its times are no advice."
     if counsel.parts:
@@ -506,7 +506,7 @@ def _chapter_warnings(counsel: Counsel) -> Iterator[str]:
         yield f"{told}: they tell what a part gains, and no more than that of training."
 
 
-def _sections(counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[Section]:
+def _sections(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
     yield from _gains(counsel)
     some = any(one.best or one.untried for one in counsel.ready_made)
     made = tuple(stack(one, counsel, known) for one in counsel.ready_made) if some else ()
@@ -526,10 +526,10 @@ def _sections(counsel: Counsel, known: Mapping[str, Optimization]) -> Iterator[S
     )
 
 
-def _gains(counsel: Counsel) -> Iterator[Section]:
+def _gains(counsel: WorkloadAdvice) -> Iterator[Section]:
     """What is faster, the largest gain first."""
-    options = tuple(one for one in counsel.called(Call.SWITCH_ON) if not one.is_own_code)
-    own = tuple(one for one in counsel.called(Call.SWITCH_ON) if one.is_own_code)
+    options = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if not one.is_own_code)
+    own = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if one.is_own_code)
     yield Section(
         key="on",
         title="Switch on",
@@ -546,35 +546,35 @@ def _gains(counsel: Counsel) -> Iterator[Section]:
         key="warning",
         title="Faster, with a warning",
         lead="Not recommended before its score was compared.",
-        points=tuple(full(one, counsel) for one in counsel.called(Call.WITH_WARNING)),
+        points=tuple(full(one, counsel) for one in counsel.recommended(Recommendation.WITH_WARNING)),
     )
 
 
-def _rest(counsel: Counsel) -> Iterator[Section]:
+def _rest(counsel: WorkloadAdvice) -> Iterator[Section]:
     """What is not switched on, and what is not known."""
     yield Section(
         key="off",
         title="Leave off",
         lead="Surely slower here, the most harmful last.",
-        points=tuple(short(one, counsel) for one in counsel.called(Call.LEAVE_OFF)),
+        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.LEAVE_OFF)),
     )
     yield Section(
         key="same",
         title="Makes no difference",
         lead="Within 2 % of nothing; decide by what else it costs.",
-        points=tuple(short(one, counsel) for one in counsel.called(Call.NO_EFFECT)),
+        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.NO_EFFECT)),
     )
     yield Section(
         key="undecided",
         title="Undecided",
         lead="The intervals allow more than one verdict. The fewest replicates first.",
-        points=tuple(map(open_question, sorted(counsel.called(Call.UNDECIDED), key=_replicates))),
+        points=tuple(map(open_question, sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates))),
     )
     yield Section(
         key="withheld",
         title="No advice: verdict withheld",
         lead="The machine was too disturbed, or has shown that it misses effects of this size.",
-        points=tuple(map(withheld, counsel.called(Call.NO_ADVICE))),
+        points=tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE))),
     )
 
 
@@ -582,7 +582,7 @@ def _replicates(item: Item) -> float:
     return float("inf") if item.replicates is None else item.replicates
 
 
-def _of_stacks(counsel: Counsel) -> str:
+def _of_stacks(counsel: WorkloadAdvice) -> str:
     base = counsel.base.name if counsel.base else "the reference"
     return (
         f"Numbers against {base}, and only of stacks that were measured, one option or more: {counsel.looked_at} here."

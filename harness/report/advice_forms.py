@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analyze.advice import Advice, Candidate, Counsel, Item, ReadyMade, remedy
+from harness.analyze.advice import Advice, Candidate, Item, ReadyMade, WorkloadAdvice, remedy
 from harness.analyze.attribution import BreakEven, Gain, JointEffect
 from harness.analyze.profile import host_memory
 from harness.analyze.verdict import Verdict
@@ -32,12 +32,12 @@ def advice_to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
         "run": advice.kept.name,
         "machine": environment.machine,
         "environment": environment.digest,
-        "workloads": [_counsel(one, advice, commands) for one in advice.counsels],
+        "workloads": [_counsel(one, advice, commands) for one in advice.workloads],
     }
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _counsel(counsel: Counsel, advice: Advice, commands: Mapping[Comparison, str]) -> dict[str, Any]:
+def _counsel(counsel: WorkloadAdvice, advice: Advice, commands: Mapping[Comparison, str]) -> dict[str, Any]:
     base = counsel.base
     return {
         "workload": counsel.workload,
@@ -61,7 +61,7 @@ def _item(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[s
     kind, host = host_memory(ours, theirs) if ours and theirs else (None, None)
     return {
         "switch": str(item.option),
-        "advice": item.call,
+        "advice": item.recommendation,
         "own_code": item.is_own_code,
         "on_top_of": str(effect.below),
         "timing": effect.timing,

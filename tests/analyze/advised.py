@@ -1,10 +1,10 @@
 """Invented runs with the advice that follows from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.analyze.advice import Advice, Counsel, Item, Shelf, advise
+from harness.analyze.advice import Advice, Item, WorkloadAdvice, advise
 from harness.analyze.calibration import Calibration
 from harness.analyze.collection import Kept
 from harness.analyze.evidence import gather
@@ -26,7 +26,7 @@ ALL: tuple[Optimization, ...] = (
     optimization("augment", {"in_memory_data": True}, numerics=Numerics.DIFFERENT),
 )
 KNOWN = {one.name: replace(one, page=PAGE.format(name=one.name)) for one in ALL}
-SHELF = Shelf(known=KNOWN, workloads={"leak": workload("leak", original=())})
+WORKLOADS = {"leak": workload("leak", original=())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def coarse(margin: float) -> Calibration:
 def advised(
     *made: Made,
     no_results: Sequence[NoResult] = (),
-    shelf: Shelf = SHELF,
+    known: Mapping[str, Optimization] = KNOWN,
     extra: Sequence[Record] = (),
     calibration: Calibration | None = None,
 ) -> Advice:
@@ -88,14 +88,14 @@ def advised(
         version="0.2.0",
         matrix=build_matrix(whole, found, ENVIRONMENT, calibration),
     )
-    return advise(kept, tuple(gather(whole, found)), shelf)
+    return advise(kept, tuple(gather(whole, found)), known, WORKLOADS)
 
 
-def counsel(*made: Made, margin: float | None = None) -> Counsel:
+def advice_on(*made: Made, margin: float | None = None) -> WorkloadAdvice:
     """The advice about the one workload of an invented run, on a machine with such a margin if one is named."""
-    return advised(*made, calibration=None if margin is None else coarse(margin)).counsels[0]
+    return advised(*made, calibration=None if margin is None else coarse(margin)).workloads[0]
 
 
-def item(found: Counsel, name: str) -> Item:
+def item(found: WorkloadAdvice, name: str) -> Item:
     """The advice about one option."""
     return next(one for one in found.items if str(one.option) == name)

@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.advice import Call, is_own_code, remedy, snippet
+from harness.analyze.advice import Reason, Recommendation, is_own_code, remedy, snippet
 from harness.analyze.attribution import Gain, break_even, start_up_s
 from harness.analyze.estimate import MOST_REPLICATES, Estimate, replicates_to_decide
 from harness.analyze.evidence import Side
 from harness.analyze.verdict import Thresholds, Verdict, verdict
 from harness.core.optimization import Stage, Timing
-from tests.analyze.advised import KNOWN, Made, advised, counsel, item
+from tests.analyze.advised import KNOWN, Made, advice_on, advised, item
 from tests.analyze.synthetic import arm, config, ready, window
 from tests.core.invented import optimization
 
@@ -17,31 +17,53 @@ DIFFERS = {"losses": (2.3, 2.9, 1.9)}
 
 
 def test_gains_come_first_and_in_their_order() -> None:
-    found = counsel(Made(on=("pin_memory",), ratio=1.2), Made(on=("workers",), ratio=3.0), Made(on=("amp",), ratio=0.8))
+    found = advice_on(
+        Made(on=("pin_memory",), ratio=1.2), Made(on=("workers",), ratio=3.0), Made(on=("amp",), ratio=0.8)
+    )
     assert [str(one.option) for one in found.items] == ["workers", "pin_memory", "amp"]
-    assert [one.call for one in found.items] == [Call.SWITCH_ON, Call.SWITCH_ON, Call.LEAVE_OFF]
+    assert [one.recommendation for one in found.items] == [
+        Recommendation.SWITCH_ON,
+        Recommendation.SWITCH_ON,
+        Recommendation.LEAVE_OFF,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("made", "call"),
+    ("made", "recommendation"),
     [
-        (Made(on=("workers",), ratio=1.5), Call.SWITCH_ON),
-        (Made(on=("workers",), ratio=0.7), Call.LEAVE_OFF),
-        (Made(on=("workers",), ratio=1.0), Call.NO_EFFECT),
-        (Made(on=("workers",), ratio=1.018), Call.UNDECIDED),
-        (Made(on=("workers",), ratio=1.5, start=DIFFERS), Call.WITH_WARNING),  # EXACT, and other losses
-        (Made(on=("augment",), ratio=1.5), Call.WITH_WARNING),  # changes what is learned
+        (Made(on=("workers",), ratio=1.5), Recommendation.SWITCH_ON),
+        (Made(on=("workers",), ratio=0.7), Recommendation.LEAVE_OFF),
+        (Made(on=("workers",), ratio=1.0), Recommendation.NO_EFFECT),
+        (Made(on=("workers",), ratio=1.018), Recommendation.UNDECIDED),
+        (Made(on=("workers",), ratio=1.5, start=DIFFERS), Recommendation.WITH_WARNING),  # EXACT, and other losses
+        (Made(on=("augment",), ratio=1.5), Recommendation.WITH_WARNING),  # changes what is learned
     ],
 )
-def test_every_verdict_has_its_advice(made: Made, call: Call) -> None:
-    assert item(counsel(made), made.on[0]).call is call
+def test_every_verdict_has_its_advice(made: Made, recommendation: Recommendation) -> None:
+    assert item(advice_on(made), made.on[0]).recommendation is recommendation
+
+
+@pytest.mark.parametrize(
+    ("made", "margin", "reason"),
+    [
+        (Made(on=("workers",), ratio=1.5), 0.01, Reason.FASTER),
+        (Made(on=("workers",), ratio=1.02), math.inf, Reason.TOO_WIDE),
+        (Made(on=("workers",), ratio=1.5), math.inf, Reason.WITHHELD),
+        (Made(on=("workers",), ratio=1.5, start=DIFFERS), 0.01, Reason.QUALITY_NOT_SHOWN),
+        (Made(on=("augment",), ratio=1.5), 0.01, Reason.CHANGES_TASK),
+        (Made(on=("workers",), ratio=0.7), 0.01, Reason.SLOWER),
+    ],
+)
+def test_every_recommendation_has_the_reason_of_its_rule(made: Made, margin: float, reason: Reason) -> None:
+    assert item(advice_on(made, margin=margin), made.on[0]).rule.reason is reason
 
 
 def test_a_disturbed_machine_gives_no_advice() -> None:
     shaken = [window(arm(0, replicate), 2 * order + 20, rate) for replicate in range(2) for order, rate in _shaken()]
-    found = advised(Made(on=("workers",), ratio=2.0), extra=shaken).counsels[0]
+    found = advised(Made(on=("workers",), ratio=2.0), extra=shaken).workloads[0]
     assert item(found, "workers").effect.estimate.disturbed
-    assert item(found, "workers").call is Call.NO_ADVICE
+    assert item(found, "workers").recommendation is Recommendation.NO_ADVICE
+    assert item(found, "workers").rule.reason is Reason.DISTURBED
     assert all(one.best is None and one.untried is None for one in found.ready_made)
 
 
@@ -50,17 +72,17 @@ def _shaken() -> list[tuple[int, float]]:
 
 
 def test_what_was_taken_away_is_turned_round() -> None:
-    found = counsel(Made(on=("workers", "amp"), ratio=3.0), Made(on=("amp",), over=("workers", "amp"), ratio=0.5))
+    found = advice_on(Made(on=("workers", "amp"), ratio=3.0), Made(on=("amp",), over=("workers", "amp"), ratio=0.5))
     (workers,) = found.items
     assert str(workers.option) == "workers"
     assert workers.effect.turned
     assert workers.effect.gain.ratio == pytest.approx(2.0)
     assert workers.effect.verdict is Verdict.FASTER
-    assert workers.call is Call.SWITCH_ON
+    assert workers.recommendation is Recommendation.SWITCH_ON
 
 
 def test_what_pays_only_beside_others_is_switched_on_and_ordered_by_its_share() -> None:
-    found = counsel(
+    found = advice_on(
         Made(on=("amp", "workers"), ratio=4.0),
         Made(on=("amp",), ratio=1.0),
         Made(on=("workers",), ratio=2.0),
@@ -68,7 +90,8 @@ def test_what_pays_only_beside_others_is_switched_on_and_ordered_by_its_share() 
     amp = item(found, "amp")
     assert amp.last is not None
     assert amp.last.ratio == pytest.approx(2.0)
-    assert amp.call is Call.SWITCH_ON
+    assert amp.rule.reason is Reason.FASTER_LAST
+    assert amp.recommendation is Recommendation.SWITCH_ON
     assert amp.worth == pytest.approx(math.log(2) / 2)
 
 
@@ -78,10 +101,10 @@ def test_a_gain_beside_others_must_leave_the_machines_margin_behind() -> None:
         Made(on=("amp",), ratio=1.013),
         Made(on=("workers",), ratio=2.0),
     )
-    for margin, call in ((0.01, Call.SWITCH_ON), (0.03, Call.UNDECIDED)):
-        amp = item(counsel(*made, margin=margin), "amp")
+    for margin, recommendation in ((0.01, Recommendation.SWITCH_ON), (0.03, Recommendation.UNDECIDED)):
+        amp = item(advice_on(*made, margin=margin), "amp")
         assert amp.effect.verdict is Verdict.UNDECIDED
-        assert amp.call is call
+        assert amp.recommendation is recommendation
 
 
 def test_a_loss_beside_others_must_leave_the_machines_margin_behind() -> None:
@@ -90,19 +113,19 @@ def test_a_loss_beside_others_must_leave_the_machines_margin_behind() -> None:
         Made(on=("pin_memory",), ratio=1.5),
         Made(on=("workers",), ratio=2.0),
     )
-    assert item(counsel(*made, margin=0.01), "pin_memory").last_verdict is Verdict.SLOWER
-    assert item(counsel(*made, margin=0.03), "pin_memory").last_verdict is Verdict.UNDECIDED
+    assert item(advice_on(*made, margin=0.01), "pin_memory").last_verdict is Verdict.SLOWER
+    assert item(advice_on(*made, margin=0.03), "pin_memory").last_verdict is Verdict.UNDECIDED
 
 
 def test_an_evaluation_is_no_rival_of_training() -> None:
-    found = counsel(Made(on=("amp",), ratio=9.0, timing=Timing.EVALUATION), Made(on=("workers",), ratio=1.2))
+    found = advice_on(Made(on=("amp",), ratio=9.0, timing=Timing.EVALUATION), Made(on=("workers",), ratio=1.2))
     assert [str(one.option) for one in found.items] == ["workers", "amp"]
     assert all(one.best is None or one.best.label == "workers" for one in found.ready_made)
     assert item(found, "amp").break_even is None
 
 
 def test_parts_of_a_step_are_told_apart_from_training() -> None:
-    found = counsel(Made(on=("workers",), ratio=9.0, timing=Timing.LOADER))
+    found = advice_on(Made(on=("workers",), ratio=9.0, timing=Timing.LOADER))
     assert found.items == ()
     assert found.ready_made == ()
     assert [row.label for row in found.parts] == ["workers"]

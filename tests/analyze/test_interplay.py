@@ -1,13 +1,13 @@
 import pytest
 
 from harness.analyze.attribution import JointEffect, Kind
-from tests.analyze.advised import Made, counsel
+from tests.analyze.advised import Made, advice_on
 
 FAST_LOADER = {"loader_rate": 900.0, "effective": {"bfloat16_layers": True, "pinned_batches": True, "workers": 2}}
 
 
 def one(*made: Made) -> JointEffect:
-    (found,) = counsel(*made).joint_effects
+    (found,) = advice_on(*made).joint_effects
     return found
 
 
@@ -41,13 +41,13 @@ def test_the_weaker_one_is_the_one_that_is_named_with_what_it_brings_beside_the_
 
 
 def test_what_multiplies_has_no_name() -> None:
-    assert counsel(*pair(2.0, 1.5, 3.0)).joint_effects == ()
-    assert counsel(*pair(2.0, 1.5, 3.0 * 1.028)).joint_effects == ()
+    assert advice_on(*pair(2.0, 1.5, 3.0)).joint_effects == ()
+    assert advice_on(*pair(2.0, 1.5, 3.0 * 1.028)).joint_effects == ()
 
 
 @pytest.mark.parametrize(("margin", "kind"), [(0.01, Kind.CONFLICT), (0.03, Kind.REDUNDANT)])
 def test_a_conflict_must_leave_the_machines_margin_behind(margin: float, kind: Kind) -> None:
-    (found,) = counsel(*pair(2.0, 1.5, 1.9), margin=margin).joint_effects
+    (found,) = advice_on(*pair(2.0, 1.5, 1.9), margin=margin).joint_effects
     assert found.beside.ratio == pytest.approx(0.95)
     assert found.kind is kind
 

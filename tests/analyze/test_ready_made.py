@@ -1,22 +1,22 @@
 import pytest
 
-from harness.analyze.advice import LEAST_GAIN, MOST_MEMORY, Counsel, ReadyMade, Style
-from tests.analyze.advised import Made, counsel
+from harness.analyze.advice import LEAST_GAIN, MOST_MEMORY, ReadyMade, Style, WorkloadAdvice
+from tests.analyze.advised import Made, advice_on
 
 CLOSE = {"losses": (2.31, 2.1, 1.9)}
 
 
-def made(found: Counsel, style: Style) -> ReadyMade:
+def made(found: WorkloadAdvice, style: Style) -> ReadyMade:
     return next(one for one in found.ready_made if one.style is style)
 
 
-def best(found: Counsel, style: Style) -> str | None:
+def best(found: WorkloadAdvice, style: Style) -> str | None:
     one = made(found, style).best
     return one.label if one else None
 
 
 def test_each_rule_takes_the_best_that_keeps_it() -> None:
-    found = counsel(
+    found = advice_on(
         Made(on=("augment",), ratio=9.0),
         Made(on=("amp", "workers"), ratio=4.0, start=CLOSE, host=1.5),
         Made(on=("amp",), ratio=2.0, start=CLOSE),
@@ -39,11 +39,11 @@ def test_each_rule_takes_the_best_that_keeps_it() -> None:
     ],
 )
 def test_balanced_refuses_what_costs_too_much(one: Made, kept: bool) -> None:
-    assert (best(counsel(one), Style.BALANCED) is not None) is kept
+    assert (best(advice_on(one), Style.BALANCED) is not None) is kept
 
 
 def test_a_stack_that_nobody_measured_has_no_number_but_is_asked_for() -> None:
-    found = counsel(Made(on=("workers",), ratio=1.5), Made(on=("pin_memory",), ratio=1.3))
+    found = advice_on(Made(on=("workers",), ratio=1.5), Made(on=("pin_memory",), ratio=1.3))
     one = made(found, Style.REPRODUCIBLE)
     assert one.untried is not None
     assert str(one.untried.treatment) == "leak@quick#64:pin_memory+workers"
@@ -52,7 +52,7 @@ def test_a_stack_that_nobody_measured_has_no_number_but_is_asked_for() -> None:
 
 
 def test_a_stack_that_was_measured_is_not_asked_for_again() -> None:
-    found = counsel(
+    found = advice_on(
         Made(on=("workers",), ratio=1.5),
         Made(on=("pin_memory",), ratio=1.3),
         Made(on=("pin_memory", "workers"), ratio=1.9),
@@ -64,7 +64,7 @@ def test_a_stack_that_was_measured_is_not_asked_for_again() -> None:
 
 
 def test_what_conflicts_is_not_put_together() -> None:
-    found = counsel(
+    found = advice_on(
         Made(on=("workers",), ratio=1.5),
         Made(on=("chunk_cache",), ratio=2.0),
         Made(on=("pin_memory",), ratio=1.8),
@@ -76,7 +76,7 @@ def test_what_conflicts_is_not_put_together() -> None:
 
 
 def test_a_loss_in_the_whole_leads_to_the_whole_without_it() -> None:
-    found = counsel(
+    found = advice_on(
         Made(on=("amp", "workers"), ratio=3.0, start=CLOSE), Made(on=("workers",), over=("amp", "workers"), ratio=1.5)
     )
     one = made(found, Style.FASTEST).best
@@ -87,11 +87,11 @@ def test_a_loss_in_the_whole_leads_to_the_whole_without_it() -> None:
 
 
 def test_of_many_the_one_that_is_surely_fast_wins() -> None:
-    found = counsel(Made(on=("workers",), ratio=1.5), Made(on=("pin_memory",), ratio=1.6))
+    found = advice_on(Made(on=("workers",), ratio=1.5), Made(on=("pin_memory",), ratio=1.6))
     assert made(found, Style.FASTEST).among == 2
     assert best(found, Style.FASTEST) == "pin_memory"
 
 
 def test_nothing_that_pays_gives_no_stack() -> None:
-    found = counsel(Made(on=("workers",), ratio=0.9))
+    found = advice_on(Made(on=("workers",), ratio=0.9))
     assert all((one.best, one.untried) == (None, None) for one in found.ready_made)

@@ -8,7 +8,7 @@ from harness.core.plan import NoResult
 from harness.report.advice import chapters
 from harness.report.html.document import to_html
 from harness.report.html.exhibit import Shown
-from tests.analyze.advised import KNOWN, SHELF, advised
+from tests.analyze.advised import KNOWN, advised
 from tests.browser.conftest import Visitor
 from tests.browser.test_report import CONTRASTS, OVERFLOW, PHONE
 from tests.report.exhibits import exhibit, shown
@@ -24,9 +24,8 @@ def with_advice(evil: str | None = None) -> Shown:
     no_results = (NoResult(workload=evil, label=evil, reason=evil),) if evil else ()
     written = {"title": evil, "page": f"{evil}\n\n    {evil}"} if evil else {}
     known = {name: replace(one, **written) for name, one in KNOWN.items()}
-    shelf = replace(SHELF, known=known)
-    advice = advised(*STORY[:2], STORY[3], *STORY[4:], no_results=no_results, shelf=shelf)
-    asked = [made.untried for made in advice.counsels[0].ready_made if made.untried]
+    advice = advised(*STORY[:2], STORY[3], *STORY[4:], no_results=no_results, known=known)
+    asked = [made.untried for made in advice.workloads[0].ready_made if made.untried]
     assert asked
     return shown(replace(exhibit(), advice=chapters(advice, known), questions=dict.fromkeys(asked, evil or COMMAND)))
 

@@ -87,7 +87,7 @@ def test_the_stage_that_holds_it_back_is_where_to_begin() -> None:
 def test_the_terminal_breaks_no_command_and_no_code() -> None:
     advice = advised(*STORY[:2])
     (chapter,) = chapters(advice, KNOWN)
-    asked = advice.counsels[0].ready_made[0].untried
+    asked = advice.workloads[0].ready_made[0].untried
     assert asked is not None
     long = COMMAND + " --only x" * 30
     text = advice_to_terminal([chapter], {asked: long}, width=60, colour=False)
@@ -115,7 +115,7 @@ def test_foreign_words_stay_words(evil: str) -> None:
     advice = advised(*STORY[:2], no_results=(NoResult(workload=evil, label=evil, reason=evil),))
     found = chapters(advice, KNOWN)
     assert len(found) == 2
-    asked = advice.counsels[0].ready_made[0].untried
+    asked = advice.workloads[0].ready_made[0].untried
     assert asked is not None
     markdown = advice_to_markdown(found, {asked: evil}, [])
     outside = re.sub(r"```.*?```", "", markdown, flags=re.DOTALL)

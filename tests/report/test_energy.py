@@ -16,7 +16,7 @@ from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_
 from harness.report.published_pages import workload_page
 from harness.report.words import energy, frequency
 from tests.analyze.advised import Made as AdvisedMade
-from tests.analyze.advised import counsel, item
+from tests.analyze.advised import advice_on, item
 from tests.analyze.synthetic import ENVIRONMENT, comparison, matrix, plan, records, story
 from tests.analyze.test_pool import half, spending
 from tests.report.collected import Made, kept, placed
@@ -132,7 +132,7 @@ def test_parquet_has_what_was_counted() -> None:
 
 
 def test_advice_tells_energy_among_the_costs_where_it_was_counted() -> None:
-    found = counsel(AdvisedMade(on=("workers",), ratio=3.0))
+    found = advice_on(AdvisedMade(on=("workers",), ratio=3.0))
     one = item(found, "workers")
     assert "energy" not in full(one, found).main[0]
     row = one.effect.row
