@@ -15,13 +15,9 @@ measured; it is kept as an amount of its own, and nothing is scaled to make it v
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import factorial
-
-import numpy as np
-from numpy.typing import NDArray
 
 from harness.analyze.collection import Entry
 from harness.analyze.comparison import LEARNS_ALIKE
@@ -29,7 +25,6 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Side
 from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck, Profile
-from harness.analyze.stage_model import Stack
 from harness.analyze.verdict import MARGIN, Verdict, verdict
 from harness.core.configuration import Configuration, Option, parse_option
 from harness.core.environment import Environment
@@ -330,95 +325,7 @@ def _effect(row: Row) -> Effect | None:
     return Effect(option=taken[0], gain=back, verdict=word, estimate=estimate, row=row, turned=True)
 
 
-# Shapley shares: what each option of a stack brings to the log of its speedup, by a model of all its parts.
-#
-# The share of an option is what it adds, averaged over all orders in which the stack can be built (L. S. Shapley 1953,
-# A value for n-person games). Shares add up to the whole. A few options are averaged over all subsets; many over orders
-# drawn at random, each along with its reverse, which cancels what is linear in the place within the order (R. Mitchell
-# and others 2022, Sampling permutations for Shapley value estimation).
-
-Array = NDArray[np.float64]
-Value = Callable[[Sequence[Stack]], Array]  # log speedups of stacks, in one column or in several
-EXACT = 12  # options: 4,096 subsets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelledShare:
-    """The log speedup that an option brings, and the standard error of drawing orders; 0 where all were taken."""
-
-    log: float
-    error: float
-
-
-def shares(
-    options: Sequence[Option],
-    value: Value,
-    needs: Mapping[str, tuple[str, ...]],
-    generator: np.random.Generator,
-    orders: int = 200,
-) -> dict[Option, ModelledShare]:
-    """The share of each option in the value of them all; one whose needs are off does nothing until they are on."""
-    columns, errors = share_columns(options, lambda stacks: value(stacks)[:, None], needs, generator, orders)
-    return {
-        option: ModelledShare(log=float(log), error=float(error))
-        for option, log, error in zip(options, columns[:, 0], errors[:, 0], strict=True)
-    }
-
-
-def share_columns(
-    options: Sequence[Option],
-    value: Value,
-    needs: Mapping[str, tuple[str, ...]],
-    generator: np.random.Generator,
-    orders: int = 200,
-) -> tuple[Array, Array]:
-    """The same for several values of every stack at once, stacks x columns: shares and errors, options x columns."""
-
-    def of(members: NDArray[np.bool_]) -> Array:
-        return value([effective(options, row, needs) for row in members])
-
-    if len(options) <= EXACT:
-        found = _over_subsets(of, len(options))
-        return found, np.zeros_like(found)
-    drawn = np.array([_over_pair(of, generator.permutation(len(options))) for _ in range(max(2, orders // 2))])
-    return drawn.mean(axis=0), drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
-
-
-def effective(
-    options: Sequence[Option], on: Sequence[bool] | NDArray[np.bool_], needs: Mapping[str, tuple[str, ...]]
-) -> Stack:
-    """Those that are on and lack nothing."""
-    names = {option.name for option, one in zip(options, on, strict=True) if one}
-    present = (option for option in options if option.name in names)
-    return tuple(sorted(one for one in present if names.issuperset(needs.get(one.name, ()))))
-
-
-def _over_subsets(of: Callable[[NDArray[np.bool_]], Array], count: int) -> Array:
-    """Shapley's formula: what each adds to every subset of the others, weighted by the subset's size."""
-    numbers = np.arange(2**count)
-    members = ((numbers[:, None] >> np.arange(count)) & 1).astype(np.bool_)
-    values, sizes = of(members), members.sum(axis=1)
-    weights = np.array([factorial(size) * factorial(count - 1 - size) / factorial(count) for size in range(count)])
-    found = np.empty((count, values.shape[1]))
-    for index in range(count):
-        without = numbers[~members[:, index]]
-        found[index] = weights[sizes[without]] @ (values[without + 2**index] - values[without])
-    return found
-
-
-def _over_pair(of: Callable[[NDArray[np.bool_]], Array], order: NDArray[np.intp]) -> Array:
-    """What each adds in one order and in its reverse, averaged."""
-    found: list[Array] = []
-    for one in (order, order[::-1]):
-        places = np.empty(len(order), dtype=np.intp)
-        places[one] = np.arange(len(order))
-        members = places[None, :] < np.arange(len(order) + 1)[:, None]
-        added = np.diff(of(members), axis=0)
-        found.append(added[places])
-    return np.asarray(np.mean(found, axis=0))
-
-
-# Interplay: options that do not simply multiply, each with a name for how they meet.
+# Interactions: options that do not simply multiply, each with a name for how they meet.
 #
 # An option is compared with itself: what it gives alone, and what it gives last, when the whole stack is on but for it.
 # Where only pairs interact, the gap between the two logs is the sum of its interactions with all others. A gap is named

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from harness.analyze.calibration import DESIGN, ENOUGH, calibrate
 from harness.analyze.estimate import Estimate
-from harness.analyze.stage_model import Stack
-from harness.analyze.winner import SEARCH, WINNER
+from harness.analyze.search.stage_model import Stack
+from harness.analyze.search.winner import SEARCH, WINNER
 from harness.cli.campaign_state import (
     Account,
     Asked,
@@ -45,7 +45,7 @@ from harness.cli.campaign_state import (
 from harness.cli.measuring import REPORT_S, age_s, campaign_into, run_of, seconds_of, stopping_on_terminate
 from harness.cli.planning import Prepared
 from harness.cli.reading import ORIGIN, calibration_beside, show_claims
-from harness.cli.search import FIRST, Bench, Quest, ground_in, searched
+from harness.cli.search import FIRST, Search, SearchBudget, searched, stacks_in
 from harness.cli.sharing import CLAIMS, publish
 from harness.core.mistake import Mistake
 from harness.exchange.archive import ACCOUNT
@@ -222,8 +222,8 @@ class Slice:
         ready, wish = prepared_for(leg.kind, leg.workloads, self.ground), search_of(workload, self.ground)
         if ready is None:
             return True
-        quest = Quest(wish=wish, ready=ready, ground=ground_in(wish, ready), bench=self._bench(until_s))
-        found = searched(quest)
+        search = Search(wish=wish, ready=ready, possible=stacks_in(wish, ready), budget=self._budget(until_s))
+        found = searched(search)
         if isinstance(found, str):
             self.tell(f"Nothing was found: {one_line(found)}.")
             return False
@@ -235,13 +235,13 @@ class Slice:
             return False
         return self._over_as_found(workload, found.stack, until_s) and not found.unfinished
 
-    def _bench(self, until_s: float) -> Bench:
+    def _budget(self, until_s: float) -> SearchBudget:
         """Where a search measures: proposals until half of the time, then the winner; the matrix has had its leg."""
         now_s = self.clock()
         time_s = max(0.0, SEARCH_SHARE * (self._moment(until_s) - now_s))
         # As if the first share of a longer budget had been spent on the matrix already.
         budget_s = time_s / (1 - FIRST)
-        return Bench(
+        return SearchBudget(
             results=self.stock.results,
             measure=lambda one, folder, until: self._into(one, folder, self._data_of(one), until),
             clock=self.clock,

@@ -34,8 +34,7 @@ from harness.cli.planning import (
     usual_size,
 )
 from harness.cli.reading import ORIGIN, console
-from harness.cli.search import Asked as Sought
-from harness.cli.search import QualityClass, wish_of
+from harness.cli.search import QualityClass, SearchRequest, wish_of
 from harness.core.codec import Malformed, decode, encode
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment, differing, is_one_kind
@@ -291,7 +290,7 @@ def prepared_for(kind: Kind, workloads: tuple[str, ...], ground: Ground) -> Prep
 def search_of(workload: str, ground: Ground) -> Wish:
     """The wish with which a search for the fastest stack begins: its matrix is the campaign's."""
     wish = _wish(ground, (workload,), "matrix")
-    return wish_of(Sought(wish=wish, quality=QualityClass.CLOSE))
+    return wish_of(SearchRequest(wish=wish, quality=QualityClass.CLOSE))
 
 
 def against_as_found(workload: str, stack: Iterable[object], ground: Ground) -> Prepared | None:

@@ -1,29 +1,25 @@
-"""Foretelling: from a run to what the stage model says beyond it; joins the catalogue, the designs and the analysis."""
+"""Predictions of a run: what the stage model says beyond it; joins the catalogue, the designs and the analysis."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 
 import numpy as np
 
-from harness.analyze.attribution import Gain, first_and_last, gain
+from harness.analyze.attribution import Gain, gain
 from harness.analyze.collection import Entry, Kept
 from harness.analyze.matrix import Matrix, Table
-from harness.analyze.prediction import (
-    CrossCheck,
-    Decomposition,
-    Forecast,
-    Outlook,
-    Players,
-    Trusted,
-    UpperBound,
-    cross_checked,
-    parts,
-    shares,
-    trusted,
+from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, UpperBound, cross_checked, trusted
+from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
+from harness.analyze.search.stage_model import (
+    Declared,
+    Fitted,
+    Study,
+    measured_log_times,
+    study_of,
+    upper_bounds,
 )
-from harness.analyze.stage_model import Declared, Fitted, Stack, Study, measured_log_times, study_of, upper_bounds
 from harness.catalogue import Catalogue
 from harness.cli.planning import Context
 from harness.core.configuration import Comparison, Option, settings
@@ -32,22 +28,30 @@ from harness.core.protocol import PROTOCOLS
 from harness.plan.designs import CROSSED, Space, space_of, varied
 from harness.plan.designs import matrix as matrix_design
 from harness.plan.feasibility import Scope
-from harness.plan.search import Array, counted, every_stack, ranked
+from harness.plan.search import LogTimes, counted, every_stack, ranked
 
 SHOWN = 10  # of the stacks that were not measured
 COUNTED = 5000  # stacks; whether more of them are possible is not asked one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PossibleStacks:
     """What predictions of one workload stand on besides its measurements."""
 
     scope: Scope
     space: Space
     declared: Declared
 
+    def decomposition(self, whole: Entry, others: Sequence[Entry], model: Trusted | str) -> Decomposition | None:
+        """A measured stack in parts, by the model where it is trusted."""
+        return decomposition(whole, others, model, self.declared, self.space.needs)
 
-def outlooks(matrix: Matrix, catalogue: Catalogue) -> tuple[Outlook, ...]:
+    def log_times(self, model: Fitted) -> LogTimes:
+        """Log times of stacks by a model, as a search takes them."""
+        return lambda stacks: model.log_times([self.declared.arrangement(stack) for stack in stacks])
+
+
+def predictions(matrix: Matrix, catalogue: Catalogue) -> tuple[WorkloadPrediction, ...]:
     """What is said of each workload of a run beyond its configurations; nothing where no options are crossed."""
     if matrix.design not in CROSSED:
         return ()
@@ -56,29 +60,29 @@ def outlooks(matrix: Matrix, catalogue: Catalogue) -> tuple[Outlook, ...]:
     for table in matrix.tables:
         if table.timing is Timing.STEP:
             tables.setdefault(table.config.workload, table)
-    return tuple(_outlook(kept, table, catalogue) for table in tables.values())
+    return tuple(_predicted(kept, table, catalogue) for table in tables.values())
 
 
-def _outlook(kept: Kept, table: Table, catalogue: Catalogue) -> Outlook:
-    ground = ground_of(kept.matrix, table, catalogue)
-    found = Outlook(
-        config=table.config, name=table.name, whole=(), forecast="", best=_best(table), decomposition=None, check=None
+def _predicted(kept: Kept, table: Table, catalogue: Catalogue) -> WorkloadPrediction:
+    possible = possible_stacks(kept.matrix, table, catalogue)
+    found = WorkloadPrediction(
+        config=table.config, name=table.name, whole=(), prediction="", best=_best(table), decomposition=None, check=None
     )
-    if isinstance(ground, str):
-        return replace(found, forecast=ground)
-    study = study_of(kept.matrix, table.config.workload, ground.declared)
+    if isinstance(possible, str):
+        return replace(found, prediction=possible)
+    study = study_of(kept.matrix, table.config.workload, possible.declared)
     if isinstance(study, str):
-        return replace(found, forecast=study)
+        return replace(found, prediction=study)
     model, whole = trusted(study), whole_of(kept, table)
-    found = replace(found, check=_check(kept, study, ground))
+    found = replace(found, check=_check(kept, study, possible))
     if whole is not None:
         others = [Entry(kept=kept, table=one, row=row) for one in kept.matrix.tables for row in one.rows]
         stack = whole.row.comparison.treatment.options
-        found = replace(found, whole=stack, decomposition=decomposition(whole, others, ground, model))
-    return replace(found, forecast=model if isinstance(model, str) else _forecast(model, study, ground, found))
+        found = replace(found, whole=stack, decomposition=possible.decomposition(whole, others, model))
+    return replace(found, prediction=model if isinstance(model, str) else _prediction(model, study, possible, found))
 
 
-def ground_of(matrix: Matrix, table: Table, catalogue: Catalogue) -> Ground | str:
+def possible_stacks(matrix: Matrix, table: Table, catalogue: Catalogue) -> PossibleStacks | str:
     """The stacks there are beside a run's table, and what is declared of them; words where they are not known here."""
     name, known = table.config.workload, catalogue.known
     crossed = [one for row in matrix.rows for one in row.comparison.treatment.options if _is_of(row.comparison, name)]
@@ -91,7 +95,7 @@ def ground_of(matrix: Matrix, table: Table, catalogue: Catalogue) -> Ground | st
     # Whatever service this machine cannot start, the one that measured could.
     workload = replace(catalogue.workload(name), service=None)
     scope = replace(context.scope(workload, table.config), chosen=chosen)
-    return Ground(scope=scope, space=step_space(scope, matrix), declared=declared_of(known))
+    return PossibleStacks(scope=scope, space=step_space(scope, matrix), declared=declared_of(known))
 
 
 def _is_of(comparison: Comparison, workload: str) -> bool:
@@ -137,56 +141,30 @@ def _best(table: Table) -> tuple[str, Gain] | None:
     return max(found, key=lambda one: one[1].log, default=None)
 
 
-def decomposition(whole: Entry, others: Sequence[Entry], ground: Ground, model: Trusted | str) -> Decomposition | None:
-    """A measured stack in parts, by the model where it is trusted."""
-    if whole.row.estimate is None:
-        return None
-    below = whole.row.comparison.reference.options
-    added = tuple(one for one in whole.row.comparison.treatment.options if one not in below)
-    modelled: Mapping[Option, Gain] = {}
-    if not isinstance(model, str):
-        players = Players(options=added, below=below, needs=ground.space.needs)
-        modelled = shares(model, players, ground.declared, np.random.default_rng(0))
-    return Decomposition(
-        label=whole.row.label,
-        total=gain(whole.row.estimate),
-        parts=parts(added, *first_and_last(whole, others), modelled),
-    )
-
-
-def _forecast(model: Trusted, study: Study, ground: Ground, found: Outlook) -> Forecast:
+def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: WorkloadPrediction) -> Prediction:
     measured = measured_log_times(study)
     best = min(measured, key=lambda stack: measured[stack])
-    order = ranked(ground.space, measured, best, forecast_by(model.model, ground.declared), np.random.default_rng(0))
-    fastest = [ground.declared.arrangement(stack) for stack in islice(order, SHOWN)]
+    order = ranked(possible.space, measured, best, possible.log_times(model.model), np.random.default_rng(0))
+    fastest = [possible.declared.arrangement(stack) for stack in islice(order, SHOWN)]
     names = {found.name: model.reference.options}
     if found.decomposition is not None:
         names[found.decomposition.label] = found.whole
-    return Forecast(
-        foretold=model.foretold,
+    return Prediction(
+        validation=model.validation,
         fastest=tuple(sorted(model.predicted(fastest), key=lambda one: -one.ratio)),
-        unmeasured=_unmeasured(ground.space, measured),
+        unmeasured=None
+        if counted(possible.space) > COUNTED
+        else sum(stack not in measured for stack in every_stack(possible.space)),
         upper_bounds=tuple(
-            UpperBound(name=name, stages=upper_bounds(model.model, ground.declared.arrangement(stack)))
+            UpperBound(name=name, stages=upper_bounds(model.model, possible.declared.arrangement(stack)))
             for name, stack in names.items()
         ),
     )
 
 
-def forecast_by(model: Fitted, declared: Declared) -> Callable[[Sequence[Stack]], Array]:
-    """Log times of stacks, as a search takes them."""
-    return lambda stacks: model.log_times([declared.arrangement(stack) for stack in stacks])
-
-
-def _unmeasured(space: Space, measured: Container[Stack]) -> int | None:
-    if counted(space) > COUNTED:
-        return None
-    return sum(stack not in measured for stack in every_stack(space))
-
-
-def _check(kept: Kept, study: Study, ground: Ground) -> CrossCheck | None:
-    """Where every stack of some options was measured: what the configurations of a matrix foretell of the others."""
+def _check(kept: Kept, study: Study, possible: PossibleStacks) -> CrossCheck | None:
+    """Where every stack of some options was measured: what the configurations of a matrix predict of the others."""
     if kept.matrix.design != "factorial":
         return None
-    design = [one.treatment.options for one in matrix_design(ground.scope) if isinstance(one, Comparison)]
+    design = [one.treatment.options for one in matrix_design(possible.scope) if isinstance(one, Comparison)]
     return cross_checked(study, {study.ratios[0].reference.options, *design})

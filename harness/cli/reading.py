@@ -27,7 +27,7 @@ from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, pars
 from harness.analyze.verdict import UNCALIBRATED
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.planning import commands
-from harness.cli.prediction import outlooks
+from harness.cli.prediction import predictions
 from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
 from harness.core.configuration import Comparison
@@ -186,7 +186,7 @@ def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose:
             where.print(part, highlight=False)
         where.print(closing(str(folder), unfinished=(folder / IN_PROGRESS).exists()), highlight=False, soft_wrap=True)
         return
-    for part in (*render(matrix, where.width, NAMED), *beyond(outlooks(matrix, catalogue))):
+    for part in (*render(matrix, where.width, NAMED), *beyond(predictions(matrix, catalogue))):
         where.print(part)
     where.print(closing(str(folder), unfinished=(folder / IN_PROGRESS).exists()), highlight=False, soft_wrap=True)
 
@@ -201,10 +201,10 @@ def rendered(folder: Path, form: str) -> str:
     if form == "html":
         catalogue = read_catalogue()
         found = exhibit(folder, catalogue)
-        found = replace(found, outlooks=outlooks(found.kept.matrix, catalogue))
+        found = replace(found, outlooks=predictions(found.kept.matrix, catalogue))
         return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
     matrix = matrix_of(folder)
-    told = outlooks(matrix, read_catalogue())
+    told = predictions(matrix, read_catalogue())
     if form == "terminal":
         where = console()
         return matrix_to_terminal(matrix, width=where.width, colour=where.is_terminal, outlooks=told)

@@ -1,22 +1,20 @@
 """`best`: searches the fastest stack of a workload, run after run, and measures the winner afresh."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import exp, inf, prod
+from math import prod
 from pathlib import Path
 from time import monotonic
 
 import numpy as np
 from rich.console import Console
 
-from harness.analyze.attribution import first_and_last
-from harness.analyze.collection import Entry, Kept
-from harness.analyze.matrix import Matrix, Row
-from harness.analyze.prediction import Decomposition, Footprint, Trusted, footprints, trusted
-from harness.analyze.stage_model import Stack, Study, fit, joined, measured_log_times, study_of
-from harness.analyze.winner import SEARCH, WINNER, Certainty, Winner, barred, spoilt, step_rows
+from harness.analyze.matrix import Matrix
+from harness.analyze.search.shares import Decomposition
+from harness.analyze.search.stage_model import Stack
+from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, Winner, measured
 from harness.catalogue import Catalogue, read_catalogue
 from harness.cli.measuring import (
     REPORT_S,
@@ -39,9 +37,9 @@ from harness.cli.planning import (
     reference_request,
     tell_unused_gpu,
 )
-from harness.cli.prediction import Ground, declared_of, decomposition, forecast_by, step_space
+from harness.cli.prediction import PossibleStacks, declared_of, step_space
 from harness.cli.reading import console, matrix_of
-from harness.core.configuration import Comparison, Configuration, Option, parse_option
+from harness.core.configuration import Comparison, Option, parse_option
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Timing
@@ -49,174 +47,73 @@ from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS, Protocol
 from harness.plan.designs import Space, space_of, varied
 from harness.plan.feasibility import Scope, all_options, compare, hindrance
-from harness.plan.search import RANKED, Proposal, Wanted, counted, is_over, propose, without_what_hurts
+from harness.plan.search import (
+    RANKED,
+    LogTimes,
+    Proposal,
+    SearchLimits,
+    counted,
+    gain_left,
+    is_over,
+    narrowed,
+    proposed,
+    without_what_hurts,
+)
 from harness.report.search import shown, winner_to_json
 from harness.run.lock import measuring_alone
 from harness.store import IN_PROGRESS, RUN, Run, create, read_run
 
 # Deciding: what a search knows after so many runs, and what it therefore measures next.
 
-WANTED = Wanted()
+LIMITS = SearchLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What all runs of a search say together."""
+    """What was measured for a search so far, and the stacks that there are."""
 
-    ground: Ground
+    possible: PossibleStacks
     space: Space  # what may still be sought: nothing that failed, changes losses or is too large
-    matrices: tuple[Matrix, ...]  # of the runs, the first of which tests the model
-    times: Mapping[Stack, float]  # log seconds of a sample, of every measured stack; infinite where it must not win
-    model: Trusted | str
-    left_out: tuple[str, ...]
+    found: Measured
 
-    @property
-    def best(self) -> Stack:
-        """The fastest measured stack that may win; the reference if there is none."""
-        return min(self.times, key=lambda stack: self.times[stack])
-
-    def ratio(self, stack: Stack) -> float:
-        """How much faster than the reference a stack was in the search."""
-        return exp(self.times[self.ground.scope.reference.options] - self.times[stack])
+    def log_times(self, generator: np.random.Generator) -> list[LogTimes]:
+        """The trusted model's best guess and one that the data allow as well; none where no model is trusted."""
+        if isinstance(self.found.model, str):
+            return []
+        model = self.found.model.model
+        return [self.possible.log_times(one) for one in (model, model.drawn(generator))]
 
 
-def known(ground: Ground, matrices: Sequence[Matrix]) -> Known | str:
+def known(possible: PossibleStacks, matrices: Sequence[Matrix]) -> Known | str:
     """What the runs say; words where nothing was measured yet."""
-    workload = ground.scope.workload.name
-    ground = replace(ground, space=step_space(ground.scope, matrices[0]))
-    studies = [study_of(one, workload, ground.declared) for one in matrices]
-    found = [one for one in studies if isinstance(one, Study)]
-    if isinstance(studies[0], str):
-        return studies[0]
-    bad = _spoilt(step_rows(matrices, workload), ground.scope.reference)
-    together = joined(found)
-    return Known(
-        ground=ground,
-        space=_sought(ground.space, bad, footprints(matrices, workload, ground.scope.environment)),
-        matrices=tuple(matrices),
-        times=_times(together, step_rows(matrices, workload), [row for row, _ in bad]),
-        model=_model(studies[0], together),
-        left_out=tuple(dict.fromkeys(f"{row.label}: {why}" for row, why in bad)),
-    )
-
-
-def _spoilt(rows: Sequence[Row], reference: Configuration) -> list[tuple[Row, str]]:
-    """Rows whose stacks must not win; only losses that were held against the reference's own tell."""
-    found = spoilt(rows)
-    return [(row, why) for row, why in found if row.absence or row.comparison.reference == reference]
-
-
-def _times(together: Study, rows: Sequence[Row], bad: Sequence[Row]) -> dict[Stack, float]:
-    """Log times of the measured stacks, infinite where they must not win.
-
-    A stack that was only held against one that must not win is not counted as measured: nobody knows its losses.
-    """
-    reference = together.ratios[0].reference.options
-    stacks, options = {row.comparison.treatment.options for row in bad}, {barred(row) for row in bad}
-    judged = {row.comparison.treatment.options for row in rows if row.comparison.reference.options == reference}
-    doubtful = {row.comparison.treatment.options for row in rows if row.comparison.reference.options in stacks}
-    found = dict.fromkeys(stacks, inf)
-    for stack, time in measured_log_times(together).items():
-        if stack in stacks or options & set(stack):
-            found[stack] = inf
-        elif stack not in doubtful or stack in judged:
-            found[stack] = time
-    return found
-
-
-def _model(first: Study, together: Study) -> Trusted | str:
-    """Tested on the first run, whose balanced stacks nobody chose for being fast; then fitted to everything."""
-    found = trusted(first)
-    return found if isinstance(found, str) else replace(found, model=fit(together))
-
-
-def _sought(space: Space, bad: Sequence[tuple[Row, str]], memories: Sequence[Footprint]) -> Space:
-    out = {barred(row) for row, _ in bad}
-    levels = (tuple(one for one in alike if one not in out) for alike in space.levels)
-    return replace(
-        space,
-        levels=tuple(alike for alike in levels if alike),
-        possible=lambda stack: all(one.fits(stack) for one in memories) and space.possible(stack),
-    )
-
-
-def proposed(so_far: Known, rounds: int) -> Proposal:
-    """The stacks to measure next, the most promising first; or none, and why."""
-    if isinstance(so_far.model, str):
-        return _without_a_model(so_far, rounds)
-    generator = np.random.default_rng(rounds)
-    models = (so_far.model.model, so_far.model.model.drawn(generator))
-    forecasts = [forecast_by(model, so_far.ground.declared) for model in models]
-    found = propose(so_far.space, so_far.times, forecasts, generator, WANTED)
-    return found if rounds else _with_the_lightest(so_far, found)
-
-
-def _with_the_lightest(so_far: Known, found: Proposal) -> Proposal:
-    """In the first round also all together without whatever hurts in it.
-
-    A model believes in small harms less than was measured, and several of them add up to more than it looks for.
-    """
-    light = next((one for one in _lighter(so_far) if one not in so_far.times and one not in found.stacks), None)
-    if light is None:
+    found = measured(matrices, possible.scope.reference, possible.declared, possible.scope.environment)
+    if isinstance(found, str):
         return found
-    return replace(found, stacks=(*found.stacks[: WANTED.stacks - 1], light), finished=None)
+    possible = replace(possible, space=step_space(possible.scope, matrices[0]))
+    return Known(possible=possible, space=narrowed(possible.space, found.barred, found.fits), found=found)
 
 
-def _without_a_model(so_far: Known, rounds: int) -> Proposal:
-    """All together without what hurts, once; then the measured configurations decide."""
-    over = "the stage model is not trusted here, so measurements decide: all together, and without what hurts in it"
-    stacks = () if rounds else tuple(one for one in _lighter(so_far) if one not in so_far.times)
-    return Proposal(stacks=stacks[: WANTED.stacks], gain=0.0, finished=None if stacks else over)
-
-
-def _lighter(so_far: Known) -> tuple[Stack, ...]:
-    entries = _entries(so_far.matrices)
-    mine = [one for one in entries if one.row.comparison.reference == so_far.ground.scope.reference]
-    wholes = [one for one in mine if one.row.estimate and one.row.comparison.timing is Timing.STEP]
-    if not wholes:
-        return ()
-    whole = max(wholes, key=lambda one: len(one.row.comparison.treatment.options))
-    named = {str(one): one for one in whole.row.comparison.treatment.options}
-    first, last = ({named[name]: one.log for name, one in found.items()} for found in first_and_last(whole, entries))
-    return without_what_hurts(so_far.space, whole.row.comparison.treatment.options, first, last)
+def next_proposal(so_far: Known, rounds: int) -> Proposal:
+    """The stacks to measure next, the most promising first; or none, and why."""
+    generator, whole = np.random.default_rng(rounds), None if rounds else so_far.found.whole()
+    lighter = without_what_hurts(so_far.space, *whole) if whole else ()
+    return proposed(so_far.space, so_far.found.times, so_far.log_times(generator), lighter, generator, LIMITS)
 
 
 def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Decomposition | None:
     """The parts of a stack; its total comes from the newest run that measured it against the reference."""
-    entries = _entries((*so_far.matrices, *final))
-    wanted = stack, so_far.ground.scope.reference, Timing.STEP
-    mine = [
-        one
-        for one in entries
-        if one.row.estimate
-        and (one.row.comparison.treatment.options, one.row.comparison.reference, one.row.comparison.timing) == wanted
-    ]
-    return decomposition(mine[-1], entries, so_far.ground, so_far.model) if mine else None
-
-
-def _entries(matrices: Sequence[Matrix]) -> list[Entry]:
-    return [
-        Entry(kept=Kept(name="", began="", command="", version="", matrix=matrix), table=table, row=row)
-        for matrix in matrices
-        for table in matrix.tables
-        for row in table.rows
-    ]
-
-
-def gain_left(so_far: Known) -> float | None:
-    """By how much the best unmeasured stack is predicted to beat the best measured one; None without a model."""
-    if isinstance(so_far.model, str):
-        return None
-    forecast = forecast_by(so_far.model.model, so_far.ground.declared)
-    found = propose(so_far.space, so_far.times, [forecast], np.random.default_rng(0), replace(WANTED, least_gain=-inf))
-    return found.gain if found.stacks else None
+    entries, possible = so_far.found.entries(*final), so_far.possible
+    wanted = stack, possible.scope.reference, Timing.STEP
+    compared = ((one, one.row.comparison) for one in entries if one.row.estimate)
+    mine = [one for one, its in compared if (its.treatment.options, its.reference, its.timing) == wanted]
+    return possible.decomposition(mine[-1], entries, so_far.found.model) if mine else None
 
 
 # Staging: the runs of a search, each a folder of its own that a later call finds again and goes on with.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class SearchBudget:
     """Where and how long a search measures."""
 
     results: Path
@@ -238,13 +135,13 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quest:
+class Search:
     """One search: what is wanted, its first plan, the stacks there are, and the place where it is measured."""
 
     wish: Wish
     ready: Prepared
-    ground: Ground
-    bench: Bench
+    possible: PossibleStacks
+    budget: SearchBudget
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -252,31 +149,31 @@ def is_unfinished(folder: Path) -> bool:
     return (folder / IN_PROGRESS).exists()
 
 
-def staged(quest: Quest, plan: Plan, until: float, since: str | None) -> Path:
+def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
     """The folder of a plan's run, measured as far as a share of the time allows; an earlier one is gone on with.
 
     Without `since` any earlier run will do, unless a fresh one was asked for; else one that began no earlier.
     """
-    bench, run = quest.bench, run_of(replace(quest.ready, plan=plan))
-    before = sorted(bench.results.glob(f"*/*-{run.digest}/{RUN}"), key=lambda path: path.parent.name)
+    budget, run = search.budget, run_of(replace(search.ready, plan=plan))
+    before = sorted(budget.results.glob(f"*/*-{run.digest}/{RUN}"), key=lambda path: path.parent.name)
     usable = [path.parent for path in before if since is None or read_run(path.parent).began >= since]
-    folder = usable[-1] if usable and not (bench.fresh and since is None) else create(bench.results, run)
-    go_on(quest, folder, until)
+    folder = usable[-1] if usable and not (budget.fresh and since is None) else create(budget.results, run)
+    go_on(search, folder, until)
     return folder
 
 
-def go_on(quest: Quest, folder: Path, until: float) -> None:
+def go_on(search: Search, folder: Path, until: float) -> None:
     """Measures what is left of a run, as far as a share of the time allows."""
-    if is_unfinished(folder) and quest.bench.is_time_left(until):
-        ready = replace(quest.ready, plan=read_run(folder).plan)
-        quest.bench.measure(ready, folder, quest.bench.until(until))
+    if is_unfinished(folder) and search.budget.is_time_left(until):
+        ready = replace(search.ready, plan=read_run(folder).plan)
+        search.budget.measure(ready, folder, search.budget.until(until))
 
 
-def rounds_before(quest: Quest, first: Path) -> list[Path]:
+def rounds_before(search: Search, first: Path) -> list[Path]:
     """Runs of proposals that were made since the first run, on the same machine with the same program."""
     start = read_run(first)
     found = []
-    for path in sorted(quest.bench.results.glob(f"*/*/{RUN}"), key=lambda path: path.parent.name):
+    for path in sorted(search.budget.results.glob(f"*/*/{RUN}"), key=lambda path: path.parent.name):
         run = read_run(path.parent)
         if run.plan.design == SEARCH and run.began >= start.began and _conditions(run) == _conditions(start):
             found += [path.parent] if _is_of(run.plan, start.plan) else []
@@ -315,7 +212,7 @@ ALLOWED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SearchRequest:
     """What the user asked for; the wish says nothing yet of a design."""
 
     wish: Wish
@@ -329,7 +226,7 @@ def quality_named(name: str) -> QualityClass:
     return QualityClass(name)
 
 
-def wish_of(asked: Asked) -> Wish:
+def wish_of(asked: SearchRequest) -> Wish:
     """The run with which a search begins: a matrix, or every stack of a few options; raises Mistake."""
     catalogue = read_catalogue(asked.wish.own)
     scope = _scope(asked, catalogue)
@@ -347,7 +244,7 @@ def wish_of(asked: Asked) -> Wish:
     )
 
 
-def put_off(asked: Asked) -> Iterator[str]:
+def put_off(asked: SearchRequest) -> Iterator[str]:
     """Sentences on what a more patient protocol would seek too; none where the options were named. Raises Mistake."""
     if asked.wish.only:
         return
@@ -359,7 +256,7 @@ def put_off(asked: Asked) -> Iterator[str]:
             yield f"{one.name} is not sought: it {reason}."
 
 
-def _scope(asked: Asked, catalogue: Catalogue) -> Scope:
+def _scope(asked: SearchRequest, catalogue: Catalogue) -> Scope:
     """What a search may choose from on this machine; raises Mistake where no workload is named or known."""
     name = next(iter(asked.wish.workloads), catalogue.own)
     if name is None:
@@ -386,7 +283,7 @@ def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
     return tuple(one for one in found if names.issuperset(scope.known[one.name].requires))
 
 
-def _named(asked: Asked, catalogue: Catalogue) -> tuple[Option, ...]:
+def _named(asked: SearchRequest, catalogue: Catalogue) -> tuple[Option, ...]:
     """What was named; raises Mistake for what a search over training steps cannot take."""
     found = tuple(map(parse_option, asked.wish.only))
     for option in found:
@@ -401,7 +298,7 @@ def _named(asked: Asked, catalogue: Catalogue) -> tuple[Option, ...]:
     return found
 
 
-def ground_in(wish: Wish, ready: Prepared) -> Ground:
+def stacks_in(wish: Wish, ready: Prepared) -> PossibleStacks:
     """The stacks that a search may propose: those of the options in its first run."""
     context = Context(catalogue=ready.catalogue, environment=ready.environment, protocol=PROTOCOLS["standard"])
     reference = ready.plan.blocks[0].reference
@@ -409,7 +306,9 @@ def ground_in(wish: Wish, ready: Prepared) -> Ground:
     seen = {one for config in ready.plan.comparisons for one in config.treatment.options}
     chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(wish)))
     scope = replace(scope, chosen=chosen)
-    return Ground(scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known))
+    return PossibleStacks(
+        scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known)
+    )
 
 
 def _names(wish: Wish) -> set[str]:
@@ -421,7 +320,7 @@ REPLICATES = 4  # of the winner: it has no pool to borrow a variance from
 FIRST, PROPOSALS = 0.6, 0.8
 
 
-def best(asked: Asked, place: Place, *, as_json: bool) -> int:
+def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
     """Searches and prints; 0, or 1 when nothing could be measured, or 130 when it was stopped."""
     budget_s = seconds_of(place.budget)
     wish = wish_of(asked)
@@ -432,8 +331,8 @@ def best(asked: Asked, place: Place, *, as_json: bool) -> int:
         words.print(sentence, markup=False)
     try:
         with measuring_alone(), stopping_on_terminate():
-            bench = _bench(ready, place, budget_s, words)
-            found = searched(Quest(wish=wish, ready=ready, ground=ground_in(wish, ready), bench=bench))
+            budget = _budget(ready, place, budget_s, words)
+            found = searched(Search(wish=wish, ready=ready, possible=stacks_in(wish, ready), budget=budget))
     except KeyboardInterrupt:
         sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
         return 130
@@ -448,10 +347,10 @@ def best(asked: Asked, place: Place, *, as_json: bool) -> int:
     return 0
 
 
-def _bench(ready: Prepared, place: Place, budget_s: float | None, words: Console) -> Bench:
+def _budget(ready: Prepared, place: Place, budget_s: float | None, words: Console) -> SearchBudget:
     spent_s = age_s()
     data = prepare_data(ready, place, words)  # written once, and not from the budget
-    return Bench(
+    return SearchBudget(
         results=place.results,
         measure=lambda one, folder, until: campaign_into(one, folder, data, until),
         clock=monotonic,
@@ -462,94 +361,94 @@ def _bench(ready: Prepared, place: Place, budget_s: float | None, words: Console
     )
 
 
-def searched(quest: Quest) -> Winner | str:
+def searched(search: Search) -> Winner | str:
     """The winner of a search that goes on with whatever was measured for it before; words where nothing was."""
-    plan, bench = quest.ready.plan, quest.bench
-    options = len(quest.ground.scope.chosen)
-    bench.tell(f"First: {len(plan.comparisons)} comparisons of {options} options ({plan.design})")
-    first = staged(quest, plan, FIRST, since=None)
-    folders = [first, *rounds_before(quest, first)]
-    go_on(quest, folders[-1], PROPOSALS)
-    so_far, ended = _explored(quest, folders)
-    return so_far if isinstance(so_far, str) else _crowned(quest, so_far, folders, ended)
+    plan, budget = search.ready.plan, search.budget
+    options = len(search.possible.scope.chosen)
+    budget.tell(f"First: {len(plan.comparisons)} comparisons of {options} options ({plan.design})")
+    first = staged(search, plan, FIRST, since=None)
+    folders = [first, *rounds_before(search, first)]
+    go_on(search, folders[-1], PROPOSALS)
+    so_far, ended = _explored(search, folders)
+    return so_far if isinstance(so_far, str) else _crowned(search, so_far, folders, ended)
 
 
-def _explored(quest: Quest, folders: list[Path]) -> tuple[Known | str, str]:
+def _explored(search: Search, folders: list[Path]) -> tuple[Known | str, str]:
     """What is known when the search is over or its time is, and why it ended; appends the folders of its runs."""
     while True:
-        so_far, rounds = known(quest.ground, [matrix_of(folder) for folder in folders]), len(folders) - 1
+        so_far, rounds = known(search.possible, [matrix_of(folder) for folder in folders]), len(folders) - 1
         if isinstance(so_far, str):
             return so_far, ""
-        proposal = proposed(so_far, rounds)
-        if is_over(rounds, proposal, WANTED):
+        proposal = next_proposal(so_far, rounds)
+        if is_over(rounds, proposal, LIMITS):
             return so_far, proposal.finished or f"{rounds} rounds of proposals were measured"
         comparisons = list(_comparisons(so_far, proposal.stacks))
-        if not comparisons or not quest.bench.is_time_left(PROPOSALS):
+        if not comparisons or not search.budget.is_time_left(PROPOSALS):
             return so_far, "the time for proposals was spent"
-        quest.bench.tell(f"Then: {len(comparisons)} proposals; the first promises {100 * proposal.gain:+.1f} %")
-        plan = plan_of(SEARCH, comparisons, quest.ready.plan, quest.ready.catalogue)
-        folders.append(staged(quest, plan, PROPOSALS, since=read_run(folders[0]).began))
+        search.budget.tell(f"Then: {len(comparisons)} proposals; the first promises {100 * proposal.gain:+.1f} %")
+        plan = plan_of(SEARCH, comparisons, search.ready.plan, search.ready.catalogue)
+        folders.append(staged(search, plan, PROPOSALS, since=read_run(folders[0]).began))
 
 
 def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]:
-    reference = so_far.ground.scope.reference.options
+    reference = so_far.possible.scope.reference.options
     for stack in stacks:
         label = "+".join(str(one) for one in stack if one not in reference)
-        entry = compare(so_far.ground.scope, label, stack, Timing.STEP)
+        entry = compare(so_far.possible.scope, label, stack, Timing.STEP)
         if isinstance(entry, Comparison):
             yield entry
 
 
-def _crowned(quest: Quest, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
+def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
     """The winner with its own number: from processes that were not there when it was picked."""
-    stack, final, plan = so_far.best, None, quest.ready.plan
-    if stack != so_far.ground.scope.reference.options:
+    stack, final, plan = so_far.found.best, None, search.ready.plan
+    if stack != so_far.possible.scope.reference.options:
         fixed = replace(plan, protocol=replace(plan.protocol.fixed(), replicates=REPLICATES))
-        afresh = plan_of(WINNER, list(_comparisons(so_far, [stack])), fixed, quest.ready.catalogue)
-        quest.bench.tell(f"Last: {'+'.join(map(str, stack))} afresh, in {REPLICATES} replicates")
-        final = staged(quest, afresh, 1.0, since=read_run(folders[0]).began)
-    return _told(quest, so_far, (*folders, *([final] if final else [])), _certainty(so_far, len(folders) - 1, ended))
+        afresh = plan_of(WINNER, list(_comparisons(so_far, [stack])), fixed, search.ready.catalogue)
+        search.budget.tell(f"Last: {'+'.join(map(str, stack))} afresh, in {REPLICATES} replicates")
+        final = staged(search, afresh, 1.0, since=read_run(folders[0]).began)
+    return _told(search, so_far, (*folders, *([final] if final else [])), _certainty(so_far, len(folders) - 1, ended))
 
 
-def _told(quest: Quest, so_far: Known, runs: Sequence[Path], certainty: Certainty) -> Winner:
-    reference, stack = so_far.ground.scope.reference, so_far.best
+def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certainty) -> Winner:
+    reference, stack = so_far.possible.scope.reference, so_far.found.best
     is_picked = stack != reference.options
     last: list[Matrix] = [matrix_of(runs[-1])] if is_picked else []
     return Winner(
         reference=reference,
-        name=quest.ready.plan.names.get(str(reference), "baseline"),
+        name=search.ready.plan.names.get(str(reference), "baseline"),
         stack=stack if is_picked else (),
-        sought=so_far.ratio(stack) if is_picked else None,
+        sought=so_far.found.ratio(stack) if is_picked else None,
         result=next((row.result for matrix in last for row in matrix.rows), None),
         decomposition=taken_apart(so_far, stack, last) if is_picked else None,
         certainty=certainty,
         runs=tuple(map(str, runs)),
-        command=_command(quest.wish, so_far) if is_picked else "",
+        command=_command(search.wish, so_far) if is_picked else "",
         unfinished=tuple(str(one) for one in runs if is_unfinished(one)),
     )
 
 
 def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
-    space = so_far.ground.space
+    space, model, models = so_far.possible.space, so_far.found.model, so_far.log_times(np.random.default_rng(0))
     return Certainty(
         ended=ended,
-        model=so_far.model if isinstance(so_far.model, str) else so_far.model.foretold,
+        model=model if isinstance(model, str) else model.validation,
         rounds=rounds,
-        measured=len(so_far.times) - 1,
+        measured=len(so_far.found.times) - 1,
         stacks=counted(space),
         ranked=counted(space) <= RANKED,
-        gain=gain_left(so_far),
-        left_out=so_far.left_out,
+        gain=gain_left(so_far.space, so_far.found.times, models[0]) if models else None,
+        left_out=so_far.found.left_out,
     )
 
 
 def _command(wish: Wish, so_far: Known) -> str:
     """What measures the winner alone again, with as many replicates."""
-    config = so_far.ground.scope.reference
-    environment = so_far.ground.scope.environment
+    config = so_far.possible.scope.reference
+    environment = so_far.possible.scope.environment
     alone = replace(
-        wish, design="alone", only=(), stack="+".join(map(str, so_far.best)), size=config.size, replicates=REPLICATES,
-        target=None, device=environment.device, reference="baseline",
+        wish, design="alone", only=(), stack="+".join(map(str, so_far.found.best)), size=config.size,
+        replicates=REPLICATES, target=None, device=environment.device, reference="baseline",
     )  # fmt: skip
     own = f" --workload {wish.own.name}" if wish.own else ""
     real = f" --data-root {config.workload}=FOLDER" if wish.data_roots else ""

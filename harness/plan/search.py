@@ -6,9 +6,9 @@ Where there are too many stacks to rank them all, they are reached from good one
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice, product, zip_longest
-from math import prod
+from math import inf, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,16 @@ from harness.core.configuration import Option
 from harness.plan.designs import Space, Stack
 
 Array = NDArray[np.float64]
-Forecast = Callable[[Sequence[Stack]], Array]  # log times of stacks, in the unit of those that were measured
+LogTimes = Callable[[Sequence[Stack]], Array]  # log times of stacks, in the unit of those that were measured
 
 RANKED = 20_000  # stacks that are all ranked; beyond, they are searched
+NO_MODEL = "the stage model is not trusted here, so measurements decide: all together, and without what hurts in it"
 STARTS = 4  # random stacks from which a search begins, beside the best that was measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """When to go on and how."""
+class SearchLimits:
+    """How much a search measures in one round, and when it ends."""
 
     stacks: int = 5  # to measure in one round
     least_gain: float = 0.01  # below it nothing more is sought
@@ -44,32 +45,72 @@ class Proposal:
 def propose(
     space: Space,
     measured: Mapping[Stack, float],
-    forecasts: Sequence[Forecast],
+    models: Sequence[LogTimes],
     generator: np.random.Generator,
-    wanted: Wanted,
+    limits: SearchLimits,
 ) -> Proposal:
-    """The next stacks to measure, given log times of those that were; `forecasts` begins with the best guess.
+    """The next stacks to measure, given log times of those that were; `models` begins with the best guess.
 
-    Raises ValueError without a measured stack or a forecast.
+    Raises ValueError without a measured stack or a model.
     """
-    if not measured or not forecasts:
-        raise ValueError("a search needs a measured stack and a forecast at least")
+    if not measured or not models:
+        raise ValueError("a search needs a measured stack and a model at least")
     best = min(measured, key=lambda stack: measured[stack])
-    first, *drawn = (ranked(space, measured, best, forecast, generator) for forecast in forecasts)
-    stacks = list(islice(first, wanted.stacks))
+    first, *drawn = (ranked(space, measured, best, log_times, generator) for log_times in models)
+    stacks = list(islice(first, limits.stacks))
     if not stacks:
         return Proposal(stacks=(), gain=0.0, finished="every stack has been measured")
-    gain = float(np.expm1(measured[best] - forecasts[0](stacks[:1])[0]))
-    if gain < wanted.least_gain:
-        words = f"no other stack is predicted to be {100 * wanted.least_gain:.0f} % faster than the best measured one"
+    gain = float(np.expm1(measured[best] - models[0](stacks[:1])[0]))
+    if gain < limits.least_gain:
+        words = f"no other stack is predicted to be {100 * limits.least_gain:.0f} % faster than the best measured one"
         return Proposal(stacks=(), gain=gain, finished=words)
     others = [stack for ranked in drawn for stack in islice(ranked, 1)]
-    return Proposal(stacks=tuple(_in_turns(stacks, others))[: wanted.stacks], gain=gain, finished=None)
+    return Proposal(stacks=tuple(_in_turns(stacks, others))[: limits.stacks], gain=gain, finished=None)
 
 
-def is_over(rounds: int, proposal: Proposal, wanted: Wanted) -> bool:
+def proposed(
+    space: Space,
+    measured: Mapping[Stack, float],
+    models: Sequence[LogTimes],
+    lighter: Iterable[Stack],
+    generator: np.random.Generator,
+    limits: SearchLimits,
+) -> Proposal:
+    """The stacks to measure next; without a trusted model, only the lighter ones.
+
+    `lighter` are those without what hurts, in the first round alone. One of them is measured beside what models
+    propose: a model believes in small harms less than was measured, and several of them add up to more than it looks
+    for.
+    """
+    lighter = tuple(one for one in lighter if one not in measured)
+    if not models:
+        return Proposal(stacks=lighter[: limits.stacks], gain=0.0, finished=None if lighter else NO_MODEL)
+    found = propose(space, measured, models, generator, limits)
+    light = next((one for one in lighter if one not in found.stacks), None)
+    if light is None:
+        return found
+    return replace(found, stacks=(*found.stacks[: limits.stacks - 1], light), finished=None)
+
+
+def gain_left(space: Space, measured: Mapping[Stack, float], model: LogTimes) -> float | None:
+    """By how much the best unmeasured stack is predicted to beat the best measured one; None without such a stack."""
+    found = propose(space, measured, [model], np.random.default_rng(0), SearchLimits(least_gain=-inf))
+    return found.gain if found.stacks else None
+
+
+def narrowed(space: Space, barred: Container[Option], fits: Callable[[Stack], bool]) -> Space:
+    """A space without options that must not be on and without stacks that do not fit."""
+    levels = (tuple(one for one in alike if one not in barred) for alike in space.levels)
+    return replace(
+        space,
+        levels=tuple(alike for alike in levels if alike),
+        possible=lambda stack: fits(stack) and space.possible(stack),
+    )
+
+
+def is_over(rounds: int, proposal: Proposal, limits: SearchLimits) -> bool:
     """Whether a search that has measured so many rounds ends before this proposal."""
-    return proposal.finished is not None or rounds >= wanted.rounds
+    return proposal.finished is not None or rounds >= limits.rounds
 
 
 def _in_turns(stacks: Iterable[Stack], others: Iterable[Stack]) -> Iterable[Stack]:
@@ -79,9 +120,9 @@ def _in_turns(stacks: Iterable[Stack], others: Iterable[Stack]) -> Iterable[Stac
 
 
 def ranked(
-    space: Space, measured: Container[Stack], best: Stack, forecast: Forecast, generator: np.random.Generator
+    space: Space, measured: Container[Stack], best: Stack, log_times: LogTimes, generator: np.random.Generator
 ) -> Iterator[Stack]:
-    """Stacks that were not measured, the fastest first, as one forecast has them.
+    """Stacks that were not measured, the fastest first, as one model has them.
 
     Where there are too many to rank them all, only those that are met on the way down from `best` and a few others.
     """
@@ -89,9 +130,9 @@ def ranked(
         found: Iterable[Stack] = _sound(space)
     else:
         starts = [best, *(space.drawn(generator) for _ in range(STARTS))]
-        found = (stack for start in starts for stack in _descent(space, start, forecast))
+        found = (stack for start in starts for stack in _descent(space, start, log_times))
     left = list(dict.fromkeys(stack for stack in found if stack not in measured))
-    order = np.argsort(forecast(left), kind="stable") if left else np.array([], dtype=np.intp)
+    order = np.argsort(log_times(left), kind="stable") if left else np.array([], dtype=np.intp)
     return (left[index] for index in order if space.possible(left[index]))
 
 
@@ -114,14 +155,14 @@ def _sound(space: Space) -> Iterator[Stack]:
             yield options
 
 
-def _descent(space: Space, start: Stack, forecast: Forecast) -> Iterator[Stack]:
+def _descent(space: Space, start: Stack, log_times: LogTimes) -> Iterator[Stack]:
     """The stacks on the way down from a start, each with its neighbours: one option changed, or two where one fails."""
-    stack, time = start, float(forecast([start])[0])
+    stack, time = start, float(log_times([start])[0])
     while True:
         for changes in (1, 2):
             near = [one for one in _neighbours(space, stack, changes) if space.possible(one)]
             yield from near
-            times = forecast(near) if near else np.array([np.inf])
+            times = log_times(near) if near else np.array([np.inf])
             if times.min() < time - 1e-9:
                 stack, time = near[int(times.argmin())], float(times.min())
                 break

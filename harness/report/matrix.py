@@ -19,8 +19,9 @@ from rich.text import Text
 from harness.analyze.attribution import Gain
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
-from harness.analyze.prediction import Decomposition, Outlook, Predicted
 from harness.analyze.profile import Bottleneck, HostMemory, Profile, host_memory
+from harness.analyze.search.prediction import Predicted
+from harness.analyze.search.shares import Decomposition, WorkloadPrediction
 from harness.analyze.verdict import Verdict
 from harness.core.codec import stored
 from harness.core.configuration import Configuration
@@ -256,7 +257,7 @@ _COLOUR = {Verdict.FASTER: "green", Verdict.SLOWER: "red", Verdict.NO_EFFECT: "d
 
 
 def matrix_to_terminal(
-    matrix: Matrix, *, width: int = 100, colour: bool = False, outlooks: Iterable[Outlook] = ()
+    matrix: Matrix, *, width: int = 100, colour: bool = False, outlooks: Iterable[WorkloadPrediction] = ()
 ) -> str:
     """The whole report as text of so many columns, with terminal colours if wanted."""
     stream = io.StringIO()
@@ -288,7 +289,7 @@ def _counted(labels: Sequence[str], named: int | None) -> str:
     return f"{len(labels)} comparisons" if named is not None and len(labels) > named else ", ".join(labels)
 
 
-def beyond(outlooks: Iterable[Outlook]) -> Iterator[RenderableType]:
+def beyond(outlooks: Iterable[WorkloadPrediction]) -> Iterator[RenderableType]:
     """What was predicted and not measured, in italics, for a console of the caller's own."""
     for outlook in outlooks:
         yield _title(predicted.title(outlook))
@@ -360,7 +361,7 @@ def _pairs(pairs: Iterable[tuple[str, str]], style: str = "", widest: int | None
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 
-def matrix_to_markdown(matrix: Matrix, command: str, outlooks: Iterable[Outlook] = ()) -> str:
+def matrix_to_markdown(matrix: Matrix, command: str, outlooks: Iterable[WorkloadPrediction] = ()) -> str:
     """The whole report; `command` is the command line that measures the same again."""
     return "\n".join((*_lines(matrix, command), *(line for one in outlooks for line in _outlook(one)))) + "\n"
 
@@ -396,7 +397,7 @@ def _table(table: Table) -> Iterator[str]:
             yield f"- {escaped(row.label)}: {escaped(told)}."
 
 
-def _outlook(outlook: Outlook) -> Iterator[str]:
+def _outlook(outlook: WorkloadPrediction) -> Iterator[str]:
     """What was predicted and not measured, in italics where a measured ratio would be upright."""
     yield from _section(predicted.title(outlook))
     for sentence in predicted.prediction_sentences(outlook):
@@ -442,7 +443,7 @@ def _code(command: str) -> tuple[str, str, str]:
 SCHEMA = 1
 
 
-def matrix_to_json(matrix: Matrix, outlooks: Iterable[Outlook] = ()) -> str:
+def matrix_to_json(matrix: Matrix, outlooks: Iterable[WorkloadPrediction] = ()) -> str:
     """The matrix as JSON; units are in the names, rates in samples a second, an endless bound is null."""
     tables = [_table_data(table) for table in matrix.tables]
     document = {
@@ -462,13 +463,13 @@ def matrix_to_json(matrix: Matrix, outlooks: Iterable[Outlook] = ()) -> str:
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _outlook_data(outlook: Outlook) -> dict[str, Any]:
+def _outlook_data(outlook: WorkloadPrediction) -> dict[str, Any]:
     """What was predicted and not measured; `refused` says why there is nothing."""
-    said, check = outlook.forecast, outlook.check
+    said, check = outlook.prediction, outlook.check
     return {
         "reference": _config(outlook.config),
         "refused": said if isinstance(said, str) else None,
-        "foretold": None if isinstance(said, str) else said.foretold,
+        "foretold": None if isinstance(said, str) else said.validation,
         "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
         "stacks": [] if isinstance(said, str) else [predicted_stack(one) for one in said.fastest],
         "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},

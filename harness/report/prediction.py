@@ -6,8 +6,9 @@ A predicted ratio is written with a sign that no measured one has, and with its 
 from collections.abc import Iterator
 
 from harness.analyze.attribution import Gain
-from harness.analyze.prediction import CrossCheck, Decomposition, Forecast, Outlook, Predicted, UpperBound
-from harness.analyze.stage_model import Stack
+from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction, UpperBound
+from harness.analyze.search.shares import Decomposition, WorkloadPrediction
+from harness.analyze.search.stage_model import Stack
 from harness.report.words import NOTHING, called, factor, one_line, ratio
 
 TITLE = "Predicted, not measured"
@@ -16,7 +17,7 @@ PARTS = "part", "alone, 95 %", "share by the model, 95 %", "last, 95 %"
 CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
 
 
-def title(outlook: Outlook) -> str:
+def title(outlook: WorkloadPrediction) -> str:
     """What a section is about: `Predicted, not measured: leak, size quick, batch 64, against the baseline`."""
     config = outlook.config
     return one_line(
@@ -24,9 +25,9 @@ def title(outlook: Outlook) -> str:
     )
 
 
-def prediction_sentences(outlook: Outlook) -> Iterator[str]:
+def prediction_sentences(outlook: WorkloadPrediction) -> Iterator[str]:
     """What must be known before a predicted number, or the words that stand in its place."""
-    said = outlook.forecast
+    said = outlook.prediction
     if isinstance(said, str):
         yield f"Nothing is predicted: {one_line(said)}."
     else:
@@ -35,8 +36,8 @@ def prediction_sentences(outlook: Outlook) -> Iterator[str]:
         yield from map(upper_bound, said.upper_bounds)
 
 
-def _trust(said: Forecast) -> str:
-    held = said.foretold
+def _trust(said: Prediction) -> str:
+    held = said.validation
     return (
         f"A stage model was fitted to the measured configurations. Without knowing {held.stacks} of them it predicted "
         f"their ratios with an error of {_percent(held.median_error)} in the median, {100 * held.inside:.0f} % inside "
@@ -44,7 +45,7 @@ def _trust(said: Forecast) -> str:
     )
 
 
-def _left(said: Forecast, outlook: Outlook) -> Iterator[str]:
+def _left(said: Prediction, outlook: WorkloadPrediction) -> Iterator[str]:
     if said.unmeasured == 0:
         yield "Every possible stack of these options was measured: nothing is left to predict."
     elif outlook.best is not None:
@@ -60,10 +61,10 @@ def upper_bound(found: UpperBound) -> str:
     return f"By the model, a stage that cost nothing would make {one_line(found.name)} faster by at most: {words}."
 
 
-def rows(outlook: Outlook) -> Iterator[tuple[str, str]]:
+def rows(outlook: WorkloadPrediction) -> Iterator[tuple[str, str]]:
     """The fastest stacks that were not measured, each with what is predicted."""
-    if not isinstance(outlook.forecast, str):
-        for one in outlook.forecast.fastest:
+    if not isinstance(outlook.prediction, str):
+        for one in outlook.prediction.fastest:
             yield stack(one.arrangement.options, outlook), predicted(one)
 
 
@@ -72,7 +73,7 @@ def predicted(one: Predicted) -> str:
     return f"≈ {ratio(one)}"
 
 
-def stack(found: Stack, outlook: Outlook) -> str:
+def stack(found: Stack, outlook: WorkloadPrediction) -> str:
     """A stack by the shortest of its names: what it adds to the reference, or what it lacks of all together."""
     plain = [str(one) for one in found if one not in outlook.config.options]
     lacking = [str(one) for one in outlook.whole if one not in found]
@@ -120,7 +121,7 @@ def check_sentences(check: CrossCheck) -> Iterator[str]:
         )
 
 
-def check_rows(outlook: Outlook) -> Iterator[tuple[str, str, str, str]]:
+def check_rows(outlook: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]:
     """Each stack that the model did not know, as measured, as it foretold it, and as singles would have it."""
     for one in outlook.check.configs if outlook.check else ():
         product = NOTHING if one.multiplied is None else f"{factor(one.multiplied)}x"

@@ -11,8 +11,8 @@ from harness.analyze.claims import Account
 from harness.analyze.collection import Entry, Kept, surest
 from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
+from harness.analyze.search.winner import WINNER
 from harness.analyze.verdict import Verdict
-from harness.analyze.winner import WINNER
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing

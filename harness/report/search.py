@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from harness.analyze.estimate import Estimate
+from harness.analyze.search.winner import Certainty, Winner
 from harness.analyze.soundness import Absence
-from harness.analyze.winner import Certainty, Winner
 from harness.report import prediction as predicted
 from harness.report.matrix import decomposition, in_columns, plain
 from harness.report.words import called, factor, one_line, ratio

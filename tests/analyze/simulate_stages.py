@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from harness.analyze.attribution import shares
-from harness.analyze.prediction import INTERVAL, Foretold, foretold
-from harness.analyze.stage_model import Fitted, Signal, Stack, Study, fit
+from harness.analyze.search.prediction import INTERVAL, Validation, validate
+from harness.analyze.search.shares import shapley
+from harness.analyze.search.stage_model import Fitted, Signal, Stack, Study, fit
 from harness.core.configuration import Comparison
 from harness.plan.designs import Space, space_of, varied
-from harness.plan.search import Forecast, Wanted, every_stack, is_over, propose
+from harness.plan.search import LogTimes, SearchLimits, every_stack, is_over, propose
 from tests.analyze.worlds import CPU, GPU, NOTHING, PROFILED, World, study, world
 from tests.pipelines import Array, Pipeline, drawn, on_cpu, with_large_effects, with_thieves
 
@@ -31,7 +31,7 @@ class Score:
     further: int  # runs that the search took
     covered: float  # share of unmeasured stacks inside their 90 % intervals
     half_width: float
-    foretold: Foretold
+    validation: Validation
     shapley: float  # root mean square error of the model's shares, in log points
     midway: float  # the same for the mean of alone and last
 
@@ -62,7 +62,7 @@ def played(there: World, seen: Sequence[Signal], generator: np.random.Generator)
         further=further,
         covered=float((np.abs(errors) <= half_widths)[new].mean()),
         half_width=float(half_widths[new].mean()),
-        foretold=foretold(known),
+        validation=validate(known),
         shapley=deviation(modelled(there, model), truly),
         midway=deviation(between(there, known), truly),
     )
@@ -75,9 +75,9 @@ def some(space: Space, generator: np.random.Generator) -> list[Stack]:
     return list({space.drawn(generator) for _ in range(MOST)})
 
 
-def fastest(space: Space, forecast: Forecast) -> Stack:
+def fastest(space: Space, forecast: LogTimes) -> Stack:
     """The stack that a forecast takes for the fastest."""
-    proposal = propose(space, {(): np.inf}, [forecast], np.random.default_rng(0), Wanted())
+    proposal = propose(space, {(): np.inf}, [forecast], np.random.default_rng(0), SearchLimits())
     return min(((), proposal.stacks[0]), key=lambda stack: forecast([stack])[0])
 
 
@@ -87,13 +87,13 @@ def searched(
     """True log time of the fastest stack that was measured when the search ended, and the runs that it took."""
     generator = np.random.default_rng(1)
     like, further = comparisons[0], 0
-    for rounds in range(Wanted().rounds + 1):
+    for rounds in range(SearchLimits().rounds + 1):
         models = [fit(known)]
         models.append(models[0].drawn(generator))
         forecasts = [_forecast(there, model) for model in models]
         times = measured_times(known)
-        proposal = propose(space, times, forecasts, generator, Wanted())
-        if is_over(rounds, proposal, Wanted()):
+        proposal = propose(space, times, forecasts, generator, SearchLimits())
+        if is_over(rounds, proposal, SearchLimits()):
             break
         configs = [replace(like.treatment, options=stack) for stack in proposal.stacks]
         more = study(there, [replace(like, treatment=config) for config in configs], seen, generator)
@@ -102,7 +102,7 @@ def searched(
     return float(there.log_times([min(times, key=lambda stack: times[stack])])[0]), further
 
 
-def _forecast(there: World, model: Fitted) -> Forecast:
+def _forecast(there: World, model: Fitted) -> LogTimes:
     return lambda stacks: model.log_times(there.arrangements(list(stacks)))
 
 
@@ -121,8 +121,8 @@ def modelled(there: World, model: Fitted | None) -> Array:
     players = [levels[0] for levels in varied(there.scope)]
     forecast: Callable[[Sequence[Stack]], Array] = _forecast(there, model) if model else there.log_times
     needs = {name: one.requires for name, one in there.scope.known.items()}
-    found = shares(players, lambda stacks: -forecast(stacks), needs, np.random.default_rng(2))
-    return np.array([found[player].log for player in players])
+    found, _ = shapley(players, lambda stacks: -forecast(stacks)[:, None], needs, np.random.default_rng(2))
+    return found[:, 0]
 
 
 def between(there: World, known: Study) -> Array:
@@ -182,7 +182,7 @@ def configs(scores: Sequence[Score]) -> Iterator[str]:
     def of(name: str) -> Array:
         return 100 * np.array([getattr(one, name) for one in scores])
 
-    passing = np.array([one.foretold.failing is None for one in scores])
+    passing = np.array([one.validation.failing is None for one in scores])
     error, covered = of("error"), of("covered")
     failed = f"{error[~passing].mean():.1f}" if not passing.all() else "none"
     yield f"{scores[0].runs} + {of('further').mean() / 100:.1f}"

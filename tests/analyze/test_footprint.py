@@ -1,6 +1,6 @@
 import pytest
 
-from harness.analyze.prediction import fitted
+from harness.analyze.search.winner import fitted
 from harness.core.configuration import Option
 
 A, B = Option(name="a"), Option(name="b")

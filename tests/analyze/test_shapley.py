@@ -1,11 +1,29 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from harness.analyze.attribution import Array, Value, shares
-from harness.analyze.stage_model import Stack
+from harness.analyze.search import shares as module
+from harness.analyze.search.shares import Needs, shapley
+from harness.analyze.search.stage_model import Array, Stack
 from harness.core.configuration import Option
+
+Value = Callable[[Sequence[Stack]], Array]
+
+
+class Share(NamedTuple):
+    log: float
+    error: float
+
+
+def shares(
+    players: Sequence[Option], value: Value, needs: Needs, generator: np.random.Generator, orders: int = 200
+) -> dict[Option, Share]:
+    """The shares in one value."""
+    logs, errors = shapley(players, lambda stacks: value(stacks)[:, None], needs, generator, orders)
+    columns = logs[:, 0].tolist(), errors[:, 0].tolist()
+    return {one: Share(log, error) for one, log, error in zip(players, *columns, strict=True)}
 
 
 def options(count: int) -> list[Option]:
@@ -58,7 +76,7 @@ def test_of_pairs_each_has_half() -> None:
 def test_drawn_orders_agree_with_all_subsets(monkeypatch: pytest.MonkeyPatch) -> None:
     value, players = game(8), options(8)
     exact = shares(players, value, {}, np.random.default_rng(0))
-    monkeypatch.setattr("harness.analyze.attribution.EXACT", 0)
+    monkeypatch.setattr(module, "EXACT", 0)
     found = shares(players, value, {}, np.random.default_rng(0), orders=400)
     for one in players:
         assert found[one].log == pytest.approx(exact[one].log, abs=4 * found[one].error + 1e-9)
@@ -68,7 +86,7 @@ def test_drawn_orders_agree_with_all_subsets(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_order_and_its_reverse_are_exact_where_only_pairs_interact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.analyze.attribution.EXACT", 0)
+    monkeypatch.setattr(module, "EXACT", 0)
 
     def value(stacks: Sequence[Stack]) -> Array:
         return np.array([len(stack) + 0.2 * len(stack) * (len(stack) - 1) / 2 for stack in stacks])

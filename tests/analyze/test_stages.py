@@ -4,8 +4,8 @@ from time import process_time
 import numpy as np
 import pytest
 
-from harness.analyze import stage_model as stages
-from harness.analyze.stage_model import (
+from harness.analyze.search import stage_model as stages
+from harness.analyze.search.stage_model import (
     Arrangement,
     Compared,
     Fitted,

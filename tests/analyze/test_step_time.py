@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from harness.analyze.stage_model import Array, Overlap, Traced, alone, computing, soft_maximum, step, variables
+from harness.analyze.search.stage_model import Array, Overlap, Traced, alone, computing, soft_maximum, step, variables
 
 SHARP = Overlap(loading=7.0, launching=7.0, hidden=-9.0, asynchronous=True)
 LOGS = np.log(np.array([[3.0, 2.0, 0.5, 0.25], [1.0, 2.0, 0.5, 0.25], [1.0, 0.5, 2.0, 0.25]]))

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.stage_model import Arrangement, Compared, Stack, Study, joined, measured_log_times
+from harness.analyze.search.stage_model import Arrangement, Compared, Stack, Study, joined, measured_log_times
 from harness.core.configuration import Option
 
 A, B = Option(name="a"), Option(name="b")

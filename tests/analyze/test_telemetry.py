@@ -5,7 +5,7 @@ import pytest
 
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.profile import Profile
-from harness.analyze.stage_model import Declared, Signal, Stack, Study, fit, signals, study_of
+from harness.analyze.search.stage_model import Declared, Signal, Stack, Study, fit, signals, study_of
 from harness.core.configuration import Option
 from harness.core.environment import Environment
 from harness.core.optimization import Stage, Timing

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.analyze.stage_model import fit
+from harness.analyze.search.stage_model import fit
 from harness.plan.designs import space_of, varied
 from tests.analyze.simulate_stages import KINDS, SEED, Kind, Score, measured_times, played
 from tests.analyze.worlds import GPU, study, world

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.analyze.stage_model import Arrangement, Compared, Sight, Signal, Stack, Study
+from harness.analyze.search.stage_model import Arrangement, Compared, Sight, Signal, Stack, Study
 from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import LEVEL, Optimization, Stage
 from harness.core.protocol import Protocol

@@ -14,7 +14,7 @@ from harness.analyze.estimate import precisions
 from harness.catalogue import read_catalogue
 from harness.cli.planning import Prepared, Wish, planned
 from harness.cli.progress import Progress
-from harness.cli.search import Asked, Bench, QualityClass, Quest, ground_in, wish_of
+from harness.cli.search import QualityClass, Search, SearchBudget, SearchRequest, stacks_in, wish_of
 from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import Block
@@ -181,27 +181,27 @@ class Laboratory:
         finally:
             journal.close()
 
-    def quest(
+    def search(
         self,
         *names: str,
         budget_s: float | None = None,
         quality: QualityClass = QualityClass.CLOSE,
         fresh: bool = False,
-    ) -> Quest:
+    ) -> Search:
         """A search over some of the options."""
         asked = Wish(
             workloads=("leak",), size="quick", batch=None, design="matrix", only=names or NAMES, stack=None,
             reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu",
             own=None,
         )  # fmt: skip
-        wish, catalogue = wish_of(Asked(wish=asked, quality=quality)), read_catalogue()
+        wish, catalogue = wish_of(SearchRequest(wish=asked, quality=quality)), read_catalogue()
         plan = planned(wish, catalogue, ENVIRONMENT)
         ready = Prepared(catalogue=catalogue, environment=ENVIRONMENT, plan=plan, real_data={})
-        bench = Bench(
+        budget = SearchBudget(
             results=self.results, measure=self.measure, clock=self.clock, began_s=self.clock(), budget_s=budget_s,
             fresh=fresh, tell=lambda _: None,
         )  # fmt: skip
-        return Quest(wish=wish, ready=ready, ground=ground_in(wish, ready), bench=bench)
+        return Search(wish=wish, ready=ready, possible=stacks_in(wish, ready), budget=budget)
 
 
 def fastest(found: Truth, *left_out: str) -> float:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from harness.cli.planning import Wish
-from harness.cli.search import Asked, QualityClass, put_off, wish_of
+from harness.cli.search import QualityClass, SearchRequest, put_off, wish_of
 from harness.core.environment import Environment
 from harness.measure.surroundings import read_environment
 from tests.analyze.machines import H200
@@ -11,15 +11,15 @@ from tests.analyze.machines import H200
 CPU = replace(read_environment("cpu"), compiler="g++", cpu_flags=("amx_bf16",))
 
 
-def asked(protocol: str, *only: str) -> Asked:
+def asked(protocol: str, *only: str) -> SearchRequest:
     wish = Wish(
         workloads=("leak",), size="quick", batch=None, design="matrix", only=only, stack=None, reference="baseline",
         probe=None, protocol=protocol, replicates=None, rounds=None, seed=0, device="auto", own=None,
     )  # fmt: skip
-    return Asked(wish=wish, quality=QualityClass.CLOSE)
+    return SearchRequest(wish=wish, quality=QualityClass.CLOSE)
 
 
-def sought(there: Environment, asked_for: Asked) -> tuple[set[str], list[str]]:
+def sought(there: Environment, asked_for: SearchRequest) -> tuple[set[str], list[str]]:
     """The names that are sought on a machine, and what is said of others."""
     one = replace(asked_for, wish=replace(asked_for.wish, environment=there))
     return {name.partition("=")[0] for name in wish_of(one).only}, list(put_off(one))

@@ -5,12 +5,13 @@ from time import process_time
 import numpy as np
 import pytest
 
-from harness.analyze import prediction
 from harness.analyze.attribution import Gain
-from harness.analyze.prediction import Forecast, Outlook, trusted
-from harness.analyze.stage_model import fit
+from harness.analyze.search import prediction
+from harness.analyze.search.prediction import Prediction, trusted
+from harness.analyze.search.shares import WorkloadPrediction
+from harness.analyze.search.stage_model import fit
 from harness.catalogue import read_catalogue
-from harness.cli.prediction import outlooks
+from harness.cli.prediction import predictions
 from harness.cli.reading import matrix_of, rendered
 from harness.cli.search import searched
 from harness.plan.designs import space_of, varied
@@ -33,18 +34,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory, known: Truth) -> Path:
 
 
 def measured(there: Laboratory, *names: str) -> Path:
-    searched(there.quest(*names))
+    searched(there.search(*names))
     return next(path.parent for path in sorted(there.results.glob("*/*/run.json")) if '"design": "search"' not in path.read_text() and '"design": "winner"' not in path.read_text())  # fmt: skip  # noqa: E501
 
 
-def outlook(folder: Path) -> Outlook:
-    (found,) = outlooks(matrix_of(folder), read_catalogue())
+def outlook(folder: Path) -> WorkloadPrediction:
+    (found,) = predictions(matrix_of(folder), read_catalogue())
     return found
 
 
 def test_predictions_are_near_what_stacks_truly_give(folder: Path, known: Truth) -> None:
-    said = outlook(folder).forecast
-    assert isinstance(said, Forecast)
+    said = outlook(folder).prediction
+    assert isinstance(said, Prediction)
     assert said.unmeasured is not None
     assert said.unmeasured > 100
     assert len(said.fastest) == 10
@@ -120,7 +121,7 @@ def test_a_factorial_shows_how_well_the_cells_of_a_matrix_foretell_the_others(tm
 
 def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:
     winner = next(path.parent for path in folder.parent.glob("*/run.json") if '"design": "winner"' in path.read_text())
-    assert outlooks(matrix_of(winner), read_catalogue()) == ()
+    assert predictions(matrix_of(winner), read_catalogue()) == ()
     assert predicted.TITLE not in rendered(winner, "markdown")
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.analyze import prediction
 from harness.analyze.estimate import Estimate
-from harness.analyze.prediction import Foretold
-from harness.analyze.winner import Winner
+from harness.analyze.search import prediction
+from harness.analyze.search.prediction import Validation
+from harness.analyze.search.winner import Winner
 from harness.cli import measuring
 from harness.cli.measuring import Place
-from harness.cli.search import Asked, QualityClass, Quest, best, searched
+from harness.cli.search import QualityClass, Search, SearchRequest, best, searched
 from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
 from harness.report.search import headline, shown, winner_sentences, winner_to_json
@@ -29,8 +29,8 @@ def known() -> Truth:
     return truth()
 
 
-def won(quest: Quest) -> Winner:
-    found = searched(quest)
+def won(search: Search) -> Winner:
+    found = searched(search)
     assert isinstance(found, Winner)
     return found
 
@@ -43,13 +43,13 @@ def names(found: Winner) -> frozenset[str]:
 def whole(tmp_path_factory: pytest.TempPathFactory, known: Truth) -> tuple[Laboratory, Winner]:
     """One search from beginning to end."""
     there = Laboratory(results=tmp_path_factory.mktemp("results"), truth=known)
-    return there, won(there.quest())
+    return there, won(there.search())
 
 
 def test_the_winner_is_next_to_the_best_there_is(whole: tuple[Laboratory, Winner], known: Truth) -> None:
     there, found = whole
     assert known.ratio(names(found)) > 0.98 * fastest(known)
-    assert isinstance(found.certainty.model, Foretold)
+    assert isinstance(found.certainty.model, Validation)
     assert there.measured[0] == "matrix"
     assert there.measured[-1] == "winner"
     assert "garbage_collector_off" not in names(found)
@@ -80,7 +80,7 @@ def test_parts_are_shown_alone_as_a_share_and_last(whole: tuple[Laboratory, Winn
 def test_the_same_command_again_measures_nothing(whole: tuple[Laboratory, Winner]) -> None:
     there, found = whole
     before = list(there.measured)
-    assert won(there.quest()) == found
+    assert won(there.search()) == found
     assert there.measured == before
 
 
@@ -103,11 +103,11 @@ def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[L
 
 def test_a_search_that_ran_out_of_time_goes_on_where_it_stopped(tmp_path: Path, known: Truth) -> None:
     there = Laboratory(results=tmp_path, truth=known)
-    first = won(there.quest(budget_s=250.0))
+    first = won(there.search(budget_s=250.0))
     assert first.unfinished
     assert there.clock() < 300.0
     assert any("goes on where it stopped" in one for one in winner_sentences(first))
-    again = won(there.quest())
+    again = won(there.search())
     assert again.unfinished == ()
     assert again.runs[0] == first.runs[0]
     assert known.ratio(names(again)) > 0.98 * fastest(known)
@@ -117,9 +117,9 @@ def test_a_fresh_search_leaves_earlier_runs_alone(
     tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = Laboratory(results=tmp_path, truth=known)
-    first = won(there.quest("amp_bfloat16", "conv1d_rewrite"))
+    first = won(there.search("amp_bfloat16", "conv1d_rewrite"))
     monkeypatch.setattr(measuring, "datetime", Later)
-    second = won(there.quest("amp_bfloat16", "conv1d_rewrite", fresh=True))
+    second = won(there.search("amp_bfloat16", "conv1d_rewrite", fresh=True))
     assert not set(first.runs) & set(second.runs)
 
 
@@ -133,7 +133,7 @@ class Later:
 
 def test_few_switches_are_measured_in_every_stack(tmp_path: Path, known: Truth) -> None:
     there = Laboratory(results=tmp_path, truth=known)
-    found = won(there.quest("amp_bfloat16", "conv1d_rewrite", "channels_last"))
+    found = won(there.search("amp_bfloat16", "conv1d_rewrite", "channels_last"))
     assert there.measured == ["factorial", "winner"]
     assert names(found) == {"amp_bfloat16", "conv1d_rewrite"}
     assert found.certainty.measured == 7
@@ -144,7 +144,7 @@ def test_without_a_trusted_model_what_hurts_is_dropped(
 ) -> None:
     monkeypatch.setattr(prediction, "MOST_ERROR", -1.0)
     there = Laboratory(results=tmp_path, truth=known)
-    found = won(there.quest())
+    found = won(there.search())
     assert isinstance(found.certainty.model, str)
     assert not names(found) & {"channels_last", "garbage_collector_off"}
     assert found.certainty.gain is None
@@ -158,7 +158,7 @@ def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
             told["losses"] = (9.0, 8.0)
 
     there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
-    found = won(there.quest())
+    found = won(there.search())
     assert "amp_bfloat16" not in names(found)
     assert any(one.startswith("amp_bfloat16: losses differ") for one in found.certainty.left_out)
     assert known.ratio(names(found)) > 0.97 * fastest(known, "amp_bfloat16")
@@ -172,8 +172,8 @@ def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None
         told["host_bytes"] = told["host_peak_bytes"] = (3 << 30) * 2**doubled
 
     there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
-    quest = there.quest()
-    searched(quest)
+    search = there.search()
+    searched(search)
     proposals = [path for path in tmp_path.glob("*/*/run.json") if '"design": "search"' in path.read_text()]
     for path in proposals:
         for one in json.loads(path.read_text())["plan"]["blocks"][0]["comparisons"]:
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None
 
 def test_nothing_wins_where_everything_hurts(tmp_path: Path, known: Truth) -> None:
     there = Laboratory(results=tmp_path, truth=known)
-    found = won(there.quest("channels_last", "garbage_collector_off"))
+    found = won(there.search("channels_last", "garbage_collector_off"))
     assert found.stack == ()
     assert found.result is None
     assert "no stack was measured that is faster than the baseline" in headline(found)
@@ -193,7 +193,7 @@ def test_nothing_wins_where_everything_hurts(tmp_path: Path, known: Truth) -> No
 def test_a_quality_class_refuses_what_is_looser(tmp_path: Path, known: Truth) -> None:
     there = Laboratory(results=tmp_path, truth=known)
     with pytest.raises(Mistake, match="amp_bfloat16 promises losses that are close, which --quality exact rules out"):
-        there.quest("amp_bfloat16", "workers=1", quality=QualityClass.EXACT)
+        there.search("amp_bfloat16", "workers=1", quality=QualityClass.EXACT)
 
 
 def test_the_command_prints_the_winner_or_its_json(
@@ -207,8 +207,8 @@ def test_the_command_prints_the_winner_or_its_json(
     monkeypatch.setattr(searching, "prepare_data", lambda *_: {})
     monkeypatch.setattr(searching, "measuring_alone", nullcontext)
     monkeypatch.setattr(sys, "argv", ["speedmatrix", "best", "leak", "--results", str(tmp_path)])
-    quest = there.quest("amp_bfloat16", "conv1d_rewrite")
-    asked = Asked(wish=replace(quest.wish, target=None), quality=QualityClass.CLOSE)
+    search = there.search("amp_bfloat16", "conv1d_rewrite")
+    asked = SearchRequest(wish=replace(search.wish, target=None), quality=QualityClass.CLOSE)
     place = Place(results=tmp_path, data=None, budget="2h", fresh=False)
     assert best(asked, place, as_json=False) == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -218,4 +218,4 @@ def test_the_command_prints_the_winner_or_its_json(
     assert best(asked, place, as_json=True) == 0
     assert there.measured == before
     assert json.loads(capsys.readouterr().out)["stack"] == ["amp_bfloat16", "conv1d_rewrite"]
-    assert read_run(Path(json.loads(winner_to_json(won(quest)))["runs"][0])).command == "speedmatrix best leak"
+    assert read_run(Path(json.loads(winner_to_json(won(search)))["runs"][0])).command == "speedmatrix best leak"

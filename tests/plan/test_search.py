@@ -7,7 +7,7 @@ import pytest
 from harness.core.configuration import Option
 from harness.plan import search
 from harness.plan.designs import Space, Stack
-from harness.plan.search import Array, Proposal, Wanted, every_stack, is_over, propose, without_what_hurts
+from harness.plan.search import Array, Proposal, SearchLimits, every_stack, is_over, propose, without_what_hurts
 
 CHOICES = tuple((Option(name=name),) for name in "abcdef")
 WORKERS = (Option(name="workers", level=2), Option(name="workers", level=4))
@@ -23,9 +23,9 @@ def truth(stacks: Sequence[Stack]) -> Array:
     return np.array([-sum(GAINS[str(one)] for one in stack) for stack in stacks])
 
 
-def proposed(*measured: Stack, space: Space = SPACE, wanted: Wanted | None = None) -> Proposal:
+def proposed(*measured: Stack, space: Space = SPACE, limits: SearchLimits | None = None) -> Proposal:
     times = dict(zip(measured, truth(measured), strict=True))
-    return propose(space, times, [truth], np.random.default_rng(0), wanted or Wanted())
+    return propose(space, times, [truth], np.random.default_rng(0), limits or SearchLimits())
 
 
 def test_the_fastest_that_can_be_run_comes_first_and_nothing_measured_again() -> None:
@@ -50,8 +50,8 @@ def test_the_search_ends_when_nothing_is_predicted_to_be_faster() -> None:
 
 def test_rounds_are_counted() -> None:
     open_end = proposed(())
-    assert [is_over(rounds, open_end, Wanted()) for rounds in (0, 2, 3)] == [False, False, True]
-    assert is_over(0, proposed((), BEST), Wanted())
+    assert [is_over(rounds, open_end, SearchLimits()) for rounds in (0, 2, 3)] == [False, False, True]
+    assert is_over(0, proposed((), BEST), SearchLimits())
 
 
 def test_drawn_models_have_their_say() -> None:
@@ -60,7 +60,7 @@ def test_drawn_models_have_their_say() -> None:
     def drawn(stacks: Sequence[Stack]) -> Array:
         return np.array([0.0 if stack == other else 1.0 for stack in stacks])
 
-    found = propose(SPACE, {(): 0.0}, [truth, drawn], np.random.default_rng(0), Wanted(stacks=3))
+    found = propose(SPACE, {(): 0.0}, [truth, drawn], np.random.default_rng(0), SearchLimits(stacks=3))
     assert found.stacks[:2] == (BEST, other)
     assert len(found.stacks) == 3
 
@@ -93,19 +93,19 @@ def test_two_changes_at_once_lead_out_of_where_one_does_not(monkeypatch: pytest.
     def only_together(stacks: Sequence[Stack]) -> Array:
         return np.array([-1.0 if {c, d} <= set(stack) else len(stack) / 10 for stack in stacks])
 
-    found = propose(SPACE, {(): 0.0}, [only_together], np.random.default_rng(0), Wanted(stacks=1))
+    found = propose(SPACE, {(): 0.0}, [only_together], np.random.default_rng(0), SearchLimits(stacks=1))
     assert {c, d} <= set(found.stacks[0])
 
 
 def test_what_is_below_stays_on() -> None:
     below = replace(SPACE, below=(Option(name="fixed"),))
-    found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0), Wanted())  # fmt: skip  # noqa: E501
+    found = propose(below, {below.below: 0.0}, [lambda stacks: -np.array([len(one) for one in stacks])], np.random.default_rng(0), SearchLimits())  # fmt: skip  # noqa: E501
     assert all(Option(name="fixed") in stack for stack in found.stacks)
 
 
 def test_a_search_from_nothing_is_a_bug() -> None:
     with pytest.raises(ValueError, match="a measured stack"):
-        propose(SPACE, {}, [truth], np.random.default_rng(0), Wanted())
+        propose(SPACE, {}, [truth], np.random.default_rng(0), SearchLimits())
 
 
 def test_what_hurts_put_on_last_is_dropped_from_all_together() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
+from harness.analyze.search.winner import WINNER
 from harness.analyze.verdict import Verdict
-from harness.analyze.winner import WINNER
 from harness.core.claims import Bound, Claim, Metric, Tried
 from harness.core.configuration import Option
 from harness.core.optimization import Timing

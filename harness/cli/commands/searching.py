@@ -53,7 +53,7 @@ def best(
     """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
     from harness.cli.measuring import Place
     from harness.cli.planning import Wish
-    from harness.cli.search import Asked, quality_named
+    from harness.cli.search import SearchRequest, quality_named
     from harness.cli.search import best as sought
 
     wish = Wish(
@@ -62,4 +62,4 @@ def best(
         device=device, own=own, data_roots=tuple(data_root or ()),
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    raise typer.Exit(sought(Asked(wish=wish, quality=quality_named(quality)), place, as_json=as_json))
+    raise typer.Exit(sought(SearchRequest(wish=wish, quality=quality_named(quality)), place, as_json=as_json))

@@ -7,8 +7,8 @@ from typing import TypeVar
 from harness.analyze.collection import TOO_SMALL, Entry, Kept, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
-from harness.analyze.prediction import Outlook
 from harness.analyze.profile import Profile, host_memory, profile
+from harness.analyze.search.shares import WorkloadPrediction
 from harness.core.configuration import Comparison
 from harness.core.optimization import Optimization, Timing
 from harness.core.recipe import Value
@@ -27,7 +27,7 @@ class Exhibit:
     evidence: tuple[Evidence, ...]
     commands: Mapping[Comparison, str]  # that measure one comparison alone; not every comparison has one
     rehearsed: bool = False  # its times are invented
-    outlooks: tuple[Outlook, ...] = ()  # what is predicted beyond it
+    outlooks: tuple[WorkloadPrediction, ...] = ()  # what is predicted beyond it
     advice: tuple[Chapter, ...] = ()  # what to do, workload by workload
     questions: Mapping[Comparison, str] = field(default_factory=dict)  # the commands that answer what it leaves open
 
