@@ -26,7 +26,7 @@ from harness.analyze.attribution import (
     largest,
     learns_alike,
 )
-from harness.analyze.collection import TOO_SMALL, Entry, Kept
+from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun
 from harness.analyze.comparison import TRAINS
 from harness.analyze.estimate import replicates_to_decide
 from harness.analyze.evidence import Evidence
@@ -438,28 +438,28 @@ class WorkloadAdvice:
 class Advice:
     """What a run says to do."""
 
-    kept: Kept
+    run: StoredRun
     workloads: tuple[WorkloadAdvice, ...]
 
 
 def advise(
-    kept: Kept, evidence: Iterable[Evidence], known: Mapping[str, Optimization], workloads: Mapping[str, Workload]
+    run: StoredRun, evidence: Iterable[Evidence], known: Mapping[str, Optimization], workloads: Mapping[str, Workload]
 ) -> Advice:
     """The advice of one run, finished or not, workload by workload, with what this version knows beside the run."""
     found = {one.comparison: one for one in reversed(tuple(evidence))}
-    tables, no_results = kept.matrix.tables, kept.matrix.no_results
+    tables, no_results = run.matrix.tables, run.matrix.no_results
     names = dict.fromkeys((*(one.config.workload for one in tables), *(one.workload for one in no_results)))
     return Advice(
-        kept=kept, workloads=tuple(_of_workload(name, kept, found, known, workloads.get(name)) for name in names)
+        run=run, workloads=tuple(_of_workload(name, run, found, known, workloads.get(name)) for name in names)
     )
 
 
 def _of_workload(
-    name: str, kept: Kept, found: _Evidence, known: Mapping[str, Optimization], workload: Workload | None
+    name: str, run: StoredRun, found: _Evidence, known: Mapping[str, Optimization], workload: Workload | None
 ) -> WorkloadAdvice:
-    tables = [table for table in kept.matrix.tables if table.config.workload == name]
+    tables = [table for table in run.matrix.tables if table.config.workload == name]
     entries = [
-        Entry(kept=kept, table=table, row=row)
+        StoredRow(run=run, table=table, row=row)
         for table in tables
         for row in table.rows
         if row.estimate is not None and table.timing in WHOLE
@@ -477,7 +477,7 @@ def _of_workload(
         base=base,
         items=items,
         whole=whole.row if whole is not None else None,
-        device=kept.environment.device,
+        device=run.environment.device,
         joint_effects=joint_effects(entries, known),
         ready_made=ready_made,
         looked_at=len(measured),

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.analyze.collection import Entry
+from harness.analyze.collection import StoredRow
 from harness.analyze.comparison import LEARNS_ALIKE
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Side
@@ -133,7 +133,7 @@ def _share(name: str, first: Gain | None, last: Gain | None) -> Share | None:
     return None if last is None else Share(name=name, gain=last, basis=Basis.LAST)
 
 
-def attributed(whole: Entry, others: Iterable[Entry]) -> Attribution:
+def attributed(whole: StoredRow, others: Iterable[StoredRow]) -> Attribution:
     """The shares of one measured stack, from whatever else was measured in its environment, on its data and timing.
 
     Raises ValueError where the stack has no estimate.
@@ -145,7 +145,7 @@ def attributed(whole: Entry, others: Iterable[Entry]) -> Attribution:
     return attribute(map(str, added), gain(whole.row.estimate), first, last)
 
 
-def first_and_last(whole: Entry, others: Iterable[Entry]) -> tuple[Mapping[str, Gain], Mapping[str, Gain]]:
+def first_and_last(whole: StoredRow, others: Iterable[StoredRow]) -> tuple[Mapping[str, Gain], Mapping[str, Gain]]:
     """What each option of a stack adds to nothing, and what it adds to all the others, where that was measured."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
     known = _gains(whole, others)
@@ -163,7 +163,7 @@ def first_and_last(whole: Entry, others: Iterable[Entry]) -> tuple[Mapping[str, 
 _Pairs = Mapping[tuple[Configuration, Configuration], Gain]  # treatment and reference
 
 
-def _gains(like: Entry, entries: Iterable[Entry]) -> _Pairs:
+def _gains(like: StoredRow, entries: Iterable[StoredRow]) -> _Pairs:
     wanted = _conditions(like)
     return {
         (one.row.comparison.treatment, one.row.comparison.reference): gain(one.row.estimate)
@@ -172,16 +172,16 @@ def _gains(like: Entry, entries: Iterable[Entry]) -> _Pairs:
     }
 
 
-def data_of(entry: Entry) -> str:
+def data_of(entry: StoredRow) -> str:
     """What the real data of an entry's workload are, in words; empty for the suite's own."""
-    return entry.kept.matrix.data.get(entry.row.comparison.treatment.workload, "")
+    return entry.run.matrix.data.get(entry.row.comparison.treatment.workload, "")
 
 
-def _conditions(entry: Entry) -> tuple[Environment, str, Timing]:
-    return entry.kept.environment, data_of(entry), entry.row.comparison.timing
+def _conditions(entry: StoredRow) -> tuple[Environment, str, Timing]:
+    return entry.run.environment, data_of(entry), entry.row.comparison.timing
 
 
-def _last(option: Option, whole: Entry, known: _Pairs) -> Gain | None:
+def _last(option: Option, whole: StoredRow, known: _Pairs) -> Gain | None:
     """What an option adds to all others: measured so, the other way round, or both against the reference."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
     rest = _without(treatment, option, reference)
@@ -221,7 +221,7 @@ class Interaction:
     gain: Gain
 
 
-def interactions(entries: Iterable[Entry]) -> tuple[Interaction, ...]:
+def interactions(entries: Iterable[StoredRow]) -> tuple[Interaction, ...]:
     """Every measured stack of two whose parts were measured alone against the same reference, in order of names."""
     entries, found = tuple(entries), []
     for entry in entries:
@@ -232,7 +232,7 @@ def interactions(entries: Iterable[Entry]) -> tuple[Interaction, ...]:
     return tuple(sorted(found, key=lambda one: (one.first, one.second)))
 
 
-def beyond_product(whole: Entry, others: Iterable[Entry]) -> Gain | None:
+def beyond_product(whole: StoredRow, others: Iterable[StoredRow]) -> Gain | None:
     """A stack over the product of its options alone; None where it is no stack or lacks one of them."""
     treatment, reference = whole.row.comparison.treatment, whole.row.comparison.reference
     added = _added(treatment, reference)
@@ -361,7 +361,7 @@ def is_clear(gap: Gain) -> bool:
     return abs(gap.log) > max(gap.half_width, LEAST_GAP)
 
 
-def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
+def of_stack(whole: StoredRow, others: Iterable[StoredRow], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
     """Every option of a measured stack whose gap is clear, among those measured both alone and last."""
     others = tuple(others)
     first, last = first_and_last(whole, others)
@@ -383,7 +383,7 @@ def of_stack(whole: Entry, others: Iterable[Entry], known: Mapping[str, Optimiza
             )
 
 
-def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
+def of_pairs(entries: Sequence[StoredRow], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
     """Every measured stack of two whose parts were measured alone against the same reference, if the gap is clear."""
     for entry in entries:
         comparison = entry.row.comparison
@@ -408,7 +408,7 @@ def of_pairs(entries: Sequence[Entry], known: Mapping[str, Optimization]) -> Ite
         )
 
 
-def joint_effects(entries: Iterable[Entry], known: Mapping[str, Optimization]) -> tuple[JointEffect, ...]:
+def joint_effects(entries: Iterable[StoredRow], known: Mapping[str, Optimization]) -> tuple[JointEffect, ...]:
     """All of one workload, those of the widest gap first; of stacks the largest that was measured is taken apart."""
     measured = tuple(one for one in entries if one.row.estimate is not None)
     found = list(of_pairs(measured, known))
@@ -418,17 +418,17 @@ def joint_effects(entries: Iterable[Entry], known: Mapping[str, Optimization]) -
     return tuple(sorted(found, key=lambda one: (-abs(one.gap.log), one.label, one.among)))
 
 
-def largest(entries: Iterable[Entry]) -> Entry | None:
+def largest(entries: Iterable[StoredRow]) -> StoredRow | None:
     """The stack with most options beyond its reference, of two at least; None where all are single options."""
     stacks = (one for one in entries if len(_beyond_reference(one)) > 1)
     return max(stacks, key=lambda one: len(_beyond_reference(one)), default=None)
 
 
-def _beyond_reference(entry: Entry) -> set[Option]:
+def _beyond_reference(entry: StoredRow) -> set[Option]:
     return {*entry.row.comparison.treatment.options} - {*entry.row.comparison.reference.options}
 
 
-def _margin(entry: Entry) -> float:
+def _margin(entry: StoredRow) -> float:
     """That of its machine."""
     return entry.row.estimate.thresholds.margin if entry.row.estimate else MARGIN
 

@@ -16,8 +16,8 @@ TOO_SMALL = "smoke"  # shows that things run; its times are no evidence unless s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """One run that was kept, read to its matrix."""
+class StoredRun:
+    """One run from the result store, read to its matrix."""
 
     name: str  # of its folder, without where it lies; begins with the day: 20261120T212407-478beb59
     began: str  # UTC, ISO 8601
@@ -50,10 +50,10 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredRow:
     """A row, its table and its run."""
 
-    kept: Kept
+    run: StoredRun
     table: Table
     row: Row
 
@@ -62,30 +62,30 @@ class Entry:
         """What the row answers."""
         comparison = self.row.comparison
         return Question(
-            environment=self.kept.environment.digest,
+            environment=self.run.environment.digest,
             treatment=comparison.treatment,
             reference=comparison.reference,
             timing=comparison.timing,
-            data=self.kept.matrix.data.get(comparison.treatment.workload, ""),
+            data=self.run.matrix.data.get(comparison.treatment.workload, ""),
             copy=comparison.copy,
         )
 
 
-def entries(runs: Iterable[Kept]) -> Iterator[Entry]:
+def entries(runs: Iterable[StoredRun]) -> Iterator[StoredRow]:
     """Every row of all runs, the newest run first, without sizes that prove nothing and delays that nobody wants."""
-    for kept in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
-        for table in kept.matrix.tables:
+    for run in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
+        for table in run.matrix.tables:
             if table.config.size != TOO_SMALL:
                 wanted = (row for row in table.rows if not is_control([row.comparison.treatment]))
-                yield from (Entry(kept=kept, table=table, row=row) for row in wanted)
+                yield from (StoredRow(run=run, table=table, row=row) for row in wanted)
 
 
-def surest(runs: Iterable[Kept]) -> tuple[Entry, ...]:
+def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
     """One entry for each question: the narrowest interval that the newest version gave, or else the newest words.
 
     Width is blind to what was found (docs/decisions/published-tables.md).
     """
-    found: dict[Question, Entry] = {}
+    found: dict[Question, StoredRow] = {}
     for entry in entries(runs):
         held = found.get(entry.question)
         if held is None or _is_surer(entry, held):
@@ -93,11 +93,11 @@ def surest(runs: Iterable[Kept]) -> tuple[Entry, ...]:
     return tuple(found.values())
 
 
-def _is_surer(older: Entry, held: Entry) -> bool:
+def _is_surer(older: StoredRow, held: StoredRow) -> bool:
     if older.row.estimate is None or held.row.estimate is None:
         return held.row.estimate is None and older.row.estimate is not None
     narrower = older.row.estimate.half_width < held.row.estimate.half_width * (1 - 1e-9)  # beyond rounding
-    return narrower and older.kept.version == held.kept.version
+    return narrower and older.run.version == held.run.version
 
 
 # Repeated answers: the same question measured by two runs, each with processes of its own, often on different days.
@@ -111,8 +111,8 @@ def _is_surer(older: Entry, held: Entry) -> bool:
 class Repeated:
     """A question with an estimate of an earlier run and one of the next run that asked it."""
 
-    earlier: Entry
-    later: Entry
+    earlier: StoredRow
+    later: StoredRow
     first: Estimate
     second: Estimate
 
@@ -133,17 +133,17 @@ class Repeated:
         return one.low <= other.ratio <= one.high and other.low <= one.ratio <= other.high
 
 
-def repeated(runs: Iterable[Kept]) -> tuple[Repeated, ...]:
+def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:
     """Every question that two runs of the same version and environment answered; the furthest apart first."""
-    asked: dict[tuple[Question, str], list[Entry]] = defaultdict(list)
+    asked: dict[tuple[Question, str], list[StoredRow]] = defaultdict(list)
     for entry in entries(runs):
-        if entry.row.estimate is not None and not entry.kept.contributed:
-            asked[entry.question, entry.kept.version].append(entry)
+        if entry.row.estimate is not None and not entry.run.contributed:
+            asked[entry.question, entry.run.version].append(entry)
     found = [_pair(earlier, later) for held in asked.values() for later, earlier in pairwise(held)]
     return tuple(sorted((one for one in found if one is not None), key=lambda one: -abs(one.apart)))
 
 
-def _pair(earlier: Entry, later: Entry) -> Repeated | None:
+def _pair(earlier: StoredRow, later: StoredRow) -> Repeated | None:
     first, second = earlier.row.estimate, later.row.estimate
     if first is None or second is None:
         return None

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from harness.analyze.collection import Entry, Kept, Question, surest
+from harness.analyze.collection import Question, StoredRow, StoredRun, surest
 from harness.analyze.estimate import Contrast, Difference, contrast
 from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
@@ -25,12 +25,12 @@ NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Column:
     """One column of a comparison: a run, or the surest answers of one environment."""
 
     letter: str  # A, B and so on: short enough to stand in every row
-    runs: tuple[Kept, ...]  # the newest first, all of one environment
-    entries: tuple[Entry, ...]
+    runs: tuple[StoredRun, ...]  # the newest first, all of one environment
+    entries: tuple[StoredRow, ...]
 
     @property
     def environment(self) -> Environment:
@@ -45,14 +45,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlike:
-    """A fact in which places differ, as text for each letter."""
+    """A fact in which columns differ, as text for each letter."""
 
     fact: str
     values: Mapping[str, str]
 
 
-def of_runs(runs: Sequence[Kept]) -> tuple[Place, ...]:
-    """A place for each run, in the order given; raises Mistake where there are fewer than two, or one twice."""
+def of_runs(runs: Sequence[StoredRun]) -> tuple[Column, ...]:
+    """A column for each run, in the order given; raises Mistake where there are fewer than two, or one twice."""
     if len(runs) < 2:
         raise Mistake("A comparison needs two runs; name a second, or compare --machines for all below --results.")
     for index, run in enumerate(runs):
@@ -61,14 +61,14 @@ def of_runs(runs: Sequence[Kept]) -> tuple[Place, ...]:
     return _lettered([(run,) for run in runs], lambda run: _entries(run[0]))
 
 
-def of_machines(runs: Iterable[Kept]) -> tuple[Place, ...]:
-    """A place for each environment, with its surest answers; the one with most ratios comes first.
+def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
+    """A column for each environment, with its surest answers; the one with most ratios comes first.
 
     Raises Mistake where all was measured in one environment. Runs are named where they gave an answer that is shown.
     """
-    found: dict[str, list[Entry]] = defaultdict(list)
+    found: dict[str, list[StoredRow]] = defaultdict(list)
     for entry in surest(runs):
-        found[entry.kept.environment.digest].append(entry)
+        found[entry.run.environment.digest].append(entry)
     if len(found) < 2:
         where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"
         raise Mistake(
@@ -80,9 +80,9 @@ def of_machines(runs: Iterable[Kept]) -> tuple[Place, ...]:
 
 
 def _lettered(
-    groups: list[tuple[Kept, ...]], entries: Callable[[tuple[Kept, ...]], tuple[Entry, ...]]
-) -> tuple[Place, ...]:
-    return tuple(Place(letter=letter(index), runs=group, entries=entries(group)) for index, group in enumerate(groups))
+    groups: list[tuple[StoredRun, ...]], entries: Callable[[tuple[StoredRun, ...]], tuple[StoredRow, ...]]
+) -> tuple[Column, ...]:
+    return tuple(Column(letter=letter(index), runs=group, entries=entries(group)) for index, group in enumerate(groups))
 
 
 def letter(index: int) -> str:
@@ -91,36 +91,36 @@ def letter(index: int) -> str:
     return (letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def _entries(run: Kept) -> tuple[Entry, ...]:
+def _entries(run: StoredRun) -> tuple[StoredRow, ...]:
     """All rows of a run, small sizes too: somebody has asked for this run by its name."""
-    return tuple(Entry(kept=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
+    return tuple(StoredRow(run=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
 
 
-def _rank(group: Sequence[Entry]) -> tuple[int, str, str]:
-    environment = group[0].kept.environment
+def _rank(group: Sequence[StoredRow]) -> tuple[int, str, str]:
+    environment = group[0].run.environment
     return -sum(entry.row.estimate is not None for entry in group), environment.machine, environment.digest
 
 
-def _runs(group: Iterable[Entry]) -> tuple[Kept, ...]:
-    by_identity = {id(entry.kept): entry.kept for entry in group}  # runs hold mappings, so they have no hash
+def _runs(group: Iterable[StoredRow]) -> tuple[StoredRun, ...]:
+    by_identity = {id(entry.run): entry.run for entry in group}  # runs hold mappings, so they have no hash
     return tuple(sorted(by_identity.values(), key=lambda run: (run.began, run.name), reverse=True))
 
 
-def unlike_environments(places: Sequence[Place]) -> tuple[Unlike, ...]:
-    """Every fact of machine and software in which any two places differ; the digest follows from them."""
-    return _unlike({place.letter: _facts(place.environment) for place in places})
+def unlike_environments(columns: Sequence[Column]) -> tuple[Unlike, ...]:
+    """Every fact of machine and software in which any two columns differ; the digest follows from them."""
+    return _unlike({column.letter: _facts(column.environment) for column in columns})
 
 
-def unlike_protocols(places: Sequence[Place]) -> tuple[Unlike, ...]:
-    """Every number of the measurement in which places differ, and the harness's version; of several runs, all."""
+def unlike_protocols(columns: Sequence[Column]) -> tuple[Unlike, ...]:
+    """Every number of the measurement in which columns differ, and the harness's version; of several runs, all."""
     found: dict[str, dict[str, str]] = {}
-    for place in places:
+    for column in columns:
         values: dict[str, list[str]] = defaultdict(list)
-        for run in place.runs:
+        for run in column.runs:
             values["version of speedmatrix"].append(run.version)
             for name, value in _numbers(run.matrix.protocol):
                 values[name].append(value)
-        found[place.letter] = {name: " or ".join(dict.fromkeys(several)) for name, several in values.items()}
+        found[column.letter] = {name: " or ".join(dict.fromkeys(several)) for name, several in values.items()}
     return _unlike(found)
 
 
@@ -141,7 +141,7 @@ def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
         yield field.name, ", ".join("none" if one is None else f"{one:g}" for one in several) or "none"
 
 
-def exactly(entry: Entry) -> Question:
+def exactly(entry: StoredRow) -> Question:
     """What an entry answers, wherever it was measured: same configurations, same timing, same data."""
     question = entry.question
     return Question(
@@ -154,12 +154,12 @@ def exactly(entry: Entry) -> Question:
     )
 
 
-# What keeps configurations apart: other sizes, batches or data, other stacks under one name, and what one place lacks.
+# What keeps configurations apart: other sizes, batches or data, other stacks under one name, and what one column lacks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How big a workload was measured in one place."""
+    """How big a workload was measured in one column."""
 
     letter: str
     size: str
@@ -169,20 +169,20 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lonely:
-    """A configuration that one place alone has, with a ratio, and what the others say of it."""
+    """A configuration that one column alone has, with a ratio, and what the others say of it."""
 
     letter: str
     label: str
-    words: tuple[str, ...]  # of other places: another stack under that name, or why it was not made there
+    words: tuple[str, ...]  # of other columns: another stack under that name, or why it was not made there
 
 
-def scales_of(places: Sequence[Place]) -> dict[str, tuple[Scale, ...]]:
+def scales_of(columns: Sequence[Column]) -> dict[str, tuple[Scale, ...]]:
     """The sizes, batches and data of every workload that was not measured alike wherever it was measured."""
     found: dict[str, dict[Scale, None]] = defaultdict(dict)
-    for place in places:
-        for question in map(exactly, place.entries):
+    for column in columns:
+        for question in map(exactly, column.entries):
             config = question.treatment
-            scale = Scale(letter=place.letter, size=config.size, batch=config.batch, data=question.data)
+            scale = Scale(letter=column.letter, size=config.size, batch=config.batch, data=question.data)
             found[config.workload][scale] = None
     return {name: tuple(scales) for name, scales in found.items() if not _alike(tuple(scales))}
 
@@ -196,21 +196,21 @@ def _alike(scales: Sequence[Scale]) -> bool:
     return all(one == sets[0] for one in sets)
 
 
-def lonely_of(places: Sequence[Place], questions: Collection[Question]) -> dict[str, tuple[Lonely, ...]]:
-    """The configurations that answer those questions, which one place alone has, by workload."""
+def lonely_of(columns: Sequence[Column], questions: Collection[Question]) -> dict[str, tuple[Lonely, ...]]:
+    """The configurations that answer those questions, which one column alone has, by workload."""
     found: dict[str, list[Lonely]] = defaultdict(list)
-    for place in places:
-        for entry in place.entries:
+    for column in columns:
+        for entry in column.entries:
             question = exactly(entry)
             if question in questions and entry.row.estimate:
-                words = tuple(_elsewhere(entry, question, [one for one in places if one is not place]))
-                lonely = Lonely(letter=place.letter, label=entry.row.comparison.label, words=words)
+                words = tuple(_elsewhere(entry, question, [one for one in columns if one is not column]))
+                lonely = Lonely(letter=column.letter, label=entry.row.comparison.label, words=words)
                 found[question.treatment.workload].append(lonely)
     return {name: tuple(several) for name, several in found.items()}
 
 
-def _elsewhere(entry: Entry, question: Question, others: Sequence[Place]) -> Iterator[str]:
-    """What other places have in its stead: another stack under the same name, or the words of a missing result."""
+def _elsewhere(entry: StoredRow, question: Question, others: Sequence[Column]) -> Iterator[str]:
+    """What other columns have in its stead: another stack under the same name, or the words of a missing result."""
     for other in others:
         for its in other.entries:
             theirs = exactly(its)
@@ -228,7 +228,7 @@ def _elsewhere(entry: Entry, question: Question, others: Sequence[Place]) -> Ite
         yield from (f"{other.letter}: {reason}" for reason in dict.fromkeys(reasons))
 
 
-def _is_about(workload: str, label: str, entry: Entry) -> bool:
+def _is_about(workload: str, label: str, entry: StoredRow) -> bool:
     return workload == entry.table.config.workload and label in {
         entry.row.label,
         entry.row.comparison.label.partition("=")[0],
@@ -241,14 +241,14 @@ def _less(theirs: Configuration, ours: Configuration) -> str:
     return ", ".join((*added, *lacking))
 
 
-def nothing_shared(places: Sequence[Place], scales: Mapping[str, tuple[Scale, ...]]) -> str:
-    """Why places that share no configuration cannot be compared, and what would help."""
-    workloads = [{entry.table.config.workload for entry in place.entries} for place in places]
+def nothing_shared(columns: Sequence[Column], scales: Mapping[str, tuple[Scale, ...]]) -> str:
+    """Why columns that share no configuration cannot be compared, and what would help."""
+    workloads = [{entry.table.config.workload for entry in column.entries} for column in columns]
     common = sorted(set.intersection(*workloads)) if workloads else []
     if not common:
         said = ", ".join(
-            f"{place.letter}: {' '.join(sorted(one)) or 'nothing'}"
-            for place, one in zip(places, workloads, strict=True)
+            f"{column.letter}: {' '.join(sorted(one)) or 'nothing'}"
+            for column, one in zip(columns, workloads, strict=True)
         )
         return f"These runs have no workload in common ({said}); run one workload on both."
     apart = next((name for name in common if name in scales), None)
@@ -317,7 +317,7 @@ def parse_limits(text: str, file: str) -> tuple[Limit, ...]:
     return found
 
 
-# Throughputs: samples a second in several places, as shares of what their devices can do and as what they cost.
+# Throughputs: samples a second in several columns, as shares of what their devices can do and as what they cost.
 #
 # Machines cannot take turns, so a quotient of two throughputs is unpaired: it has a range and never a verdict.
 
@@ -327,9 +327,9 @@ LEARNS_ALIKE = {Agreement.SAME_BITS, Agreement.CLOSE}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotient:
-    """A throughput over another place's, with the least and the most that single replicates give."""
+    """A throughput over another column's, with the least and the most that single replicates give."""
 
-    letter: str  # of the other place
+    letter: str  # of the other column
     ratio: float
     low: float
     high: float
@@ -337,7 +337,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Samples a second of one stack in one place; the range is that of its replicates."""
+    """Samples a second of one stack in one column; the range is that of its replicates."""
 
     name: str
     rate: float
@@ -350,7 +350,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What one place gives: with the reference, and with the fastest stack that surely pays and learns alike."""
+    """What one column gives: with the reference, and with the fastest stack that surely pays and learns alike."""
 
     letter: str
     reference: Speed
@@ -364,22 +364,22 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bench:
-    """A place with what is needed to judge its throughputs of one question."""
+    """A column with what is needed to judge its throughputs of one question."""
 
-    place: Place
+    column: Column
     question: Question
     known: Known
     prices: Prices
 
     def throughput(self) -> Throughput | None:
         """Of the newest run that has the question's reference; None where it gave no window."""
-        entries = [one for one in self.place.entries if _has_reference(one, self.question)]
-        newest = max(entries, key=lambda one: one.kept.began, default=None)
+        entries = [one for one in self.column.entries if _has_reference(one, self.question)]
+        newest = max(entries, key=lambda one: one.run.began, default=None)
         if newest is None or newest.table.profile is None:
             return None
         name, best = newest.table.name, _best(entries) if self.question.timing in TRAINS else None
         return Throughput(
-            letter=self.place.letter,
+            letter=self.column.letter,
             reference=self._speed(name, newest.table.profile, name),
             best=self._speed(best.label, best.treatment, name) if best and best.treatment else None,
         )
@@ -391,7 +391,7 @@ class _Bench:
             low=min(profile.replicate_rates),
             high=max(profile.replicate_rates),
             share=self._share(profile.rate, reference),
-            cost=self.prices.cost(profile.rate, self.place.environment.machine),
+            cost=self.prices.cost(profile.rate, self.column.environment.machine),
         )
 
     def _share(self, rate: float, reference: str) -> float | str:
@@ -401,12 +401,12 @@ class _Bench:
             return f"the work of a sample was counted for the baseline training, not for {reference}"
         if self.question.data:  # of other classes, or of another shape
             return "the work of a sample was counted on the suite's own data"
-        return self.known.share(rate, self.question.reference, self.place.environment)
+        return self.known.share(rate, self.question.reference, self.column.environment)
 
 
-def throughputs(places: Sequence[Place], question: Question, known: Known, prices: Prices) -> tuple[Throughput, ...]:
-    """One for each place that has timed the reference of a question; the first is what the others are held against."""
-    benches = (_Bench(place=place, question=question, known=known, prices=prices) for place in places)
+def throughputs(columns: Sequence[Column], question: Question, known: Known, prices: Prices) -> tuple[Throughput, ...]:
+    """One for each column that has timed the reference of a question; the first is what the others are held against."""
+    benches = (_Bench(column=column, question=question, known=known, prices=prices) for column in columns)
     found = [one for one in (bench.throughput() for bench in benches) if one is not None]
     return tuple(_beside(one, found[0]) for one in found)
 
@@ -425,12 +425,12 @@ def _quotient(ours: Speed, theirs: Speed, letter: str) -> Quotient:
     )
 
 
-def _has_reference(entry: Entry, question: Question) -> bool:
+def _has_reference(entry: StoredRow, question: Question) -> bool:
     theirs = exactly(entry)
     return (theirs.reference, theirs.timing, theirs.data) == (question.reference, question.timing, question.data)
 
 
-def _best(entries: Sequence[Entry]) -> Row | None:
+def _best(entries: Sequence[StoredRow]) -> Row | None:
     """By the lower bound, so that of many stacks not the luckiest wins."""
     sure = [row for row in (entry.row for entry in entries) if _pays(row)]
     return max(sure, key=lambda row: row.estimate.low if row.estimate else 0.0, default=None)
@@ -446,9 +446,9 @@ Setting = tuple[Value, Value]  # there and here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """What one place says of a configuration beside another: the contrast, and what else differs between the two."""
+    """What one column says of a configuration beside another: the contrast, and what else differs between the two."""
 
-    letter: str  # of the other place
+    letter: str  # of the other column
     contrast: Contrast
     bottlenecks: tuple[Bottleneck | None, Bottleneck | None]  # of the reference, there and here
     settings: Mapping[str, Setting]  # seen in the treatment on both, and not alike
@@ -462,11 +462,11 @@ class Against:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A configuration in one place."""
+    """A configuration in one column."""
 
     letter: str
-    entry: Entry
-    against: Against | None  # None in the first place that has a ratio, and where there is none
+    entry: StoredRow
+    against: Against | None  # None in the first column that has a ratio, and where there is none
 
     @property
     def word(self) -> str:
@@ -476,15 +476,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """A configuration that two places have, at least."""
+    """A configuration that two columns have, at least."""
 
     question: Question
     label: str
-    found: tuple[Found, ...]  # in the order of the places
+    found: tuple[Found, ...]  # in the order of the columns
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
-        """All that is said of it beside the first place."""
+        """All that is said of it beside the first column."""
         return tuple(one.against.contrast for one in self.found if one.against)
 
     @property
@@ -494,13 +494,13 @@ class Shared:
 
     @property
     def disagrees(self) -> bool:
-        """Whether places that decide it decide differently: faster here, slower or without effect there."""
+        """Whether columns that decide it decide differently: faster here, slower or without effect there."""
         words = {one.word for one in self.found} - {"no ratio", "undecided"}
         return len(words) > 1
 
     @property
     def difference(self) -> Difference | None:
-        """The most that can be said of it in one word; None where fewer than two places have a ratio."""
+        """The most that can be said of it in one word; None where fewer than two columns have a ratio."""
         order = (Difference.MORE, Difference.LESS, Difference.UNDECIDED, Difference.ALIKE)
         return min((one.difference for one in self.contrasts), key=order.index, default=None)
 
@@ -521,7 +521,7 @@ class Group:
 class MachineComparison:
     """Places, what differs between them, the configurations that they share and those that they do not."""
 
-    places: tuple[Place, ...]
+    columns: tuple[Column, ...]
     environments: tuple[Unlike, ...]
     protocols: tuple[Unlike, ...]
     groups: tuple[Group, ...]
@@ -531,9 +531,9 @@ class MachineComparison:
 
     @property
     def measured(self) -> Mapping[str, frozenset[str]]:
-        """The workloads of each place, by its letter."""
+        """The workloads of each column, by its letter."""
         return {
-            place.letter: frozenset(entry.table.config.workload for entry in place.entries) for place in self.places
+            column.letter: frozenset(entry.table.config.workload for entry in column.entries) for column in self.columns
         }
 
     @property
@@ -542,45 +542,45 @@ class MachineComparison:
         return tuple(config for group in self.groups for config in group.configs)
 
 
-def compare(places: Sequence[Place], known: Known, prices: Prices) -> MachineComparison:
-    """Everything that can be said of places beside each other; raises Mistake where they share no configuration."""
-    by_question: dict[Question, list[tuple[Place, Entry]]] = defaultdict(list)
-    for place in places:
-        for entry in place.entries:
-            by_question[exactly(entry)].append((place, entry))
+def compare(columns: Sequence[Column], known: Known, prices: Prices) -> MachineComparison:
+    """Everything that can be said of columns beside each other; raises Mistake where they share no configuration."""
+    by_question: dict[Question, list[tuple[Column, StoredRow]]] = defaultdict(list)
+    for column in columns:
+        for entry in column.entries:
+            by_question[exactly(entry)].append((column, entry))
     shared = [_shared(question, found) for question, found in by_question.items() if len(found) > 1]
-    scales = scales_of(places)
+    scales = scales_of(columns)
     if not shared:
-        raise Mistake(nothing_shared(places, scales))
+        raise Mistake(nothing_shared(columns, scales))
     return MachineComparison(
-        places=tuple(places),
-        environments=unlike_environments(places),
-        protocols=unlike_protocols(places),
-        groups=tuple(_groups(places, shared, known, prices)),
+        columns=tuple(columns),
+        environments=unlike_environments(columns),
+        protocols=unlike_protocols(columns),
+        groups=tuple(_groups(columns, shared, known, prices)),
         scales=scales,
-        lonely=lonely_of(places, {question for question, found in by_question.items() if len(found) == 1}),
+        lonely=lonely_of(columns, {question for question, found in by_question.items() if len(found) == 1}),
         currency=prices.currency,
     )
 
 
-def _shared(question: Question, found: Sequence[tuple[Place, Entry]]) -> Shared:
-    first = next(((place, entry) for place, entry in found if entry.row.estimate), None)
+def _shared(question: Question, found: Sequence[tuple[Column, StoredRow]]) -> Shared:
+    first = next(((column, entry) for column, entry in found if entry.row.estimate), None)
     return Shared(
         question=question,
         label=found[0][1].row.label,
         found=tuple(
-            Found(letter=place.letter, entry=entry, against=_against(entry, *first) if first else None)
-            for place, entry in found
+            Found(letter=column.letter, entry=entry, against=_against(entry, *first) if first else None)
+            for column, entry in found
         ),
     )
 
 
-def _against(entry: Entry, place: Place, first: Entry) -> Against | None:
+def _against(entry: StoredRow, column: Column, first: StoredRow) -> Against | None:
     here, there = entry.row.estimate, first.row.estimate
     if entry is first or here is None or there is None:
         return None
     return Against(
-        letter=place.letter,
+        letter=column.letter,
         contrast=contrast(here, there),
         bottlenecks=(_bottleneck(first.table.profile), _bottleneck(entry.table.profile)),
         settings=_unlike_settings(first.row.treatment, entry.row.treatment),
@@ -598,7 +598,7 @@ def _unlike_settings(there: Profile | None, here: Profile | None) -> dict[str, S
     }
 
 
-def _groups(places: Sequence[Place], shared: Sequence[Shared], known: Known, prices: Prices) -> Iterator[Group]:
+def _groups(columns: Sequence[Column], shared: Sequence[Shared], known: Known, prices: Prices) -> Iterator[Group]:
     by_reference: dict[tuple[Configuration, Timing, str], list[Shared]] = defaultdict(list)
     for config in shared:
         by_reference[config.question.reference, config.question.timing, config.question.data].append(config)
@@ -609,7 +609,7 @@ def _groups(places: Sequence[Place], shared: Sequence[Shared], known: Known, pri
             timing=timing,
             data=data,
             configs=tuple(sorted(configs, key=_weight)),
-            throughputs=throughputs(places, configs[0].question, known, prices),
+            throughputs=throughputs(columns, configs[0].question, known, prices),
         )
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from harness.analyze.attribution import Gain, gain
-from harness.analyze.collection import Entry, Kept
+from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.matrix import Matrix, Table
 from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, UpperBound, cross_checked, trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
@@ -42,9 +42,9 @@ class PossibleStacks:
     space: Space
     declared: Declared
 
-    def decomposition(self, whole: Entry, others: Sequence[Entry], model: Trusted | str) -> Decomposition | None:
+    def decomposition(self, whole: StoredRow, rows: Sequence[StoredRow], model: Trusted | str) -> Decomposition | None:
         """A measured stack in parts, by the model where it is trusted."""
-        return decomposition(whole, others, model, self.declared, self.space.needs)
+        return decomposition(whole, rows, model, self.declared, self.space.needs)
 
     def log_times(self, model: Fitted) -> LogTimes:
         """Log times of stacks by a model, as a search takes them."""
@@ -55,7 +55,7 @@ def predictions(matrix: Matrix, catalogue: Catalogue) -> tuple[WorkloadPredictio
     """What is said of each workload of a run beyond its configurations; nothing where no options are crossed."""
     if matrix.design not in CROSSED:
         return ()
-    kept = Kept(name="", began="", command="", version="", matrix=matrix)
+    kept = StoredRun(name="", began="", command="", version="", matrix=matrix)
     tables: dict[str, Table] = {}
     for table in matrix.tables:
         if table.timing is Timing.STEP:
@@ -63,7 +63,7 @@ def predictions(matrix: Matrix, catalogue: Catalogue) -> tuple[WorkloadPredictio
     return tuple(_predicted(kept, table, catalogue) for table in tables.values())
 
 
-def _predicted(kept: Kept, table: Table, catalogue: Catalogue) -> WorkloadPrediction:
+def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadPrediction:
     possible = possible_stacks(kept.matrix, table, catalogue)
     found = WorkloadPrediction(
         config=table.config, name=table.name, whole=(), prediction="", best=_best(table), decomposition=None, check=None
@@ -76,7 +76,7 @@ def _predicted(kept: Kept, table: Table, catalogue: Catalogue) -> WorkloadPredic
     model, whole = trusted(study), whole_of(kept, table)
     found = replace(found, check=_check(kept, study, possible))
     if whole is not None:
-        others = [Entry(kept=kept, table=one, row=row) for one in kept.matrix.tables for row in one.rows]
+        others = [StoredRow(run=kept, table=one, row=row) for one in kept.matrix.tables for row in one.rows]
         stack = whole.row.comparison.treatment.options
         found = replace(found, whole=stack, decomposition=possible.decomposition(whole, others, model))
     return replace(found, prediction=model if isinstance(model, str) else _prediction(model, study, possible, found))
@@ -127,13 +127,13 @@ def declared_of(known: Mapping[str, Optimization]) -> Declared:
     )
 
 
-def whole_of(kept: Kept, table: Table) -> Entry | None:
+def whole_of(kept: StoredRun, table: Table) -> StoredRow | None:
     """The measured stack with most options, if it has two at least."""
     found = [row for row in table.rows if row.estimate]
     row = max(found, key=lambda one: len(one.comparison.treatment.options), default=None)
     if row is None or len(row.comparison.treatment.options) - len(table.config.options) < 2:
         return None
-    return Entry(kept=kept, table=table, row=row)
+    return StoredRow(run=kept, table=table, row=row)
 
 
 def _best(table: Table) -> tuple[str, Gain] | None:
@@ -162,7 +162,7 @@ def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: W
     )
 
 
-def _check(kept: Kept, study: Study, possible: PossibleStacks) -> CrossCheck | None:
+def _check(kept: StoredRun, study: Study, possible: PossibleStacks) -> CrossCheck | None:
     """Where every stack of some options was measured: what the configurations of a matrix predict of the others."""
     if kept.matrix.design != "factorial":
         return None

@@ -20,8 +20,8 @@ from harness import __version__
 from harness.analyze.advice import Advice, Recommendation, advise
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
-from harness.analyze.collection import TOO_SMALL, Kept
-from harness.analyze.comparison import Known, MachineComparison, Place, compare, of_machines, of_runs, parse_limits
+from harness.analyze.collection import TOO_SMALL, StoredRun
+from harness.analyze.comparison import Column, Known, MachineComparison, compare, of_machines, of_runs, parse_limits
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
 from harness.analyze.verdict import UNCALIBRATED
@@ -61,7 +61,7 @@ class Advised:
     commands: Mapping[Comparison, str]
 
 
-def advised_by(kept: Kept, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue) -> Advised:
+def advised_by(kept: StoredRun, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue) -> Advised:
     """The advice of a run that was read, with its commands."""
     advice = advise(kept, evidence, catalogue.optimizations, catalogue.workloads)
     wanted = dict(_asked(advice))
@@ -92,7 +92,7 @@ def finished(results: Path) -> list[Path]:
     return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
 
 
-def read_kept(folder: Path) -> Kept:
+def read_kept(folder: Path) -> StoredRun:
     """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
     run = read_run(folder)
     if run.rehearsed:
@@ -100,7 +100,7 @@ def read_kept(folder: Path) -> Kept:
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
     matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
-    return Kept(
+    return StoredRun(
         name=folder.resolve().name,
         began=run.began,
         command=run.command,
@@ -155,7 +155,7 @@ def _calibration(folder: Path) -> Calibration:
     return calibrate(read_run(folder).plan, read_records(folder))
 
 
-def shelf(folders: Iterable[Path]) -> list[Kept]:
+def shelf(folders: Iterable[Path]) -> list[StoredRun]:
     """All runs of real times among some folders; raises Mistake on a damaged one."""
     return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
 
@@ -247,7 +247,9 @@ def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
     run, records = read_run(folder), read_records(folder)
     matrix = build_matrix(run.plan, records, run.environment, calibration_beside(folder, run))
     compared = [row.comparison for row in matrix.rows if row.estimate]
-    kept = Kept(name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix)
+    kept = StoredRun(
+        name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix
+    )
     evidence = tuple(gather(run.plan, records))
     advised = advised_by(kept, evidence, run, catalogue)
     return Exhibit(
@@ -297,7 +299,7 @@ def _rendered(advised: Advised, form: str, catalogue: Catalogue) -> str:
         return advice_json.advice_to_json(advised.advice, advised.commands)
     found = chapters(advised.advice, catalogue.optimizations)
     if form == "markdown":
-        return advice_text.advice_to_markdown(found, advised.commands, sentences.heading(advised.advice.kept.matrix))
+        return advice_text.advice_to_markdown(found, advised.commands, sentences.heading(advised.advice.run.matrix))
     where = console()
     return advice_text.advice_to_terminal(found, advised.commands, width=where.width, colour=where.is_terminal)
 
@@ -440,7 +442,7 @@ def show_comparison(wanted: Wanted, form: str, output: Path | None) -> None:
     deliver(_rendered_comparison(compare(places, _known(), prices), form), output)
 
 
-def _places(wanted: Wanted) -> tuple[Place, ...]:
+def _places(wanted: Wanted) -> tuple[Column, ...]:
     if wanted.machines and wanted.runs:
         raise Mistake("Name runs, or compare --machines; both together would show some runs twice.")
     if wanted.machines:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyarrow import DataType, Field, Schema, bool_, field, float64, int64, parquet, schema, string, timestamp
 from pyarrow import Table as ArrowTable
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
@@ -270,7 +270,7 @@ NEVER_PLANNED = "not planned"  # of a missing result: the plan itself says why i
 class Exported:
     """A run with its plan and its records, beside the matrix made of them."""
 
-    kept: Kept
+    kept: StoredRun
     plan: Plan
     records: tuple[Record, ...]
 

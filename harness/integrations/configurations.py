@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import Row
@@ -88,7 +88,7 @@ def _runs(results: Path) -> Iterator[Path]:
 
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
     """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""
-    kept: Kept = read_kept(folder)
+    kept: StoredRun = read_kept(folder)
     rows = {(row.comparison.treatment, row.comparison.timing, row.comparison.copy): row for row in kept.matrix.rows}
     for evidence in gather(read_run(folder).plan, read_records(folder)):
         comparison = evidence.comparison

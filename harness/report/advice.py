@@ -453,7 +453,7 @@ def _chapter(counsel: WorkloadAdvice, advice: Advice, known: Mapping[str, Optimi
         leads=tuple(_leads(counsel)),
         warnings=tuple(_chapter_warnings(counsel)),
         sections=found,
-        skipped=sentences.no_results(advice.kept.matrix, counsel.workload),
+        skipped=sentences.no_results(advice.run.matrix, counsel.workload),
     )
 
 

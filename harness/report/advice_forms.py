@@ -26,10 +26,10 @@ SCHEMA = 2
 
 def advice_to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
     """The advice as JSON; units are in the names, an endless bound is null."""
-    environment = advice.kept.environment
+    environment = advice.run.environment
     document = {
         "schema": SCHEMA,
-        "run": advice.kept.name,
+        "run": advice.run.name,
         "machine": environment.machine,
         "environment": environment.digest,
         "workloads": [_counsel(one, advice, commands) for one in advice.workloads],
@@ -50,7 +50,7 @@ def _counsel(counsel: WorkloadAdvice, advice: Advice, commands: Mapping[Comparis
         "stacks": [_stack(one, commands) for one in counsel.ready_made],
         "measured_stacks": counsel.looked_at,
         "skipped": [
-            {"subjects": labels, "why": why} for labels, why in no_results(advice.kept.matrix, counsel.workload)
+            {"subjects": labels, "why": why} for labels, why in no_results(advice.run.matrix, counsel.workload)
         ],
     }
 

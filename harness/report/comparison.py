@@ -15,11 +15,11 @@ from rich.text import Text
 
 from harness.analyze.comparison import (
     Against,
+    Column,
     Found,
     Group,
     Lonely,
     MachineComparison,
-    Place,
     Scale,
     Shared,
     Speed,
@@ -189,10 +189,10 @@ class Section:
 
 def sections(comparison: MachineComparison) -> Iterator[Section]:
     """The whole comparison, the most important first."""
-    count = len(comparison.places)
+    count = len(comparison.columns)
     facts = (*_unlike("", comparison.environments), *_unlike("measured with ", comparison.protocols))
     same = () if comparison.environments else ("Machine and software are alike in every fact that is recorded.",)
-    yield Section(title=f"{count} places side by side", parts=(_places(comparison.places), (*same, *facts)))
+    yield Section(title=f"{count} places side by side", parts=(_places(comparison.columns), (*same, *facts)))
     yield Section(title="What the configurations say together", parts=((summary(comparison), *_reading(comparison)),))
     for group in comparison.groups:
         if any(one.entry.row.estimate for config in group.configs for one in config.found):
@@ -226,7 +226,7 @@ def _reading(comparison: MachineComparison) -> Iterator[str]:
     yield UNPAIRED
 
 
-def _places(places: Sequence[Place]) -> Grid:
+def _places(places: Sequence[Column]) -> Grid:
     rows = tuple(
         (
             place.letter,
@@ -374,7 +374,7 @@ def comparison_to_json(comparison: MachineComparison) -> str:
     """Everything a script needs; rates in samples a second, an endless bound is null."""
     document = {
         "schema": SCHEMA,
-        "places": [_place(one) for one in comparison.places],
+        "places": [_place(one) for one in comparison.columns],
         "environments_differ": comparison.environments,
         "protocols_differ": comparison.protocols,
         "currency": comparison.currency or None,
@@ -385,7 +385,7 @@ def comparison_to_json(comparison: MachineComparison) -> str:
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _place(one: Place) -> dict[str, Any]:
+def _place(one: Column) -> dict[str, Any]:
     environment = one.environment
     return {
         "letter": one.letter,
@@ -421,7 +421,7 @@ def _found(one: Found) -> dict[str, Any]:
     row, against = one.entry.row, one.against
     return {
         "letter": one.letter,
-        "run": one.entry.kept.name,
+        "run": one.entry.run.name,
         "estimate": row.estimate,
         "absence": row.absence,
         "against": against.letter if against else None,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product
 from harness.analyze.claims import REFUTED
-from harness.analyze.collection import Entry
+from harness.analyze.collection import StoredRow
 from harness.analyze.quality import Agreement
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
@@ -66,7 +66,7 @@ def _on(place: Place, setting: Setting) -> str:
 
 def _both_ways(publication: Publication) -> Iterator[Fact]:
     """An optimization that makes one workload faster and another slower in the same environment."""
-    found: dict[tuple[str, str, str], list[tuple[Where, Entry]]] = defaultdict(list)
+    found: dict[tuple[str, str, str], list[tuple[Where, StoredRow]]] = defaultdict(list)
     for where in _topics(publication):
         for entry in where[2].main.measured if where[2].main else ():
             if entry.row.estimate and entry.row.estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}:
@@ -83,7 +83,7 @@ def _both_ways(publication: Publication) -> Iterator[Fact]:
             )
 
 
-def _bare(entry: Entry) -> str:
+def _bare(entry: StoredRow) -> str:
     """A ratio with its interval, without the verdict that the sentence states."""
     return estimated(entry).removesuffix(f" {entry.row.estimate.verdict}") if entry.row.estimate else ""
 

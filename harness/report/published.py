@@ -8,7 +8,7 @@ from re import sub
 
 from harness.analyze.attribution import data_of
 from harness.analyze.claims import Account
-from harness.analyze.collection import Entry, Kept, surest
+from harness.analyze.collection import StoredRow, StoredRun, surest
 from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
 from harness.analyze.search.winner import WINNER
@@ -29,7 +29,7 @@ class Sheet:
 
     name: str  # the reference's, short enough for a title
     data: str  # what the workload's real data are, in words; empty for the suite's own
-    entries: tuple[Entry, ...]
+    entries: tuple[StoredRow, ...]
 
     @property
     def config(self) -> Configuration:
@@ -49,27 +49,27 @@ class Sheet:
     @property
     def began(self) -> str:
         """When its newest estimate was begun; empty where it has none."""
-        return max((one.kept.began for one in self.measured), default="")
+        return max((one.run.began for one in self.measured), default="")
 
     @property
-    def measured(self) -> tuple[Entry, ...]:
+    def measured(self) -> tuple[StoredRow, ...]:
         """Entries with an estimate, the fastest first.
 
         Copies of the reference are noise and not among them; of a stack that meant something else once, the newest is.
         """
-        named: dict[object, Entry] = {}
-        for one in sorted(self.estimated, key=lambda one: one.kept.began):
+        named: dict[object, StoredRow] = {}
+        for one in sorted(self.estimated, key=lambda one: one.run.began):
             comparison = one.row.comparison
             named[comparison.label if comparison.label in STACKS else (comparison.treatment, comparison.copy)] = one
         return tuple(sorted(named.values(), key=lambda one: (-ratio_of(one), one.row.label)))
 
     @property
-    def estimated(self) -> tuple[Entry, ...]:
+    def estimated(self) -> tuple[StoredRow, ...]:
         """Every entry with an estimate, former contents of a named stack among them."""
         return tuple(one for one in self.entries if one.row.estimate is not None and not is_copy(one))
 
     @property
-    def copies(self) -> tuple[Entry, ...]:
+    def copies(self) -> tuple[StoredRow, ...]:
         """The reference against itself, where that has an estimate."""
         return tuple(one for one in self.entries if one.row.estimate is not None and is_copy(one))
 
@@ -86,31 +86,31 @@ class Sheet:
         )
 
     @property
-    def profiled(self) -> Entry | None:
+    def profiled(self) -> StoredRow | None:
         """The entry whose run tells what holds the reference back: the newest that can, or else the newest."""
-        known = sorted((one for one in self.entries if one.table.profile), key=lambda one: one.kept.began, reverse=True)
+        known = sorted((one for one in self.entries if one.table.profile), key=lambda one: one.run.began, reverse=True)
         return next(
             (one for one in known if one.table.profile and one.table.profile.bottleneck), next(iter(known), None)
         )
 
 
-def is_copy(entry: Entry) -> bool:
+def is_copy(entry: StoredRow) -> bool:
     """Whether a configuration was compared with itself."""
     return entry.row.comparison.treatment == entry.row.comparison.reference
 
 
-def ratio_of(entry: Entry) -> float:
+def ratio_of(entry: StoredRow) -> float:
     """The entry's ratio; raises ValueError where it has none."""
     if entry.row.estimate is None:
         raise ValueError("no estimate")
     return entry.row.estimate.ratio
 
 
-def _low(entry: Entry) -> float:
+def _low(entry: StoredRow) -> float:
     return entry.row.estimate.low if entry.row.estimate else 0.0
 
 
-def _high(entry: Entry) -> float:
+def _high(entry: StoredRow) -> float:
     return entry.row.estimate.high if entry.row.estimate else 0.0
 
 
@@ -139,7 +139,7 @@ class Topic:
         return min(found, key=_telling_first, default=None)
 
     @property
-    def best(self) -> Entry | None:
+    def best(self) -> StoredRow | None:
         """The fastest of `main` that is faster and learns the same, by the low end of its interval.
 
         A search's winner stands before those whose intervals do not tell them apart from it.
@@ -149,18 +149,18 @@ class Topic:
         kept = [one for one in sure if keeps_learning(one.row)]
         first = max(kept, key=_low, default=None)
         # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
-        afresh = [one for one in kept if first and one.kept.matrix.design == WINNER and _high(one) >= _low(first)]
+        afresh = [one for one in kept if first and one.run.matrix.design == WINNER and _high(one) >= _low(first)]
         return max(afresh, key=_low, default=first)
 
     @property
-    def faster_otherwise(self) -> Entry | None:
+    def faster_otherwise(self) -> StoredRow | None:
         """What is faster still, but learns otherwise or was not judged."""
         rows = self.main.measured if self.main else ()
         sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict is Verdict.FASTER]
         beyond = [one for one in sure if self.best is None or _low(one) > _low(self.best)]
         return max((one for one in beyond if not keeps_learning(one.row)), key=ratio_of, default=None)
 
-    def against(self, name: str, like: Entry) -> Entry | None:
+    def against(self, name: str, like: StoredRow) -> StoredRow | None:
         """The same stack against another reference, on the same size, batch and timing."""
         wanted = like.row.comparison
         for sheet in self.sheets:
@@ -187,7 +187,7 @@ class Setting:
 
     environment: Environment
     is_contributed: bool
-    runs: tuple[Kept, ...]  # the newest first
+    runs: tuple[StoredRun, ...]  # the newest first
     topics: tuple[Topic, ...]  # by name
 
     @property
@@ -258,7 +258,7 @@ _TIMINGS = tuple(Timing)
 _SHORT = 3  # options of a reference that is called by them all
 
 
-def published_place(name: str, runs: Iterable[Kept], accounts: Iterable[Account] = ()) -> Place:
+def published_place(name: str, runs: Iterable[StoredRun], accounts: Iterable[Account] = ()) -> Place:
     """What the runs of a machine's folder say; contributed ones never stand in for our own."""
     runs = tuple(runs)
     ours = _settings([one for one in runs if not one.contributed], is_contributed=False)
@@ -266,8 +266,8 @@ def published_place(name: str, runs: Iterable[Kept], accounts: Iterable[Account]
     return Place(name=name, settings=(*ours, *theirs), accounts=tuple(accounts))
 
 
-def _settings(runs: Iterable[Kept], *, is_contributed: bool) -> tuple[Setting, ...]:
-    by_digest: dict[str, list[Kept]] = defaultdict(list)
+def _settings(runs: Iterable[StoredRun], *, is_contributed: bool) -> tuple[Setting, ...]:
+    by_digest: dict[str, list[StoredRun]] = defaultdict(list)
     for kept in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
         by_digest[kept.environment.digest].append(kept)
     return tuple(
@@ -278,9 +278,9 @@ def _settings(runs: Iterable[Kept], *, is_contributed: bool) -> tuple[Setting, .
     )
 
 
-def _topics(runs: Iterable[Kept]) -> tuple[Topic, ...]:
+def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
     runs = tuple(runs)
-    by_workload: dict[str, list[Entry]] = defaultdict(list)
+    by_workload: dict[str, list[StoredRow]] = defaultdict(list)
     for entry in surest(runs):
         by_workload[entry.row.comparison.treatment.workload].append(entry)
     return tuple(
@@ -289,10 +289,10 @@ def _topics(runs: Iterable[Kept]) -> tuple[Topic, ...]:
     )
 
 
-def _sheets(entries: Iterable[Entry]) -> tuple[Sheet, ...]:
+def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
     stacks = {one.row.comparison.treatment: one.row.comparison.label for one in entries if _is_named(one)}
-    grouped: dict[tuple[Configuration, Timing, str], list[Entry]] = defaultdict(list)
+    grouped: dict[tuple[Configuration, Timing, str], list[StoredRow]] = defaultdict(list)
     for entry in entries:
         comparison = entry.row.comparison
         grouped[comparison.reference, comparison.timing, data_of(entry)].append(entry)
@@ -303,11 +303,11 @@ def _sheets(entries: Iterable[Entry]) -> tuple[Sheet, ...]:
     return tuple(sorted(sheets, key=_order))
 
 
-def _is_named(entry: Entry) -> bool:
+def _is_named(entry: StoredRow) -> bool:
     return entry.row.comparison.label in STACKS and not is_copy(entry)
 
 
-def _name(config: Configuration, entries: Iterable[Entry], stacks: Mapping[Configuration, str]) -> str:
+def _name(config: Configuration, entries: Iterable[StoredRow], stacks: Mapping[Configuration, str]) -> str:
     """What its runs call a reference, unless that is a long row of options."""
     called = next(entry.table.name for entry in entries)
     if len(config.options) <= _SHORT or called in STACKS:
@@ -327,7 +327,7 @@ def _order(sheet: Sheet) -> tuple[object, ...]:
     )
 
 
-def _no_results(workload: str, runs: Iterable[Kept], entries: Iterable[Entry]) -> dict[str, str]:
+def _no_results(workload: str, runs: Iterable[StoredRun], entries: Iterable[StoredRow]) -> dict[str, str]:
     """What newer runs first say cannot be compared; what a claim lacks stands among the claims."""
     known = {entry.row.comparison.label for entry in entries}
     found: dict[str, str] = {}

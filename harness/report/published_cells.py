@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from harness.analyze.calibration import DESIGN
-from harness.analyze.collection import Entry, Kept
+from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.report.figures.style import MARK
@@ -60,18 +60,18 @@ def page(parts: Iterable[Part]) -> Page:
     )
 
 
-def day(kept: Kept) -> str:
+def day(kept: StoredRun) -> str:
     """The day a run was begun, in UTC: `2026-11-20`."""
     return kept.began[:10]
 
 
-def days(runs: Iterable[Kept]) -> str:
+def days(runs: Iterable[StoredRun]) -> str:
     """The days of some runs as Markdown: `2026-11-20 to 2026-11-21`."""
     found = sorted({day(kept) for kept in runs})
     return escaped(found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}")
 
 
-def run_link(kept: Kept, above: str = "") -> str:
+def run_link(kept: StoredRun, above: str = "") -> str:
     """A link to a run's folder; `above` is what leads from the page to the machine's folder."""
     contributed = " (contributed)" if kept.contributed else ""
     return f"[{escaped(day(kept))}]({quote(above + kept.name)}){contributed}"
@@ -85,7 +85,7 @@ def chip(setting: Setting) -> str:
 
 def calibrated(setting: Setting) -> str:
     """What the machine has shown of itself, as the headers of its runs say it; of several times, each with its days."""
-    told: dict[str, list[Kept]] = {}
+    told: dict[str, list[StoredRun]] = {}
     for kept in [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs:
         told.setdefault(kept.matrix.noise, []).append(kept)
     if len(told) == 1:
@@ -122,7 +122,7 @@ def code(name: str) -> str:
     return f"`{name}`" if re.fullmatch(r"[\w=+./ -]+", name, re.ASCII) else escaped(name)
 
 
-def estimated(entry: Entry) -> str:
+def estimated(entry: StoredRow) -> str:
     """A ratio with its interval as Markdown, and its verdict where that is not plain from it."""
     estimate = entry.row.estimate
     if estimate is None:
@@ -143,7 +143,7 @@ def best_table(answers: Sequence[tuple[Setting, Topic]], above: str = "") -> Ite
             yield from ("", faster_otherwise(topic, topic.faster_otherwise))
 
 
-def faster_otherwise(topic: Topic, entry: Entry) -> str:
+def faster_otherwise(topic: Topic, entry: StoredRow) -> str:
     """What is faster than the best and does not learn the same, or was not judged."""
     what = f"{code(entry.row.label)}, {estimated(entry)}"
     return f"Faster still on {escaped(topic.name)}, {_otherwise(entry.row)}: {what}."
@@ -168,7 +168,7 @@ def _best_configs(topic: Topic, above: str) -> Iterator[str]:
     yield estimated(found) if found else "not measured"
     yield quality(best.row)
     yield _bounds(best.row)
-    yield run_link(best.kept, above)
+    yield run_link(best.run, above)
 
 
 def _bounds(row: Row) -> str:

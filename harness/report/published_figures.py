@@ -6,7 +6,7 @@ from hashlib import sha256
 from statistics import fmean
 
 from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
-from harness.analyze.collection import Entry
+from harness.analyze.collection import StoredRow
 from harness.analyze.estimate import Estimate
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
@@ -136,15 +136,15 @@ def _tiles(topic: Topic) -> dict[str, Tile]:
     return found
 
 
-def _precedence(entry: Entry) -> tuple[object, ...]:
+def _precedence(entry: StoredRow) -> tuple[object, ...]:
     comparison = entry.row.comparison
     estimate = entry.row.estimate
     reference = comparison.reference
     plain = is_or_was_plain(reference), not reference.options
-    return estimate is not None, plain, entry.kept.began, str(comparison.treatment)
+    return estimate is not None, plain, entry.run.began, str(comparison.treatment)
 
 
-def _is_shown(entry: Entry, topic: Topic) -> bool:
+def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     """Whether an entry is about one optimization or everything, at the size and batch of the column."""
     comparison, main = entry.row.comparison, topic.main
     if main is None or comparison.timing not in _TRAINING or is_copy(entry) or data_of(entry):
@@ -156,18 +156,18 @@ def _is_shown(entry: Entry, topic: Topic) -> bool:
     return _is_single(entry) and entry.table.name != "original"
 
 
-def _is_single(entry: Entry) -> bool:
+def _is_single(entry: StoredRow) -> bool:
     comparison = entry.row.comparison
     added: set[Option] = set(comparison.treatment.options) ^ set(comparison.reference.options)
     return [str(one) for one in added] == [comparison.label]
 
 
-def _row_name(entry: Entry) -> str:
+def _row_name(entry: StoredRow) -> str:
     timing = entry.row.comparison.timing
     return one_line(entry.row.comparison.label) + ("" if timing is Timing.STEP else f" ({timing})")
 
 
-def _tile(entry: Entry) -> Tile:
+def _tile(entry: StoredRow) -> Tile:
     quality = entry.row.quality
     return Tile(
         estimate=entry.row.estimate,

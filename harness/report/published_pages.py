@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from harness.analyze.attribution import Attribution
 from harness.analyze.claims import ClaimVerdict, Finding
-from harness.analyze.collection import Entry, Kept, Repeated, repeated
+from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.profile import Profile, host_memory
 from harness.core.environment import differing
 from harness.core.optimization import Timing
@@ -81,8 +81,8 @@ def _row(pair: Repeated) -> tuple[str, ...]:
         escaped(pair.later.row.label),
         escaped(TIMED[comparison.timing]),
         escaped(pair.later.table.name),
-        f"{estimated(pair.earlier)}, {run_link(pair.earlier.kept)}",
-        f"{estimated(pair.later)}, {run_link(pair.later.kept)}",
+        f"{estimated(pair.earlier)}, {run_link(pair.earlier.run)}",
+        f"{estimated(pair.later)}, {run_link(pair.later.run)}",
         escaped(f"{100 * math.expm1(abs(pair.apart)):.1f} %"),
         "yes" if pair.agrees else "no",
     )
@@ -165,7 +165,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
     yield from repeats(repeated(setting.runs))
 
 
-def _run(setting: Setting, kept: Kept) -> tuple[str, ...]:
+def _run(setting: Setting, kept: StoredRun) -> tuple[str, ...]:
     total = len(kept.matrix.rows)
     return (
         f"[{escaped(kept.name)}]({quote(kept.name)})" + (" (contributed)" if kept.contributed else ""),
@@ -196,7 +196,7 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     facts = sheet.table.profile.facts if sheet.table.profile else {}
     if facts and sheet.profiled is not None:
         yield from ("", "<details>", f"<summary>Settings seen in {html.escape(one_line(sheet.name))}</summary>", "")
-        yield f"{escaped(sentences.facts(facts))}. So unless said otherwise; of {run_link(sheet.profiled.kept)}."
+        yield f"{escaped(sentences.facts(facts))}. So unless said otherwise; of {run_link(sheet.profiled.run)}."
         yield from ("", "</details>")
 
 
@@ -206,7 +206,7 @@ def _rows(sheet: Sheet) -> Iterator[tuple[str, ...]]:
     for number, configs in enumerate(sentences.body(sheet.table)):
         entry = sheet.measured[number - 1] if number else profiled
         notes = "; ".join(entry.row.notes) if entry is not None and number else ""
-        run = run_link(entry.kept) if entry is not None else NOTHING
+        run = run_link(entry.run) if entry is not None else NOTHING
         figures = (unbroken(escaped(config)) for config in configs[1:5])
         further = (escaped(config) for config in configs[6:])
         yield (stacked(configs[0]), *figures, *further, escaped(notes or NOTHING), run)
@@ -261,7 +261,7 @@ def no_results(topic: Topic) -> Iterator[Part]:
         yield from ("", *grid(("why", "what"), rows), "", "</details>")
 
 
-def _where(sheet: Sheet, entry: Entry) -> str:
+def _where(sheet: Sheet, entry: StoredRow) -> str:
     """A subject, and against what where that is not the baseline's training step."""
     usual = sheet.timing is Timing.STEP and sheet.is_plain
     return stacked(entry.row.label) + ("" if usual else f" ({timed(sheet)})")
@@ -326,10 +326,10 @@ def _stacks(topic: Topic) -> Iterator[Part]:
     for name in STACKS:
         named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
-            newest = max(named, key=lambda entry: entry.kept.began)
+            newest = max(named, key=lambda entry: entry.run.began)
             yield from ("", f"`{name}` is {escaped(_options(newest))}.")
         if len({entry.row.comparison.treatment.options for entry in named}) > 1:
-            yield f"It was another stack once; {run_link(newest.kept)} is the newest, and the only one in what follows."
+            yield f"It was another stack once; {run_link(newest.run)} is the newest, and the only one in what follows."
 
 
 def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
@@ -348,12 +348,12 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
         yield from ("", faster_otherwise(topic, topic.faster_otherwise))
 
 
-def _is_stack(entry: Entry) -> bool:
+def _is_stack(entry: StoredRow) -> bool:
     comparison = entry.row.comparison
     return comparison.label in STACKS or len(set(comparison.treatment.options) - set(comparison.reference.options)) > 1
 
 
-def _stack(sheet: Sheet, entry: Entry) -> Iterator[str]:
+def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
     arm = entry.row.treatment
     yield stacked(entry.row.label)
     yield str(len(entry.row.comparison.treatment.options))
@@ -361,7 +361,7 @@ def _stack(sheet: Sheet, entry: Entry) -> Iterator[str]:
     yield estimated(entry)
     yield quality(entry.row)
     yield _memory(arm) if arm else NOTHING
-    yield run_link(entry.kept)
+    yield run_link(entry.run)
 
 
 def _memory(arm: Profile) -> str:
@@ -372,7 +372,7 @@ def _memory(arm: Profile) -> str:
     return f"{size(count)} ({kind})"
 
 
-def _options(entry: Entry) -> str:
+def _options(entry: StoredRow) -> str:
     return ", ".join(map(str, entry.row.comparison.treatment.options)) or "nothing"
 
 
@@ -413,7 +413,7 @@ def _upper_bounds(setting: Setting, topic: Topic) -> Iterator[Part]:
     ):
         if arm is not None and arm.bottleneck is not None:
             yield from ("", escaped(sentences.cause(one_line(name), arm.bottleneck)))
-    yield from ("", f"Rates of {run_link(best.kept)}.")
+    yield from ("", f"Rates of {run_link(best.run)}.")
 
 
 def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:

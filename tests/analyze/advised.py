@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.analyze.advice import Advice, Item, WorkloadAdvice, advise
 from harness.analyze.calibration import Calibration
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.analyze.verdict import Thresholds
@@ -81,7 +81,7 @@ def advised(
     """The advice of one invented run."""
     whole = plan(*(one.comparison for one in made), no_results=tuple(no_results))
     found = [record for index, one in enumerate(made) for record in told(index, one)] + list(extra)
-    kept = Kept(
+    kept = StoredRun(
         name="20261121T100000-0a1b2c3d",
         began="2026-11-21T10:00:00+00:00",
         command="speedmatrix run leak",

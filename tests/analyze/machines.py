@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import build_matrix
 from harness.cli.planning import Prepared
 from harness.cli.progress import Progress
@@ -24,18 +24,18 @@ LARGE = replace(ENVIRONMENT, cores=16, packages=(("numpy", "2.1.0"), ("torch", "
 H200 = replace(ENVIRONMENT, device="cuda", accelerator="NVIDIA H200", driver="570.10", capability="9.0")
 
 
-def run(environment: Environment, found: list[Record], of: Plan, day: int = 1, **facts: Any) -> Kept:
+def run(environment: Environment, found: list[Record], of: Plan, day: int = 1, **facts: Any) -> StoredRun:
     """A run of some records, as it would be read from its folder."""
     began = f"2026-03-{day:02d}T10:00:00+00:00"
     name = f"202603{day:02d}T100000-{environment.digest[:8]}"
     matrix = build_matrix(of, found, environment)
     given = {"name": name, "command": "", "version": "0.2.0", **facts}
-    return Kept(began=began, matrix=matrix, **given)
+    return StoredRun(began=began, matrix=matrix, **given)
 
 
 def told(
     environment: Environment, ratios: dict[str, float], day: int = 1, replicates: int = 4, **treatment: Any
-) -> Kept:
+) -> StoredRun:
     """A quiet run with those speedups, each in a block of its own."""
     comparisons = [comparison(*name.split("+")) for name in ratios]
     found = [
@@ -46,7 +46,7 @@ def told(
     return run(environment, found, plan(*comparisons, replicates=replicates), day)
 
 
-def rehearsed(environment: Environment, ready: Prepared, effects: Effects, day: int = 1) -> Kept:
+def rehearsed(environment: Environment, ready: Prepared, effects: Effects, day: int = 1) -> StoredRun:
     """A rehearsal on an invented machine: everything but the times is as in a measurement."""
     clock, random, found = VirtualClock(), Random(f"{ready.plan.seed} {environment.digest}"), list[Record]()
 

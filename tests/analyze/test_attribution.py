@@ -15,7 +15,7 @@ from harness.analyze.attribution import (
     gain,
     interactions,
 )
-from harness.analyze.collection import Entry, Kept, surest
+from harness.analyze.collection import StoredRow, StoredRun, surest
 from harness.core.configuration import Comparison, Configuration
 from harness.core.optimization import Timing
 from tests.analyze.synthetic import ENVIRONMENT, config, matrix, plan, records
@@ -110,10 +110,10 @@ def compared(treatment: tuple[str, ...], reference: tuple[str, ...] = ()) -> Com
     return Comparison(label=label, treatment=config(*treatment), reference=config(*reference), timing=Timing.STEP)
 
 
-def collected(*made: tuple[Comparison, float]) -> dict[tuple[Configuration, Configuration], Entry]:
+def collected(*made: tuple[Comparison, float]) -> dict[tuple[Configuration, Configuration], StoredRow]:
     """Entries of one run by treatment and reference, each with an exact ratio."""
     known = [record for index, (_, ratio) in enumerate(made) for record in records(index, ratio)]
-    kept = Kept(
+    kept = StoredRun(
         name="20260102T030405-0",
         began="2026-01-02T03:04:05+00:00",
         command="speedmatrix run leak",
@@ -152,14 +152,14 @@ def test_only_what_was_measured_alike_counts() -> None:
     whole, alone = found[config(*ALL), config()], found[config("workers"), config()]
     assert [share.name for share in attributed(whole, [alone]).shares] == ["workers"]
     elsewhere = replace(ENVIRONMENT, python="3.12.1")
-    foreign = replace(alone, kept=replace(alone.kept, matrix=replace(alone.kept.matrix, environment=elsewhere)))
-    real = replace(alone, kept=replace(alone.kept, matrix=replace(alone.kept.matrix, data={"leak": "real files"})))
+    foreign = replace(alone, run=replace(alone.run, matrix=replace(alone.run.matrix, environment=elsewhere)))
+    real = replace(alone, run=replace(alone.run, matrix=replace(alone.run.matrix, data={"leak": "real files"})))
     for other in (foreign, real):
         assert attributed(whole, [other]).shares == ()
 
 
 def test_a_stack_without_an_estimate_cannot_be_taken_apart() -> None:
-    kept = replace(next(iter(collected((compared(ALL), 3.0)).values())).kept, matrix=matrix(plan(compared(ALL)), []))
+    kept = replace(next(iter(collected((compared(ALL), 3.0)).values())).run, matrix=matrix(plan(compared(ALL)), []))
     (entry,) = surest([kept])
     with pytest.raises(ValueError, match="only a stack with an estimate"):
         attributed(entry, [])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.collection import Kept, surest
+from harness.analyze.collection import StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row
 from tests.report.collected import Made, kept
@@ -13,7 +13,7 @@ from tests.report.collected import Made, kept
 WORKERS = Made(treatment=("workers",), ratio=1.5)
 
 
-def known_to(run: Kept, half_width: float, version: str = "0.2.0") -> Kept:
+def known_to(run: StoredRun, half_width: float, version: str = "0.2.0") -> StoredRun:
     """The same run with intervals of that width, by the harness of that version."""
     tables = tuple(
         replace(table, rows=tuple(_widened(row, half_width) for row in table.rows)) for table in run.matrix.tables
@@ -27,7 +27,7 @@ def _widened(row: Row, half_width: float) -> Row:
     return replace(row, result=replace(row.estimate, low=low, high=high))
 
 
-def shown(*runs: Kept) -> Estimate:
+def shown(*runs: StoredRun) -> Estimate:
     (entry,) = surest(runs)
     assert entry.row.estimate is not None
     return entry.row.estimate
@@ -50,11 +50,11 @@ def test_an_earlier_version_answers_only_where_the_newest_does_not() -> None:
     before, now = known_to(kept(WORKERS, day=2), 0.01, version="0.1.0"), known_to(kept(WORKERS, day=3), 0.2)
     assert shown(before, now).half_width == pytest.approx(0.2)
     (entry,) = surest([before, kept(replace(WORKERS, ratio=None), day=3)])
-    assert entry.kept.version == "0.1.0"
+    assert entry.run.version == "0.1.0"
 
 
 def test_where_nothing_was_measured_the_newest_words_stand() -> None:
     nothing = replace(WORKERS, ratio=None)
     (entry,) = surest([kept(nothing, day=3), kept(nothing, day=2)])
     assert entry.row.estimate is None
-    assert entry.kept.began.startswith("2026-01-03")
+    assert entry.run.began.startswith("2026-01-03")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.comparison import (
     Known,
     Limit,
@@ -33,7 +33,7 @@ NOTHING_KNOWN = Known(work={})
 RATIOS = {"workers": 1.5, "amp": 1.2, "pin_memory": 1.0}
 
 
-def compared(*runs: Kept, known: Known = NOTHING_KNOWN, prices: str = "") -> MachineComparison:
+def compared(*runs: StoredRun, known: Known = NOTHING_KNOWN, prices: str = "") -> MachineComparison:
     return compare(of_runs(runs), known, parse_prices(prices, "prices.toml") if prices else NO_PRICES)
 
 
@@ -118,7 +118,7 @@ def test_a_package_that_is_missing_is_a_difference() -> None:
     assert (only.fact, only.values) == ("numpy", {"A": "2.1.0", "B": "none"})
 
 
-def sized(batch: int, size: str = "quick") -> Kept:
+def sized(batch: int, size: str = "quick") -> StoredRun:
     one = comparison("workers")
     treatment, reference = (replace(config, batch=batch, size=size) for config in (one.treatment, one.reference))
     return run(LARGE, records(0, 2.0), planned([replace(one, treatment=treatment, reference=reference)]))

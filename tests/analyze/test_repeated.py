@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.analyze.collection import Kept, Repeated, repeated
+from harness.analyze.collection import Repeated, StoredRun, repeated
 from tests.report.collected import ANOTHER, Made, kept
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
@@ -22,7 +22,7 @@ def bounded(pair: Repeated, *, half_widths: tuple[float, float], logs: tuple[flo
 
 def test_a_question_of_two_runs_is_one_pair_the_earlier_first() -> None:
     (pair,) = repeated([kept(replace(WORKERS, ratio=1.8), AMP, day=3), kept(WORKERS, day=2)])
-    assert (pair.earlier.kept.began[:10], pair.later.kept.began[:10]) == ("2026-01-02", "2026-01-03")
+    assert (pair.earlier.run.began[:10], pair.later.run.began[:10]) == ("2026-01-02", "2026-01-03")
     assert np.isclose(pair.apart, np.log(1.8 / 1.5), atol=0.01)
     assert not pair.agrees
 
@@ -30,12 +30,12 @@ def test_a_question_of_two_runs_is_one_pair_the_earlier_first() -> None:
 def test_three_runs_make_two_pairs_and_the_furthest_apart_comes_first() -> None:
     ratios = {1: 1.5, 2: 1.5, 3: 1.9}
     pairs = repeated([kept(replace(WORKERS, ratio=ratio), day=day) for day, ratio in ratios.items()])
-    assert [one.later.kept.began[9] for one in pairs] == ["3", "2"]
+    assert [one.later.run.began[9] for one in pairs] == ["3", "2"]
 
 
 def test_what_differs_in_environment_version_question_or_owner_is_not_repeated() -> None:
     first = kept(WORKERS, day=2)
-    others: list[Kept] = [
+    others: list[StoredRun] = [
         kept(AMP, day=3),
         kept(WORKERS, day=3, environment=ANOTHER),
         kept(WORKERS, day=3, contributed=True),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -49,7 +49,7 @@ def kept(
     environment: Environment = ENVIRONMENT,
     no_results: Iterable[NoResult] = (),
     contributed: bool = False,
-) -> Kept:
+) -> StoredRun:
     """A run of that day."""
     known: list[Record] = []
     for index, one in enumerate(made):
@@ -57,7 +57,7 @@ def kept(
             known += records(index, one.ratio, timing=one.timing, **one.start)
     the_plan = plan(*(one.comparison for one in made), no_results=tuple(no_results))
     named = {str(one.comparison.reference): NAMES.get(one.reference, "") for one in made if one.reference in NAMES}
-    return Kept(
+    return StoredRun(
         name=f"2026010{day}T030405-0123456{day}",
         began=f"2026-01-0{day}T03:04:05+00:00",
         command="speedmatrix run",
@@ -67,6 +67,6 @@ def kept(
     )
 
 
-def placed(*runs: Kept, name: str = "example-9000") -> Place:
+def placed(*runs: StoredRun, name: str = "example-9000") -> Place:
     """The runs of one machine."""
     return published_place(name, runs)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.core.configuration import Comparison, Configuration, Option
@@ -42,7 +42,7 @@ def exhibit(
     the_plan = the_plan or five()
     found = five_told() if found is None else found
     began = f"{name[:4]}-{name[4:6]}-{name[6:8]}T{name[9:11]}:{name[11:13]}:{name[13:15]}+00:00"
-    kept = Kept(
+    kept = StoredRun(
         name=name,
         began=began,
         command=COMMAND,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.comparison import Known, Limit, MachineComparison, compare, of_runs
 from harness.analyze.matrix import NO_PRICES, Prices, parse_prices
 from harness.core.plan import NoResult
@@ -27,7 +27,7 @@ KNOWN = Known(
 )
 
 
-def of(*runs: Kept, known: Known = KNOWN, prices: Prices = NO_PRICES) -> MachineComparison:
+def of(*runs: StoredRun, known: Known = KNOWN, prices: Prices = NO_PRICES) -> MachineComparison:
     return compare(of_runs(runs), known, prices)
 
 
@@ -69,7 +69,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 def test_places_are_named_once_with_machine_environment_and_run() -> None:
     made = five()
     text = shown(made)
-    for place in made.places:
+    for place in made.columns:
         line = next(line for line in text.splitlines() if place.environment.digest in line)
         assert line.split()[:2] == [place.letter, place.environment.machine]
         assert place.runs[0].name in line

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.analyze.collection import Kept
+from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import build_matrix
 from harness.core.plan import NoResult, Plan
 from harness.core.records import Lost, Ready, Record, Window
@@ -35,7 +35,7 @@ RECORDS: tuple[Record, ...] = (
 
 
 def exported(name: str = "20260102T030405-0a", the_plan: Plan = PLAN, found: tuple[Record, ...] = RECORDS) -> Exported:
-    kept = Kept(
+    kept = StoredRun(
         name=name,
         began="2026-01-02T03:04:05+00:00",
         command="speedmatrix run leak",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analyze.attribution import Gain, first_and_last, gain
-from harness.analyze.collection import Entry
+from harness.analyze.collection import StoredRow
 from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted
 from harness.analyze.search.stage_model import Array, Declared, Stack, configs, log_times
 from harness.core.configuration import Configuration, Option
@@ -108,7 +108,7 @@ class Decomposition:
 
 
 def decomposition(
-    whole: Entry, others: Iterable[Entry], found: Trusted | str, declared: Declared, needs: Needs
+    whole: StoredRow, others: Iterable[StoredRow], found: Trusted | str, declared: Declared, needs: Needs
 ) -> Decomposition | None:
     """A measured stack in parts, the largest first, by the model where it is trusted; None without an estimate."""
     if whole.row.estimate is None:

@@ -7,7 +7,7 @@ from math import exp, inf
 import numpy as np
 
 from harness.analyze.attribution import first_and_last
-from harness.analyze.collection import Entry, Kept
+from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row
 from harness.analyze.profile import host_memory
@@ -84,10 +84,10 @@ class Measured:
         """Whether the predicted peaks of a stack are within the memory that there is."""
         return all(one.fits(stack) for one in self.footprints)
 
-    def entries(self, *further: Matrix) -> list[Entry]:
+    def entries(self, *further: Matrix) -> list[StoredRow]:
         """The rows of all runs, and of further ones."""
         return [
-            Entry(kept=Kept(name="", began="", command="", version="", matrix=matrix), table=table, row=row)
+            StoredRow(run=StoredRun(name="", began="", command="", version="", matrix=matrix), table=table, row=row)
             for matrix in (*self.matrices, *further)
             for table in matrix.tables
             for row in table.rows

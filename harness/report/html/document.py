@@ -20,7 +20,7 @@ from jinja2 import Environment as Templates
 from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from harness.analyze.collection import Kept, surest
+from harness.analyze.collection import StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Side
 from harness.analyze.quality import Agreement
@@ -37,7 +37,7 @@ from harness.report.words import one_line
 
 # Gaps: everything that has no ratio, with the words in its place; those that share their words stand together.
 
-_Told = tuple[Kept, str, str, str]  # run, workload, subject, words
+_Told = tuple[StoredRun, str, str, str]  # run, workload, subject, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
     for entry in surest(runs):
         row = entry.row
         if row.absence is not None:
-            yield entry.kept, row.comparison.treatment.workload, row.label, row.absence.words
+            yield entry.run, row.comparison.treatment.workload, row.label, row.absence.words
     told = {_asked(line.exhibit.kept, line.entry.table.config.workload, line.entry.row.label) for line in lines}
     for kept in runs:
         for no_result in kept.matrix.no_results:
@@ -88,7 +88,7 @@ def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
                 yield kept, no_result.workload, no_result.label, no_result.reason
 
 
-def _asked(kept: Kept, workload: str, label: str) -> tuple[str, str, str]:
+def _asked(kept: StoredRun, workload: str, label: str) -> tuple[str, str, str]:
     return kept.environment.digest, workload, label
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from harness.analyze.collection import TOO_SMALL, Entry, Kept, surest
+from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
 from harness.analyze.profile import Profile, host_memory, profile
@@ -23,7 +23,7 @@ SEVERAL, UNKNOWN, NO_STAGE = "several", "unknown", "none"
 class Exhibit:
     """One run with the records behind its matrix."""
 
-    kept: Kept
+    kept: StoredRun
     evidence: tuple[Evidence, ...]
     commands: Mapping[Comparison, str]  # that measure one comparison alone; not every comparison has one
     rehearsed: bool = False  # its times are invented
@@ -49,7 +49,7 @@ class Line:
     key: str  # names it in the page: r17
     run: int  # the exhibit's number, from 1
     exhibit: Exhibit
-    entry: Entry
+    entry: StoredRow
     estimate: Estimate
     evidence: Evidence
     treatment: Profile
@@ -79,19 +79,19 @@ def lines(shown: Shown) -> tuple[Line, ...]:
     )
 
 
-def _entries(shown: Shown) -> Iterator[tuple[int, Entry]]:
+def _entries(shown: Shown) -> Iterator[tuple[int, StoredRow]]:
     for number, exhibit in enumerate(shown.exhibits, 1):
         for table in exhibit.kept.matrix.tables:
             if not (shown.collected and table.config.size == TOO_SMALL):
-                yield from ((number, Entry(kept=exhibit.kept, table=table, row=row)) for row in table.rows)
+                yield from ((number, StoredRow(run=exhibit.kept, table=table, row=row)) for row in table.rows)
 
 
-def _place(entry: Entry) -> tuple[str, str, int, str]:
+def _place(entry: StoredRow) -> tuple[str, str, int, str]:
     timings = list(Timing)
-    return entry.kept.machine, entry.table.config.workload, timings.index(entry.table.timing), entry.table.name
+    return entry.run.machine, entry.table.config.workload, timings.index(entry.table.timing), entry.table.name
 
 
-def _line(shown: Shown, draft: tuple[int, Entry, bool], key: str) -> Line:
+def _line(shown: Shown, draft: tuple[int, StoredRow, bool], key: str) -> Line:
     number, entry, older = draft
     exhibit, row, comparison = shown.exhibits[number - 1], entry.row, entry.row.comparison
     if row.estimate is None or row.treatment is None or row.reference is None:
@@ -111,7 +111,7 @@ def _line(shown: Shown, draft: tuple[int, Entry, bool], key: str) -> Line:
     )
 
 
-def _evidence(exhibit: Exhibit, entry: Entry) -> Evidence:
+def _evidence(exhibit: Exhibit, entry: StoredRow) -> Evidence:
     """The records of a row; where a plan makes a comparison twice, those that give the row's own profile."""
     found = [one for one in exhibit.evidence if one.comparison == entry.row.comparison]
     return next((one for one in found if profile(one.treatment) == entry.row.treatment), found[0])

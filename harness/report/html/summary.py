@@ -91,7 +91,7 @@ def choices(lines: tuple[Line, ...]) -> Iterator[tuple[str, str, tuple[str, ...]
     tables = [line.entry.table for line in lines]
     given = (one for one, _ in verdicts(lines))
     found = (
-        ("machine", "Machine", sorted({line.entry.kept.machine for line in lines})),
+        ("machine", "Machine", sorted({line.entry.run.machine for line in lines})),
         ("workload", "Workload", sorted({table.config.workload for table in tables})),
         ("timed", "Timed on", sorted({sentences.TIMED[table.timing] for table in tables})),
         ("stage", "Stage", sorted({line.stage for line in lines})),
