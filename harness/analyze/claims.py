@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 from scipy import stats
@@ -83,51 +84,35 @@ def allowed(claim: Claim, margin: float = MARGIN) -> tuple[float, float]:
     return named.get(claim.bound, (low, high))
 
 
-def rule(claim: Claim, measured_value: MeasuredValue) -> ClaimVerdict:
+def rule(claim: Claim, seen: MeasuredValue) -> ClaimVerdict:
     """The verdict of an interval; one that is too wide for any other is undecided."""
-    if math.isinf(measured_value.margin):
+    if math.isinf(seen.margin):
         return ClaimVerdict.UNDECIDED
-    low, high = allowed(claim, measured_value.margin)
-    if low <= measured_value.low and measured_value.high <= high:
-        return (
-            ClaimVerdict.CONFIRMED
-            if claim.bound is not Bound.FREE or limits(measured_value.margin).same
-            else ClaimVerdict.UNDECIDED
-        )
-    return (_ruled_share if claim.metric is Metric.DEVICE_SHARE else _ruled_ratio)(claim, low, high, measured_value)
+    low, high = allowed(claim, seen.margin)
+    if low <= seen.low and seen.high <= high:
+        provable = claim.bound is not Bound.FREE or limits(seen.margin).same
+        return ClaimVerdict.CONFIRMED if provable else ClaimVerdict.UNDECIDED
+    return (_ruled_share if claim.metric is Metric.DEVICE_SHARE else _ruled_ratio)(claim, low, high, seen)
 
 
-def _ruled_ratio(claim: Claim, low: float, high: float, measured_value: MeasuredValue) -> ClaimVerdict:
-    seen = verdict(measured_value.low, measured_value.high, measured_value.margin)
-    if measured_value.high < low and seen in {Verdict.SLOWER, Verdict.FASTER}:
-        return ClaimVerdict.HARMFUL if seen is Verdict.SLOWER else ClaimVerdict.OVERSTATED
-    if _changes_nothing(measured_value) and promises_an_effect(claim):
+def _ruled_ratio(claim: Claim, low: float, high: float, seen: MeasuredValue) -> ClaimVerdict:
+    word, sure = verdict(seen.low, seen.high, seen.margin), limits(seen.margin)
+    if seen.high < low and word in {Verdict.SLOWER, Verdict.FASTER}:
+        return ClaimVerdict.HARMFUL if word is Verdict.SLOWER else ClaimVerdict.OVERSTATED
+    within = sure.same is not None and sure.same[0] <= seen.low and seen.high <= sure.same[1]
+    if within and promises_an_effect(claim):  # be it a sure gain of less than 2 % or not
         return ClaimVerdict.NO_EFFECT
     if promises_a_loss(claim):
-        return (
-            ClaimVerdict.OVERSTATED
-            if measured_value.low > _no_such_loss(claim, measured_value.margin)
-            else ClaimVerdict.UNDECIDED
-        )
-    return ClaimVerdict.UNDERSTATED if measured_value.low > high else ClaimVerdict.UNDECIDED
+        # A machine that misses small effects must see a gain to say that there is no loss.
+        end = sure.faster if claim.bound is Bound.LOSS and not sure.same else high
+        return ClaimVerdict.OVERSTATED if seen.low > end else ClaimVerdict.UNDECIDED
+    return ClaimVerdict.UNDERSTATED if seen.low > high else ClaimVerdict.UNDECIDED
 
 
-def _no_such_loss(claim: Claim, margin: float) -> float:
-    """Where a promised loss ends; a machine that misses small effects must see a gain to say that there is none."""
-    sure = limits(margin)
-    return sure.faster if claim.bound is Bound.LOSS and not sure.same else allowed(claim, margin)[1]
-
-
-def _changes_nothing(measured_value: MeasuredValue) -> bool:
-    """Whether it lies within 2 % of 1, be it a sure gain of less or not."""
-    same = limits(measured_value.margin).same
-    return same is not None and same[0] <= measured_value.low and measured_value.high <= same[1]
-
-
-def _ruled_share(claim: Claim, low: float, high: float, measured_value: MeasuredValue) -> ClaimVerdict:
-    if measured_value.high < low:
+def _ruled_share(claim: Claim, low: float, high: float, seen: MeasuredValue) -> ClaimVerdict:
+    if seen.high < low:
         return ClaimVerdict.OVERSTATED
-    if measured_value.low > high:  # `up to` of a share is a complaint: the device idles for the rest
+    if seen.low > high:  # `up to` of a share is a complaint: the device idles for the rest
         return ClaimVerdict.OVERSTATED if claim.bound is Bound.UP_TO else ClaimVerdict.UNDERSTATED
     return ClaimVerdict.UNDECIDED
 
@@ -142,38 +127,35 @@ def promises_a_loss(claim: Claim) -> bool:
     return claim.bound is Bound.LOSS or allowed(claim)[1] < SAME[0]
 
 
-def replicates_needed(claim: Claim, measured_value: MeasuredValue) -> int | None:
+def replicates_needed(claim: Claim, seen: MeasuredValue) -> int | None:
     """About how many replicates would decide, if the estimate stays where it is; None where none in reach would.
 
     An interval narrows with the root of its replicates, so reaching a half-width h from hw takes R·(hw/h)².
     """
     logarithmic = claim.metric is not Metric.DEVICE_SHARE
-    width = _half_width(measured_value, logarithmic=logarithmic)
+    if logarithmic:
+        width = math.log(seen.high / seen.value) if seen.value > 0 else math.inf
+    else:
+        width = seen.high - seen.value
     if not 0 < width < math.inf:
         return None
     decided, undecided = 0.0, 1.0  # shares of the half-width
     for _ in range(40):
         share = (decided + undecided) / 2
-        if rule(claim, _narrowed(measured_value, share * width, logarithmic=logarithmic)) is ClaimVerdict.UNDECIDED:
+        if rule(claim, _narrowed(seen, share * width, logarithmic=logarithmic)) is ClaimVerdict.UNDECIDED:
             undecided = share
         else:
             decided = share
-    return math.ceil(measured_value.replicates / decided**2) if decided > PATIENCE**-0.5 else None
+    return math.ceil(seen.replicates / decided**2) if decided > PATIENCE**-0.5 else None
 
 
-def _half_width(measured_value: MeasuredValue, *, logarithmic: bool) -> float:
-    if not logarithmic:
-        return measured_value.high - measured_value.value
-    return math.log(measured_value.high / measured_value.value) if measured_value.value > 0 else math.inf
-
-
-def _narrowed(measured_value: MeasuredValue, width: float, *, logarithmic: bool) -> MeasuredValue:
-    value = measured_value.value
+def _narrowed(seen: MeasuredValue, width: float, *, logarithmic: bool) -> MeasuredValue:
+    value = seen.value
     low, high = (value * math.exp(-width), value * math.exp(width)) if logarithmic else (value - width, value + width)
-    return replace(measured_value, low=low, high=high)
+    return replace(seen, low=low, high=high)
 
 
-# Gauges: what a claim is about, read from the records of the comparison that tests it.
+# Measured values: what a claim is about, read from the records of the comparison that tests it.
 
 Values = Mapping[int, float]  # by replicate
 
@@ -196,19 +178,25 @@ def trials(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCAL
     )
 
 
-def gauge(metric: Metric, trial: Trial) -> MeasuredValue | str:
+def measure(metric: Metric, trial: Trial) -> MeasuredValue | str:
     """What a comparison says of a metric, or why it says nothing; quality is judged elsewhere."""
     if metric is Metric.THROUGHPUT:
         return _throughput(trial.result)
     if metric is Metric.DEVICE_SHARE:
         shares = _shares(trial.evidence.treatment)
-        return _at_most(_interval(shares)) if len(shares) >= FEWEST_REPLICATES else "no device times were recorded"
+        if len(shares) < FEWEST_REPLICATES:
+            return "no device times were recorded"
+        # An upper bound: the span of a step holds gaps in which the device waits for the host.
+        return replace(_interval(shares), low=0.0)
     measured = _COSTS[metric]
     ours, theirs = measured(trial.evidence.treatment), measured(trial.evidence.reference)
     ratios = {replicate: math.log(theirs[replicate] / ours[replicate]) for replicate in ours.keys() & theirs.keys()}
     if len(ratios) < FEWEST_REPLICATES:
         return f"{metric} was not recorded in two replicates"
-    return _exponential(_interval(ratios, spread=LEAST_SPREAD))
+    logs = _interval(ratios, spread=LEAST_SPREAD)
+    with np.errstate(over="ignore"):
+        value, low, high = (float(np.exp(one)) for one in (logs.value, logs.low, logs.high))
+    return MeasuredValue(value=value, low=low, high=high, replicates=logs.replicates)
 
 
 def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
@@ -227,15 +215,13 @@ def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
     )
 
 
-def _host_bytes(side: Side) -> Values:
-    """Peaks alone: what was resident after a window says little of what a window needs."""
-    known = ((window.arm.replicate, window.host_peak_bytes) for window in side.windows)
-    return _largest((replicate, float(count)) for replicate, count in known if count)
-
-
-def _device_bytes(side: Side) -> Values:
-    known = ((window.arm.replicate, window.device_bytes) for window in side.windows)
-    return _largest((replicate, float(count)) for replicate, count in known if count)
+def _peak_bytes(name: str, side: Side) -> Values:
+    """The largest peak of each replicate; what was resident after a window says little of what a window needs."""
+    found: dict[int, float] = {}
+    for window in side.windows:
+        if count := getattr(window, name):
+            found[window.arm.replicate] = max(float(count), found.get(window.arm.replicate, 0.0))
+    return found
 
 
 def _start_s(side: Side) -> Values:
@@ -257,17 +243,10 @@ def _shares(side: Side) -> Values:
 
 
 _COSTS: Mapping[Metric, Callable[[Side], Values]] = {
-    Metric.HOST_MEMORY: _host_bytes,
-    Metric.DEVICE_MEMORY: _device_bytes,
+    Metric.HOST_MEMORY: partial(_peak_bytes, "host_peak_bytes"),
+    Metric.DEVICE_MEMORY: partial(_peak_bytes, "device_bytes"),
     Metric.START_UP: _start_s,
 }
-
-
-def _largest(values: Iterable[tuple[int, float]]) -> Values:
-    found: dict[int, float] = {}
-    for replicate, value in values:
-        found[replicate] = max(value, found.get(replicate, 0.0))
-    return found
 
 
 def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
@@ -277,17 +256,6 @@ def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
     least = stats.t.ppf(0.975, LEAST_FREEDOM) * (spread or LEAST_SPREAD * abs(array.mean()))
     centre, half_width = float(array.mean()), float(max(own, least) / math.sqrt(len(array)))
     return MeasuredValue(value=centre, low=centre - half_width, high=centre + half_width, replicates=len(array))
-
-
-def _at_most(measured_value: MeasuredValue) -> MeasuredValue:
-    """The same as an upper bound: the span of a step holds gaps in which the device waits for the host."""
-    return replace(measured_value, low=0.0)
-
-
-def _exponential(logs: MeasuredValue) -> MeasuredValue:
-    with np.errstate(over="ignore"):
-        value, low, high = (float(np.exp(one)) for one in (logs.value, logs.low, logs.high))
-    return MeasuredValue(value=value, low=low, high=high, replicates=logs.replicates)
 
 
 # What another attempt may still put right; other absences are an answer.
@@ -350,14 +318,10 @@ def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
     if answers:
         return _judged(claim, workload, answers[0])
     if isinstance(newest, Untried):
-        return Finding(
-            claim=claim, workload=workload, claim_verdict=ClaimVerdict.NOT_TESTABLE_HERE, words=newest.reason
-        )
-    return Finding(claim=claim, workload=workload, claim_verdict=ClaimVerdict.NOT_MEASURED, words=_command(workload))
-
-
-def _command(workload: str) -> str:
-    return f"speedmatrix run {workload} --design claims"
+        here = ClaimVerdict.NOT_TESTABLE_HERE
+        return Finding(claim=claim, workload=workload, claim_verdict=here, words=newest.reason)
+    command = f"speedmatrix run {workload} --design claims"
+    return Finding(claim=claim, workload=workload, claim_verdict=ClaimVerdict.NOT_MEASURED, words=command)
 
 
 def _rank(claim: Claim, look: Look) -> int:
@@ -403,17 +367,14 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
         return replace(found, claim_verdict=claim_verdict, words=quality.sentence)
     if claim.metric is Metric.QUALITY:
         return replace(found, words="no losses were reported")
-    measured_value = gauge(claim.metric, trial)
-    if isinstance(measured_value, str):
+    seen = measure(claim.metric, trial)
+    if isinstance(seen, str):
         known = claim.metric is Metric.THROUGHPUT  # a cost that no record holds was not measured at all
-        return replace(
-            found, claim_verdict=ClaimVerdict.UNDECIDED if known else ClaimVerdict.NOT_MEASURED, words=measured_value
-        )
-    claim_verdict = ClaimVerdict.TESTED_OTHERWISE if tried.shortfalls else rule(claim, measured_value)
-    words = (_more_replicates(claim, measured_value),) if claim_verdict is ClaimVerdict.UNDECIDED else ()
-    return replace(
-        found, claim_verdict=claim_verdict, words="; ".join((*words, *_caveats(trial))), measured_value=measured_value
-    )
+        return replace(found, claim_verdict=ClaimVerdict.UNDECIDED if known else ClaimVerdict.NOT_MEASURED, words=seen)
+    claim_verdict = ClaimVerdict.TESTED_OTHERWISE if tried.shortfalls else rule(claim, seen)
+    more = (_more_replicates(claim, seen),) if claim_verdict is ClaimVerdict.UNDECIDED else ()
+    words = "; ".join((*more, *_caveats(trial)))
+    return replace(found, claim_verdict=claim_verdict, words=words, measured_value=seen)
 
 
 def _caveats(trial: Trial) -> Iterator[str]:
@@ -424,12 +385,11 @@ def _caveats(trial: Trial) -> Iterator[str]:
         yield f"but its quality {quality.status}: {quality.sentence}"
 
 
-def _more_replicates(claim: Claim, measured_value: MeasuredValue) -> str:
-    needed = replicates_needed(claim, measured_value)
+def _more_replicates(claim: Claim, seen: MeasuredValue) -> str:
+    needed = replicates_needed(claim, seen)
     if needed is None:
         return "too close to call: no number of replicates in reach would decide"
-    made = measured_value.replicates
-    return f"about {max(needed, made + 1)} replicates would decide, {made} were made"
+    return f"about {max(needed, seen.replicates + 1)} replicates would decide, {seen.replicates} were made"
 
 
 def _ruled_quality(claim: Claim, quality: Quality) -> ClaimVerdict:
@@ -463,57 +423,45 @@ FEWEST_WORKLOADS = 4
 
 def general(claim: Claim, parts: Sequence[Finding]) -> Finding:
     """The claim over all workloads; it holds in general only if it would hold for a workload nobody has tried."""
-    known = [
-        one
-        for one in parts
-        if one.measured_value is not None and one.claim_verdict is not ClaimVerdict.TESTED_OTHERWISE
-    ]
+    otherwise = ClaimVerdict.TESTED_OTHERWISE
+    known = [one for one in parts if one.measured_value is not None and one.claim_verdict is not otherwise]
+    values = [one.measured_value for one in known if one.measured_value is not None]
     found = Finding(claim=claim, workload=ANY, claim_verdict=ClaimVerdict.UNDECIDED, parts=tuple(parts))
     if claim.metric is Metric.QUALITY:
-        return _with(found, *_quality(parts))
-    if not known:
-        return _with(found, *_silence(parts))
-    if claim.bound is Bound.UP_TO:
-        return _with(found, *_best(known))
-    if len(known) < FEWEST_WORKLOADS:
-        return _with(found, ClaimVerdict.UNDECIDED, _too_few(len(known)))
-    measured_value = predicted([one.measured_value for one in known if one.measured_value is not None])
-    claim_verdict = rule(claim, measured_value)
-    words = f"over {len(known)} workloads; the interval is where a further workload would lie"
-    return Finding(
-        claim=claim,
-        workload=ANY,
-        claim_verdict=claim_verdict,
-        words=words,
-        measured_value=measured_value,
-        parts=tuple(parts),
-    )
+        word, words = _quality(parts)
+    elif not known:
+        word, words = _silence(parts)
+    elif claim.bound is Bound.UP_TO:
+        word, words = _best(known)
+    elif len(known) < FEWEST_WORKLOADS:
+        word, words = ClaimVerdict.UNDECIDED, _too_few(len(known))
+    else:
+        found = replace(found, measured_value=predicted(values))
+        word = rule(claim, predicted(values))
+        words = f"over {len(known)} workloads; the interval is where a further workload would lie"
+    return replace(found, claim_verdict=word, words=words)
 
 
-def predicted(measured_value: Sequence[MeasuredValue]) -> MeasuredValue:
+def predicted(values: Sequence[MeasuredValue]) -> MeasuredValue:
     """The random-effects mean of ratios, with a 95 % prediction interval for a further workload.
 
     DerSimonian and Laird's variance between workloads; the interval is that of Higgins, Thompson and Spiegelhalter
     (2009), t with k - 2 degrees of freedom. A workload's standard error is its half-width over 1.96, which is more
     than it needs to be where replicates are few.
     """
-    effects = np.array([math.log(one.value) for one in measured_value])
-    variances = np.array([min(max(math.log(one.high / one.value) / 1.96, 1e-6), 50.0) ** 2 for one in measured_value])
-    weights, freedom = 1 / variances, len(measured_value) - 1
+    effects = np.array([math.log(one.value) for one in values])
+    variances = np.array([min(max(math.log(one.high / one.value) / 1.96, 1e-6), 50.0) ** 2 for one in values])
+    weights, freedom = 1 / variances, len(values) - 1
     fixed = float((weights * effects).sum() / weights.sum())
     excess = float((weights * (effects - fixed) ** 2).sum()) - freedom
     between = max(0.0, excess / float(weights.sum() - (weights**2).sum() / weights.sum()))
     weights = 1 / (variances + between)
     mean = float((weights * effects).sum() / weights.sum())
-    half_width = float(stats.t.ppf(0.975, len(measured_value) - 2)) * math.sqrt(between + 1 / float(weights.sum()))
-    replicates = min(one.replicates for one in measured_value)
+    half_width = float(stats.t.ppf(0.975, len(values) - 2)) * math.sqrt(between + 1 / float(weights.sum()))
+    replicates = min(one.replicates for one in values)
     low, high = (math.exp(min(one, 700.0)) for one in (mean - half_width, mean + half_width))
-    margin = max(one.margin for one in measured_value)
+    margin = max(one.margin for one in values)
     return MeasuredValue(value=math.exp(mean), low=low, high=high, replicates=replicates, margin=margin)
-
-
-def _with(found: Finding, claim_verdict: ClaimVerdict, words: str) -> Finding:
-    return Finding(claim=found.claim, workload=ANY, claim_verdict=claim_verdict, words=words, parts=found.parts)
 
 
 def _too_few(count: int) -> str:
@@ -524,42 +472,30 @@ def _silence(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
     """Why nothing is known: what was measured in its place, then what most could be done about it."""
     if otherwise := [one.workload for one in parts if one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE]:
         return ClaimVerdict.TESTED_OTHERWISE, f"on {', '.join(otherwise)}"
-    for claim_verdict in (
-        ClaimVerdict.NOT_MEASURED,
-        ClaimVerdict.UNDECIDED,
-        ClaimVerdict.NOT_TESTABLE_HERE,
-        ClaimVerdict.UNTESTABLE,
-    ):
-        words = [one.words for one in parts if one.claim_verdict is claim_verdict]
-        if words and claim_verdict is ClaimVerdict.NOT_MEASURED:
-            return claim_verdict, "speedmatrix run --design claims"
-        if words:
-            return claim_verdict, "; ".join(dict.fromkeys(words))
+    if any(one.claim_verdict is ClaimVerdict.NOT_MEASURED for one in parts):
+        return ClaimVerdict.NOT_MEASURED, "speedmatrix run --design claims"
+    for word in (ClaimVerdict.UNDECIDED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE):
+        if words := [one.words for one in parts if one.claim_verdict is word]:
+            return word, "; ".join(dict.fromkeys(words))
     return ClaimVerdict.UNTESTABLE, "no workload to test it on"
 
 
 def _best(known: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
     """An `up to` is reached if one workload reaches it, and refuted if none of enough does."""
-    claim_verdicts = [one.claim_verdict for one in known]
-    if ClaimVerdict.CONFIRMED in claim_verdicts:
-        reached = ", ".join(one.workload for one in known if one.claim_verdict is ClaimVerdict.CONFIRMED)
-        return ClaimVerdict.CONFIRMED, f"reached on {reached}"
+    if reached := [one.workload for one in known if one.claim_verdict is ClaimVerdict.CONFIRMED]:
+        return ClaimVerdict.CONFIRMED, f"reached on {', '.join(reached)}"
     if len(known) < FEWEST_WORKLOADS:
         return ClaimVerdict.UNDECIDED, _too_few(len(known))
-    if ClaimVerdict.UNDECIDED in claim_verdicts:
+    words = {one.claim_verdict for one in known}
+    if ClaimVerdict.UNDECIDED in words:
         return ClaimVerdict.UNDECIDED, "not reached for certain anywhere, and not ruled out everywhere"
-    best = next(
-        one for one in (ClaimVerdict.OVERSTATED, ClaimVerdict.NO_EFFECT, ClaimVerdict.HARMFUL) if one in claim_verdicts
-    )
+    best = next(one for one in (ClaimVerdict.OVERSTATED, ClaimVerdict.NO_EFFECT, ClaimVerdict.HARMFUL) if one in words)
     return best, f"not reached on any of {len(known)} workloads"
 
 
 def _quality(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
-    judged = [
-        one
-        for one in parts
-        if one.claim_verdict in {ClaimVerdict.CONFIRMED, ClaimVerdict.HARMFUL, ClaimVerdict.NO_EFFECT}
-    ]
+    answers = {ClaimVerdict.CONFIRMED, ClaimVerdict.HARMFUL, ClaimVerdict.NO_EFFECT}
+    judged = [one for one in parts if one.claim_verdict in answers]
     if not judged:
         return _silence(parts)
     if harmed := [one.workload for one in judged if one.claim_verdict is ClaimVerdict.HARMFUL]:

@@ -13,8 +13,8 @@ from harness.analyze.claims import (
     MeasuredValue,
     Trial,
     find,
-    gauge,
     matching,
+    measure,
     trials,
 )
 from harness.analyze.verdict import Thresholds
@@ -91,7 +91,7 @@ def test_an_older_run_of_what_is_claimed_decides_before_a_newer_one_of_something
 def test_a_machines_calibration_reaches_the_ruling() -> None:
     made = plan(comparison("workers"))
     (coarse,) = trials(made, records(0, 1.2), Thresholds(margin=0.03))
-    found = gauge(Metric.THROUGHPUT, coarse)
+    found = measure(Metric.THROUGHPUT, coarse)
     assert isinstance(found, MeasuredValue)
     assert found.margin == 0.03
 
@@ -211,7 +211,7 @@ def test_what_changes_the_task_is_not_judged_by_its_losses() -> None:
 
 def test_memory_is_compared_by_restart_and_less_is_better() -> None:
     found = changed(changed(records(0, 1.0), 0, host_peak_bytes=400), 1, host_peak_bytes=500)
-    value = gauge(Metric.HOST_MEMORY, trial(found))
+    value = measure(Metric.HOST_MEMORY, trial(found))
     assert isinstance(value, MeasuredValue)
     assert value.value == pytest.approx(0.8)
     assert 0.78 < value.low < 0.8 < value.high < 0.82  # two replicates that agree by luck are not believed to the bit
@@ -243,14 +243,14 @@ def test_start_up_is_that_of_each_restarts_first_life() -> None:
         for one in records(0, 1.0)
     ]
     warm = [replace(one, arm=replace(one.arm, attempt=1)) for one in found if isinstance(one, Ready)]
-    value = gauge(Metric.START_UP, trial([*found, *(replace(one, first_step_s=0.1) for one in warm)]))
+    value = measure(Metric.START_UP, trial([*found, *(replace(one, first_step_s=0.1) for one in warm)]))
     assert isinstance(value, MeasuredValue)
     assert value.value == pytest.approx(0.5)
 
 
 def test_a_devices_share_is_of_the_treatment_alone_and_at_most_the_span_of_its_steps() -> None:
     found = changed(changed(records(0, 1.0), 0, device_s=0.0), 1, device_s=3.2, wall_s=6.4)
-    value = gauge(Metric.DEVICE_SHARE, trial(found))
+    value = measure(Metric.DEVICE_SHARE, trial(found))
     assert isinstance(value, MeasuredValue)
     assert (value.value, value.low) == (pytest.approx(0.5), 0.0)
     upper = claim(metric=Metric.DEVICE_SHARE, bound=Bound.UP_TO, low=None, high=0.6)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.analyze.claims import gauge, trials
+from harness.analyze.claims import measure, trials
 from harness.analyze.estimate import Estimate
 from harness.analyze.pairing import Both, Device, device_of
 from harness.analyze.verdict import Verdict
@@ -120,7 +120,7 @@ def test_a_clock_that_falls_at_the_limit_of_its_power_is_the_switch_s_own_doing(
 def test_a_claim_is_not_judged_in_company() -> None:
     found = told(records(0, 2.0), {"strangers": 1}, {"strangers": 0})
     (trial,) = trials(plan(comparison("workers")), found)
-    said = gauge(Metric.THROUGHPUT, trial)
+    said = measure(Metric.THROUGHPUT, trial)
     assert said == "the machine was too disturbed: another process was on the device in 8 of 18 windows"
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.analyze.claims import gauge, trials
+from harness.analyze.claims import measure, trials
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.sharing import cleaned
 from harness.core.claims import Metric
@@ -113,7 +113,7 @@ def bear(contribution: Contribution) -> Matrix:
             assert 0 < row.estimate.low <= row.estimate.ratio <= row.estimate.high
     for trial in trials(run.plan, records):
         for metric in MEASURED_VALUE:
-            gauge(metric, trial)
+            measure(metric, trial)
     return matrix
 
 
