@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from harness.analyze.collection import Question, StoredRow, StoredRun, surest
@@ -58,7 +58,11 @@ def of_runs(runs: Sequence[StoredRun]) -> tuple[Column, ...]:
     for index, run in enumerate(runs):
         if any(run.name == other.name or run.matrix == other.matrix for other in runs[:index]):
             raise Mistake(f"{run.name} is named twice, or is a copy of a run that is; name two different runs.")
-    return _lettered([(run,) for run in runs], lambda run: _entries(run[0]))
+    columns = []
+    for index, run in enumerate(runs):  # with small sizes too: somebody has asked for this run by its name
+        rows = (StoredRow(run=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
+        columns.append(Column(letter=letter(index), runs=(run,), entries=tuple(rows)))
+    return tuple(columns)
 
 
 def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
@@ -74,26 +78,16 @@ def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
         raise Mistake(
             f"It was measured {where}; run the same workloads on another machine, or import somebody's run, to compare."
         )
-    answers = {digest: tuple(group) for digest, group in sorted(found.items(), key=lambda one: _rank(one[1]))}
-    runs_of = {digest: _runs(group) for digest, group in answers.items()}
-    return _lettered(list(runs_of.values()), lambda run: answers[run[0].environment.digest])
-
-
-def _lettered(
-    groups: list[tuple[StoredRun, ...]], entries: Callable[[tuple[StoredRun, ...]], tuple[StoredRow, ...]]
-) -> tuple[Column, ...]:
-    return tuple(Column(letter=letter(index), runs=group, entries=entries(group)) for index, group in enumerate(groups))
+    groups = sorted(found.values(), key=_rank)
+    return tuple(
+        Column(letter=letter(index), runs=_runs(group), entries=tuple(group)) for index, group in enumerate(groups)
+    )
 
 
 def letter(index: int) -> str:
     """A to Z, then AA and so on, as spreadsheets count."""
     before, last = divmod(index, 26)
     return (letter(before - 1) if before else "") + chr(ord("A") + last)
-
-
-def _entries(run: StoredRun) -> tuple[StoredRow, ...]:
-    """All rows of a run, small sizes too: somebody has asked for this run by its name."""
-    return tuple(StoredRow(run=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
 
 
 def _rank(group: Sequence[StoredRow]) -> tuple[int, str, str]:
@@ -108,7 +102,11 @@ def _runs(group: Iterable[StoredRow]) -> tuple[StoredRun, ...]:
 
 def unlike_environments(columns: Sequence[Column]) -> tuple[Unlike, ...]:
     """Every fact of machine and software in which any two columns differ; the digest follows from them."""
-    return _unlike({column.letter: _facts(column.environment) for column in columns})
+    found = {
+        column.letter: {name: NONE if value is None else str(value) for name, value in column.environment.facts.items()}
+        for column in columns
+    }
+    return _unlike(found)
 
 
 def unlike_protocols(columns: Sequence[Column]) -> tuple[Unlike, ...]:
@@ -130,10 +128,6 @@ def _unlike(found: Mapping[str, Mapping[str, str]]) -> tuple[Unlike, ...]:
     return tuple(Unlike(fact=name, values=values) for name, values in table.items() if len(set(values.values())) > 1)
 
 
-def _facts(environment: Environment) -> dict[str, str]:
-    return {name: NONE if value is None else str(value) for name, value in environment.facts.items()}
-
-
 def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
     for field in fields(protocol):
         value = getattr(protocol, field.name)
@@ -143,15 +137,7 @@ def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
 
 def exactly(entry: StoredRow) -> Question:
     """What an entry answers, wherever it was measured: same configurations, same timing, same data."""
-    question = entry.question
-    return Question(
-        environment="",
-        treatment=question.treatment,
-        reference=question.reference,
-        timing=question.timing,
-        data=question.data,
-        copy=question.copy,
-    )
+    return replace(entry.question, environment="")
 
 
 # What keeps configurations apart: other sizes, batches or data, other stacks under one name, and what one column lacks.
@@ -184,16 +170,15 @@ def scales_of(columns: Sequence[Column]) -> dict[str, tuple[Scale, ...]]:
             config = question.treatment
             scale = Scale(letter=column.letter, size=config.size, batch=config.batch, data=question.data)
             found[config.workload][scale] = None
-    return {name: tuple(scales) for name, scales in found.items() if not _alike(tuple(scales))}
+    return {name: tuple(scales) for name, scales in found.items() if not _alike(scales)}
 
 
-def _alike(scales: Sequence[Scale]) -> bool:
-    """Whether a workload was measured at the same sizes, batches and data wherever it was measured."""
-    by_letter: dict[str, set[tuple[str, int, str]]] = defaultdict(set)
+def _alike(scales: Iterable[Scale]) -> bool:
+    by_letter: dict[str, set[Scale]] = defaultdict(set)
     for one in scales:
-        by_letter[one.letter].add((one.size, one.batch, one.data))
-    sets = list(by_letter.values())
-    return all(one == sets[0] for one in sets)
+        by_letter[one.letter].add(replace(one, letter=""))
+    first, *others = by_letter.values()
+    return all(one == first for one in others)
 
 
 def lonely_of(columns: Sequence[Column], questions: Collection[Question]) -> dict[str, tuple[Lonely, ...]]:
@@ -214,25 +199,13 @@ def _elsewhere(entry: StoredRow, question: Question, others: Sequence[Column]) -
     for other in others:
         for its in other.entries:
             theirs = exactly(its)
-            alike = (theirs.reference, theirs.timing, theirs.data) == (
-                question.reference,
-                question.timing,
-                question.data,
-            )
-            if alike and its.row.label == entry.row.label and theirs.copy == question.copy:
+            alike = replace(theirs, treatment=question.treatment) == question
+            if alike and its.row.label == entry.row.label:
                 yield f"{other.letter} has {_less(theirs.treatment, question.treatment)} under that name"
-        no_results = (no_result for run in other.runs for no_result in run.matrix.no_results)
-        reasons = (
-            no_result.reason for no_result in no_results if _is_about(no_result.workload, no_result.label, entry)
-        )
+        workload, labels = entry.table.config.workload, {entry.row.label, entry.row.comparison.label.partition("=")[0]}
+        missing = (one for run in other.runs for one in run.matrix.no_results)
+        reasons = (one.reason for one in missing if one.workload == workload and one.label in labels)
         yield from (f"{other.letter}: {reason}" for reason in dict.fromkeys(reasons))
-
-
-def _is_about(workload: str, label: str, entry: StoredRow) -> bool:
-    return workload == entry.table.config.workload and label in {
-        entry.row.label,
-        entry.row.comparison.label.partition("=")[0],
-    }
 
 
 def _less(theirs: Configuration, ours: Configuration) -> str:
@@ -256,14 +229,11 @@ def nothing_shared(columns: Sequence[Column], scales: Mapping[str, tuple[Scale, 
         return (
             f"These runs have no comparison in common; run {common[0]} on both with the same --design and --reference."
         )
-    said = ", ".join(f"{one.size} with batch {one.batch} {_where(one)}" for one in scales[apart])
+    where = ((one, f"{one.letter} ({one.data})" if one.data else one.letter) for one in scales[apart])
+    said = ", ".join(f"{one.size} with batch {one.batch} on {on}" for one, on in where)
     return (
         f"These runs have no configuration in common: {apart} has {said}; give both the same --size, --batch and data."
     )
-
-
-def _where(one: Scale) -> str:
-    return f"on {one.letter} ({one.data})" if one.data else f"on {one.letter}"
 
 
 # Limits: what a device can do at most, as its maker says, and the share of it that a training uses.
@@ -362,53 +332,47 @@ class Throughput:
         return self.best or self.reference
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bench:
-    """A column with what is needed to judge its throughputs of one question."""
+def throughputs(columns: Sequence[Column], question: Question, known: Known, prices: Prices) -> tuple[Throughput, ...]:
+    """One for each column that has timed the reference of a question; the first is what the others are compared to."""
+    found = [one for column in columns if (one := _throughput(column, question, known, prices)) is not None]
+    return tuple(_beside(one, found[0]) for one in found)
 
-    column: Column
-    question: Question
-    known: Known
-    prices: Prices
 
-    def throughput(self) -> Throughput | None:
-        """Of the newest run that has the question's reference; None where it gave no window."""
-        entries = [one for one in self.column.entries if _has_reference(one, self.question)]
-        newest = max(entries, key=lambda one: one.run.began, default=None)
-        if newest is None or newest.table.profile is None:
-            return None
-        name, best = newest.table.name, _best(entries) if self.question.timing in TRAINS else None
-        return Throughput(
-            letter=self.column.letter,
-            reference=self._speed(name, newest.table.profile, name),
-            best=self._speed(best.label, best.treatment, name) if best and best.treatment else None,
-        )
+def _throughput(column: Column, question: Question, known: Known, prices: Prices) -> Throughput | None:
+    """Of the newest run that has the question's reference; None where it gave no window."""
+    entries = [one for one in column.entries if _has_reference(one, question)]
+    newest = max(entries, key=lambda one: one.run.began, default=None)
+    if newest is None or newest.table.profile is None:
+        return None
 
-    def _speed(self, stack: str, profile: Profile, reference: str) -> Speed:
+    def speed(stack: str, profile: Profile) -> Speed:
         return Speed(
             name=stack,
             rate=profile.rate,
             low=min(profile.replicate_rates),
             high=max(profile.replicate_rates),
-            share=self._share(profile.rate, reference),
-            cost=self.prices.cost(profile.rate, self.column.environment.machine),
+            share=_share_of_limit(profile.rate, question, newest.table.name, known, column.environment),
+            cost=prices.cost(profile.rate, column.environment.machine),
         )
 
-    def _share(self, rate: float, reference: str) -> float | str:
-        if self.question.timing not in TRAINS:
-            return "a share of the limit is told of training alone"
-        if self.question.reference.options and reference != "original":  # another model may be among them
-            return f"the work of a sample was counted for the baseline training, not for {reference}"
-        if self.question.data:  # of other classes, or of another shape
-            return "the work of a sample was counted on the suite's own data"
-        return self.known.share(rate, self.question.reference, self.column.environment)
+    best = _best(entries) if question.timing in TRAINS else None
+    return Throughput(
+        letter=column.letter,
+        reference=speed(newest.table.name, newest.table.profile),
+        best=speed(best.label, best.treatment) if best and best.treatment else None,
+    )
 
 
-def throughputs(columns: Sequence[Column], question: Question, known: Known, prices: Prices) -> tuple[Throughput, ...]:
-    """One for each column that has timed the reference of a question; the first is what the others are held against."""
-    benches = (_Bench(column=column, question=question, known=known, prices=prices) for column in columns)
-    found = [one for one in (bench.throughput() for bench in benches) if one is not None]
-    return tuple(_beside(one, found[0]) for one in found)
+def _share_of_limit(
+    rate: float, question: Question, reference: str, known: Known, environment: Environment
+) -> float | str:
+    if question.timing not in TRAINS:
+        return "a share of the limit is told of training alone"
+    if question.reference.options and reference != "original":  # another model may be among them
+        return f"the work of a sample was counted for the baseline training, not for {reference}"
+    if question.data:  # of other classes, or of another shape
+        return "the work of a sample was counted on the suite's own data"
+    return known.share(rate, question.reference, environment)
 
 
 def _beside(one: Throughput, first: Throughput) -> Throughput:
@@ -432,13 +396,9 @@ def _has_reference(entry: StoredRow, question: Question) -> bool:
 
 def _best(entries: Sequence[StoredRow]) -> Row | None:
     """By the lower bound, so that of many stacks not the luckiest wins."""
-    sure = [row for row in (entry.row for entry in entries) if _pays(row)]
-    return max(sure, key=lambda row: row.estimate.low if row.estimate else 0.0, default=None)
-
-
-def _pays(row: Row) -> bool:
-    learns_alike = row.quality is not None and row.quality.status in LEARNS_ALIKE
-    return learns_alike and row.estimate is not None and row.estimate.verdict is Verdict.FASTER
+    alike = (one.row for one in entries if one.row.quality and one.row.quality.status in LEARNS_ALIKE)
+    sure = [(row.estimate.low, row) for row in alike if row.estimate and row.estimate.verdict is Verdict.FASTER]
+    return max(sure, key=lambda one: one[0], default=(0.0, None))[1]
 
 
 Setting = tuple[Value, Value]  # there and here
@@ -450,7 +410,7 @@ class Against:
 
     letter: str  # of the other column
     contrast: Contrast
-    bottlenecks: tuple[Bottleneck | None, Bottleneck | None]  # of the reference, there and here
+    bottlenecks: tuple[Bottleneck | None, ...]  # of the reference, there and here
     settings: Mapping[str, Setting]  # seen in the treatment on both, and not alike
 
     @property
@@ -579,23 +539,18 @@ def _against(entry: StoredRow, column: Column, first: StoredRow) -> Against | No
     here, there = entry.row.estimate, first.row.estimate
     if entry is first or here is None or there is None:
         return None
+    both = first, entry
+    theirs, ours = (one.row.treatment.facts if one.row.treatment else {} for one in both)
     return Against(
         letter=column.letter,
         contrast=contrast(here, there),
-        bottlenecks=(_bottleneck(first.table.profile), _bottleneck(entry.table.profile)),
-        settings=_unlike_settings(first.row.treatment, entry.row.treatment),
+        bottlenecks=tuple(one.table.profile.bottleneck if one.table.profile else None for one in both),
+        settings={
+            name: (theirs[name], ours[name])
+            for name in sorted(theirs.keys() & ours.keys())
+            if theirs[name] != ours[name]
+        },
     )
-
-
-def _bottleneck(profile: Profile | None) -> Bottleneck | None:
-    return profile.bottleneck if profile else None
-
-
-def _unlike_settings(there: Profile | None, here: Profile | None) -> dict[str, Setting]:
-    theirs, ours = (dict(one.facts) if one else {} for one in (there, here))
-    return {
-        name: (theirs[name], ours[name]) for name in sorted(theirs.keys() & ours.keys()) if theirs[name] != ours[name]
-    }
 
 
 def _groups(columns: Sequence[Column], shared: Sequence[Shared], known: Known, prices: Prices) -> Iterator[Group]:
@@ -615,9 +570,6 @@ def _groups(columns: Sequence[Column], shared: Sequence[Shared], known: Known, p
 
 def _weight(config: Shared) -> tuple[bool, bool, float]:
     """What surely differs comes first, before all where verdicts disagree, and then the largest difference."""
-    return not config.differs, not config.disagrees, -max((_certain(one) for one in config.contrasts), default=-1.0)
-
-
-def _certain(one: Contrast) -> float:
-    """How far from 1 a ratio is for certain: the bound that is nearer to 1, as a factor."""
-    return max(one.low, 1 / one.high if one.high else 0.0)
+    # How far from 1 a ratio is for certain: the bound that is nearer to 1, as a factor.
+    certain = (max(one.low, 1 / one.high if one.high else 0.0) for one in config.contrasts)
+    return not config.differs, not config.disagrees, -max(certain, default=-1.0)
