@@ -65,15 +65,15 @@ def gain(estimate: Estimate) -> Gain:
     return Gain(log=math.log(estimate.ratio), half_width=estimate.half_width)
 
 
-def combined(*thresholds: tuple[float, Gain]) -> Gain:
+def combined(*weighted: tuple[float, Gain]) -> Gain:
     """A sum of weighted gains.
 
     Half-widths are added, not their squares: arms share references, so errors may go together, and the deviation of a
     sum is never more than the sum of deviations.
     """
     return Gain(
-        log=math.fsum(weight * one.log for weight, one in thresholds),
-        half_width=math.fsum(abs(weight) * one.half_width for weight, one in thresholds),
+        log=math.fsum(weight * one.log for weight, one in weighted),
+        half_width=math.fsum(abs(weight) * one.half_width for weight, one in weighted),
     )
 
 
@@ -114,23 +114,20 @@ def attribute(names: Iterable[str], total: Gain, alone: Mapping[str, Gain], last
 
     An option with one of the two is credited with that one, and its basis says so; one with neither has no share.
     """
-    names = tuple(names)
-    found = [_share(name, alone.get(name), last.get(name)) for name in names]
-    shares = sorted((one for one in found if one is not None), key=lambda one: (-one.gain.log, one.name))
+    names, shares = tuple(names), []
+    for name in names:
+        known = [side[name] for side in (alone, last) if name in side]
+        if known:
+            basis = Basis.BOTH if len(known) == 2 else Basis.FIRST if name in alone else Basis.LAST
+            mean = combined(*((1 / len(known), one) for one in known))
+            shares.append(Share(name=name, gain=mean, basis=basis))
+    shares.sort(key=lambda one: (-one.gain.log, one.name))
     return Attribution(
         total=total,
         shares=tuple(shares),
         beyond=combined((1.0, total), *((-1.0, one.gain) for one in shares)),
         unmeasured=tuple(name for name in names if name not in alone and name not in last),
     )
-
-
-def _share(name: str, first: Gain | None, last: Gain | None) -> Share | None:
-    if first is not None and last is not None:
-        return Share(name=name, gain=combined((0.5, first), (0.5, last)), basis=Basis.BOTH)
-    if first is not None:
-        return Share(name=name, gain=first, basis=Basis.FIRST)
-    return None if last is None else Share(name=name, gain=last, basis=Basis.LAST)
 
 
 def attributed(whole: StoredRow, others: Iterable[StoredRow]) -> Attribution:
@@ -312,17 +309,15 @@ def _effect(row: Row) -> Effect | None:
     estimate, comparison = row.estimate, row.comparison
     if estimate is None:
         return None
-    added = [one for one in comparison.treatment.options if one not in comparison.reference.options]
-    taken = [one for one in comparison.reference.options if one not in comparison.treatment.options]
-    if len(added) == 1:
-        return Effect(
-            option=added[0], gain=gain(estimate), verdict=estimate.verdict, estimate=estimate, row=row, turned=False
-        )
-    if added or len(taken) != 1:
+    added = _added(comparison.treatment, comparison.reference)
+    taken = _added(comparison.reference, comparison.treatment)
+    turned, found, word = not added, gain(estimate), estimate.verdict
+    if len(taken if turned else added) != 1:
         return None
-    back = combined((-1.0, gain(estimate)))
-    word = Verdict.UNDECIDED if estimate.disturbed else verdict(back.low, back.high, estimate.thresholds.margin)
-    return Effect(option=taken[0], gain=back, verdict=word, estimate=estimate, row=row, turned=True)
+    if turned:
+        found = combined((-1.0, found))
+        word = Verdict.UNDECIDED if estimate.disturbed else verdict(found.low, found.high, estimate.thresholds.margin)
+    return Effect(option=(*added, *taken)[0], gain=found, verdict=word, estimate=estimate, row=row, turned=turned)
 
 
 # Interactions: options that do not simply multiply, each with a name for how they meet.
@@ -356,20 +351,20 @@ class JointEffect:
     held_by: str | None  # the upper bound that masks it: input or compute; of a pair the stage of the other
 
 
-def is_clear(gap: Gain) -> bool:
-    """Whether a gap is worth a name: beyond its interval, and beyond 3 %."""
+def _is_clear(gap: Gain) -> bool:
     return abs(gap.log) > max(gap.half_width, LEAST_GAP)
 
 
-def of_stack(whole: StoredRow, others: Iterable[StoredRow], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
+def _of_stack(
+    whole: StoredRow, others: Sequence[StoredRow], known: Mapping[str, Optimization]
+) -> Iterator[JointEffect]:
     """Every option of a measured stack whose gap is clear, among those measured both alone and last."""
-    others = tuple(others)
     first, last = first_and_last(whole, others)
-    before, after = (_bottleneck(arm) for arm in (whole.row.reference, whole.row.treatment))
+    before, after = (arm.bottleneck if arm else None for arm in (whole.row.reference, whole.row.treatment))
     for label in first.keys() & last.keys() if len(_beyond_reference(whole)) > 2 else ():  # two are a pair
         alone, beside = first[label], last[label]
         gap, name = combined((1.0, beside), (-1.0, alone)), parse_option(label).name
-        if is_clear(gap) and name in known:
+        if _is_clear(gap) and name in known:
             held_by = _other_stage(known[name].stage, before if gap.log > 0 else after)
             kind = _kind(alone, beside, _margin(whole), masked=held_by is not None)
             yield JointEffect(
@@ -383,13 +378,12 @@ def of_stack(whole: StoredRow, others: Iterable[StoredRow], known: Mapping[str, 
             )
 
 
-def of_pairs(entries: Sequence[StoredRow], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
+def _of_pairs(entries: Sequence[StoredRow], known: Mapping[str, Optimization]) -> Iterator[JointEffect]:
     """Every measured stack of two whose parts were measured alone against the same reference, if the gap is clear."""
     for entry in entries:
-        comparison = entry.row.comparison
-        added = [one for one in comparison.treatment.options if one not in comparison.reference.options]
+        added = _added(entry.row.comparison.treatment, entry.row.comparison.reference)
         gap = beyond_product(entry, entries) if len(added) == 2 else None
-        if gap is None or not is_clear(gap) or entry.row.estimate is None:
+        if gap is None or not _is_clear(gap) or entry.row.estimate is None:
             continue
         alone = first_and_last(entry, entries)[0]
         weaker, stronger = sorted(added, key=lambda one: alone[str(one)].log)
@@ -411,10 +405,10 @@ def of_pairs(entries: Sequence[StoredRow], known: Mapping[str, Optimization]) ->
 def joint_effects(entries: Iterable[StoredRow], known: Mapping[str, Optimization]) -> tuple[JointEffect, ...]:
     """All of one workload, those of the widest gap first; of stacks the largest that was measured is taken apart."""
     measured = tuple(one for one in entries if one.row.estimate is not None)
-    found = list(of_pairs(measured, known))
+    found = list(_of_pairs(measured, known))
     whole = largest(measured)
     if whole is not None:
-        found += of_stack(whole, measured, known)
+        found += _of_stack(whole, measured, known)
     return tuple(sorted(found, key=lambda one: (-abs(one.gap.log), one.label, one.among)))
 
 
@@ -439,10 +433,6 @@ def _kind(alone: Gain, beside: Gain, margin: float, *, masked: bool) -> Kind:
     if masked:
         return Kind.MASKED
     return Kind.SYNERGY if beside.log > alone.log else Kind.REDUNDANT
-
-
-def _bottleneck(arm: Profile | None) -> Bottleneck | None:
-    return arm.bottleneck if arm else None
 
 
 def _other_stage(stage: Stage, held: Bottleneck | None) -> str | None:
@@ -478,7 +468,8 @@ def start_up_s(ready: Ready) -> float:
 
 def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven | None:
     """Of one arm against another whose step takes `step_s`; None where no replicate has both."""
-    first, other = _first_attempts(ours), _first_attempts(theirs)
+    # The first start of each replicate: one that was interrupted is not started from nothing again.
+    first, other = ({one.arm.replicate: one for one in reversed(side.readies)} for side in (ours, theirs))
     extra = [start_up_s(first[replicate]) - start_up_s(other[replicate]) for replicate in first.keys() & other.keys()]
     if not extra:
         return None
@@ -486,8 +477,3 @@ def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven
     saved_s = step_s * (1 - 1 / gain.ratio)
     steps = (max(0.0, low) / saved_s, max(0.0, high) / saved_s) if saved_s > 0 else None
     return BreakEven(extra_s=(low, high), steps=steps, step_s=step_s / gain.ratio)
-
-
-def _first_attempts(side: Side) -> dict[int, Ready]:
-    """The first start of each replicate: one that was interrupted is not started from nothing again."""
-    return {ready.arm.replicate: ready for ready in reversed(side.readies)}

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,7 +17,7 @@ from harness.analyze.soundness import Absence
 from harness.analyze.verdict import MARGIN, Thresholds
 from harness.core.configuration import DELAY_S, Comparison, planted
 from harness.core.plan import Plan
-from harness.core.records import Arm, Ready, Record, Window, WindowPair, window_pairs
+from harness.core.records import Arm, Ready, Record, Window, window_pairs
 
 # Noise: what configurations that are the same show of a machine, as functions of arrays.
 #
@@ -184,6 +184,16 @@ class Level:
         )
         return Span(value=1 / ratio - 1, low=1 / high - 1, high=1 / low - 1)
 
+    @property
+    def sentence(self) -> str:
+        """What was found of the delay."""
+        found, count = self.found, len(self.controls)
+        kept = f"{count - self.lost} of {count} controls recovered"
+        if found is None:
+            return f"an added {self.percent} % was not found ({kept})"
+        value, low, high = (100 * one for one in (found.value, found.low, found.high))
+        return f"an added {self.percent} % was found as {value:.1f} % [{low:.1f}, {high:.1f}] ({kept})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
@@ -247,7 +257,7 @@ class Calibration:
     def _of_levels(self) -> Sequence[str]:
         if not self.levels:
             return ("no added delay was measured, so no verdict is given",)
-        told = [_told(one) for one in self.levels if one is self.levels[0] or one.percent == self.least]
+        told = [one.sentence for one in self.levels if one is self.levels[0] or one.percent == self.least]
         if self.least is None:
             return (*told, "so no verdict is given")
         if self.least > self.levels[0].percent:
@@ -258,15 +268,6 @@ class Calibration:
 def least_of(levels: Sequence[Level]) -> int | None:
     """Per cent of the smallest delay that was recovered; None where none was."""
     return next((one.percent for one in levels if one.recovered), None)
-
-
-def _told(level: Level) -> str:
-    found, count = level.found, len(level.controls)
-    kept = f"{count - level.lost} of {count} controls recovered"
-    if found is None:
-        return f"an added {level.percent} % was not found ({kept})"
-    value, low, high = (100 * one for one in (found.value, found.low, found.high))
-    return f"an added {level.percent} % was found as {value:.1f} % [{low:.1f}, {high:.1f}] ({kept})"
 
 
 # Order: whether it matters when an arm was started, or when its turn comes, where all arms are the same.
@@ -295,28 +296,22 @@ def in_their_round(copies: Iterable[Evidence]) -> Span | None:
         for _, windows in _attempts(one):
             early: dict[bool, list[float]] = defaultdict(list)
             for window_pair in window_pairs(windows, one.position):
-                early[_is_first(window_pair)].append(log_ratio(window_pair))
+                first = window_pair.treatment.order == window_pair.before.order + 1
+                early[first].append(log_ratio(window_pair))
             if early[True] and early[False]:
                 differences.append(float(np.mean(early[True]) - np.mean(early[False])))
     return mean_of(differences)
 
 
-def _is_first(window_pair: WindowPair) -> bool:
-    return window_pair.treatment.order == window_pair.before.order + 1
-
-
 def _attempts(one: Evidence) -> Iterator[tuple[list[Window], list[Window]]]:
     """The treatment's windows of each attempt, and both sides' together."""
-    ours, both = (_by_attempt(windows) for windows in (one.treatment.windows, one.windows))
-    for attempt, windows in ours.items():
-        yield windows, both[attempt]
-
-
-def _by_attempt(windows: Iterable[Window]) -> Mapping[_Attempt, list[Window]]:
-    found: dict[_Attempt, list[Window]] = defaultdict(list)
-    for window in windows:
-        found[_attempt(window.arm)].append(window)
-    return found
+    ours: dict[_Attempt, list[Window]] = defaultdict(list)
+    both: dict[_Attempt, list[Window]] = defaultdict(list)
+    for windows, found in ((one.treatment.windows, ours), (one.windows, both)):
+        for window in windows:
+            found[_attempt(window.arm)].append(window)
+    for attempt, own in ours.items():
+        yield own, both[attempt]
 
 
 def _places(records: Iterable[Record]) -> dict[Arm, float]:
@@ -353,9 +348,17 @@ def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
     """What a run says of its machine, finished or not; raises Mistake where an option has no promise in the plan."""
     kept = tuple(records)
     gathered = tuple(gather(plan, kept))
-    copies = tuple(_copies(plan, gathered))
+    copies = [
+        _Copy(block=block, evidence=one, pairs=pair(one.windows, one.position))
+        for block, one, result in zip(_blocks(plan), gathered, results(gathered, plan.protocol), strict=True)
+        if _is_copy(one.comparison) and isinstance(result, Estimate)
+    ]
     known = tuple(_known(plan, gathered, copies))
-    levels = tuple(_levels(known))
+    controls: dict[int, list[Known]] = defaultdict(list)
+    for one in known:
+        if percent := planted(one.comparison):
+            controls[percent].append(one)
+    levels = tuple(Level(percent=percent, controls=tuple(controls[percent])) for percent in sorted(controls))
     evidence = [one.evidence for one in copies]
     return Calibration(
         copies=tuple(one for one in known if _is_copy(one.comparison) and one.estimate),
@@ -375,12 +378,6 @@ def _is_copy(comparison: Comparison) -> bool:
 def _blocks(plan: Plan) -> Iterator[str]:
     """The block of every comparison, in the plan's order."""
     return (block.identity for block in plan.blocks for _ in block.comparisons)
-
-
-def _copies(plan: Plan, gathered: Sequence[Evidence]) -> Iterator[_Copy]:
-    for block, one, result in zip(_blocks(plan), gathered, results(gathered, plan.protocol), strict=True):
-        if _is_copy(one.comparison) and isinstance(result, Estimate):
-            yield _Copy(block=block, evidence=one, pairs=pair(one.windows, one.position))
 
 
 def _known(plan: Plan, gathered: Sequence[Evidence], copies: Sequence[_Copy]) -> Iterator[Known]:
@@ -421,14 +418,6 @@ def _margin(levels: Sequence[Level]) -> float:
     if least is None:
         return math.inf
     return MARGIN if least == levels[0].percent else least / 100
-
-
-def _levels(known: Sequence[Known]) -> Iterator[Level]:
-    found: dict[int, list[Known]] = defaultdict(list)
-    for one in known:
-        if percent := planted(one.comparison):
-            found[percent].append(one)
-    yield from (Level(percent=percent, controls=tuple(found[percent])) for percent in sorted(found))
 
 
 def _truth(one: Evidence) -> float | None:
