@@ -116,23 +116,24 @@ def so_far(pairs: Pairs) -> tuple[float, float] | None:
 
     It lacks how replicates differ, which an estimate has. None without a pair; the factor is infinite for a single one.
     """
-    replicates = pairs.replicates
-    if not replicates:
+    if not pairs.replicates:
         return None
     variance, freedom = errors(pairs)
-    error = math.sqrt(variance * sum(1 / len(one.window_pairs) for one in replicates)) / len(replicates)
+    error = _error_by_windows(pairs, variance)
     off = math.exp(float(stats.t.ppf(FIXED, freedom)) * error) if freedom else math.inf
     return math.exp(float(log_totals(pairs).mean())), off
 
 
+def _error_by_windows(pairs: Pairs, variance: float) -> float:
+    """The standard error of the mean over replicates, if windows are all that differs."""
+    counts = [len(one.window_pairs) for one in pairs.replicates]
+    return math.sqrt(variance * sum(1 / count for count in counts)) / len(counts)
+
+
 def trimmed_means(pairs: Pairs) -> Array:
     """The trimmed mean of every replicate's log ratios of pairs: the summary that looks past whatever is rare."""
-    return np.array([_trimmed_mean(replicate) for replicate in pairs.log_ratios])
-
-
-def _trimmed_mean(logs: Sequence[float]) -> float:
-    cut = int(TRIMMED * len(logs))
-    return float(np.mean(sorted(logs)[cut : len(logs) - cut]))
+    cuts = ((sorted(logs), int(TRIMMED * len(logs))) for logs in pairs.log_ratios)
+    return np.array([float(np.mean(logs[cut : len(logs) - cut])) for logs, cut in cuts])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +179,7 @@ def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
     if freedom.all() and (moderated := moderate(variances, freedom)):
         variances, freedom = moderated.variances, moderated.freedom
     for pairs, variance, degrees in zip(pool, variances, freedom, strict=True):
-        replicates = pairs.replicates
-        error = math.sqrt(variance * sum(1 / len(one.window_pairs) for one in replicates)) / len(replicates)
+        error = _error_by_windows(pairs, variance)
         yield (float(stats.t.ppf(FIXED, degrees)) * error if degrees else 0.0), float(degrees)
 
 

@@ -113,7 +113,8 @@ class Device:
         """
         if self.shared > COMPANY * self.looked:
             return self._company
-        return self._heat if self._is_unlike else None
+        unlike = self.slowed is not None and (self.slowed.apart > UNLIKE or self._clocks_differ)
+        return self._heat if self._was_slowed and unlike else None
 
     def remarks(self) -> Iterator[str]:
         """What a reader should know, whether or not it forbids a verdict."""
@@ -122,7 +123,10 @@ class Device:
         if self._was_slowed:
             yield self._heat
         if self.clock_mhz is not None and self._clocks_differ:
-            yield self._clocks(self.clock_mhz)
+            ours, theirs = self.clock_mhz.treatment, self.clock_mhz.reference
+            words = f"the device's clock was {ours:,.0f} MHz, in the reference {theirs:,.0f} MHz"
+            capped = self.capped is not None and max(self.capped.treatment, self.capped.reference) > 0
+            yield f"{words}; its power limit held it down{_in_shares(self.capped)}" if capped else words
 
     @property
     def _company(self) -> str:
@@ -132,22 +136,10 @@ class Device:
     def _heat(self) -> str:
         return f"heat or a fault held the device's clock down{_in_shares(self.slowed)}"
 
-    def _clocks(self, found: Both) -> str:
-        words = f"the device's clock was {found.treatment:,.0f} MHz, in the reference {found.reference:,.0f} MHz"
-        if self.capped is None or max(self.capped.treatment, self.capped.reference) == 0:
-            return words
-        return f"{words}; its power limit held it down{_in_shares(self.capped)}"
-
     @property
     def _clocks_differ(self) -> bool:
         found = self.clock_mhz
         return found is not None and found.apart > APART * max(found.treatment, found.reference)
-
-    @property
-    def _is_unlike(self) -> bool:
-        """Whether the arms were not slowed alike, by how often or by how much."""
-        apart = self.slowed is not None and self.slowed.apart > UNLIKE
-        return self._was_slowed and (apart or self._clocks_differ)
 
     @property
     def _was_slowed(self) -> bool:
@@ -162,9 +154,9 @@ def device_of(windows: Iterable[Window], position: int) -> Device | None:
     found = Device(
         looked=len(known),
         shared=sum(one > 0 for one in known),
-        slowed=_both(ours, theirs, _is_slowed),
-        capped=_both(ours, theirs, _is_capped),
-        clock_mhz=_both(ours, theirs, _clock_mhz),
+        slowed=_both(ours, theirs, lambda one: _held_by(one, SLOWDOWNS)),
+        capped=_both(ours, theirs, lambda one: _held_by(one, {POWER_CAP})),
+        clock_mhz=_both(ours, theirs, lambda one: one.clock_mhz),
     )
     told = found.looked or found.slowed is not None or found.clock_mhz is not None
     return found if told else None
@@ -176,16 +168,9 @@ def _both(ours: Sequence[Window], theirs: Sequence[Window], seen: Callable[[Wind
     return Both(treatment=fmean(first), reference=fmean(second)) if first and second else None
 
 
-def _is_slowed(window: Window) -> float | None:
-    return None if window.throttled is None else float(not SLOWDOWNS.isdisjoint(window.throttled))
-
-
-def _is_capped(window: Window) -> float | None:
-    return None if window.throttled is None else float(POWER_CAP in window.throttled)
-
-
-def _clock_mhz(window: Window) -> float | None:
-    return window.clock_mhz
+def _held_by(window: Window, reasons: AbstractSet[str]) -> float | None:
+    """Whether any of these reasons held the clock down, as 0 or 1; None where it is not known."""
+    return None if window.throttled is None else float(not reasons.isdisjoint(window.throttled))
 
 
 def _in_shares(found: Both | None) -> str:
@@ -264,9 +249,11 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
     found: list[Replicate] = []
     counted: list[Window] = []
     in_turn = 0
-    for own in _by_replicate(windows):
+    for replicate in sorted({one.arm.replicate for one in windows}):
+        own = [one for one in windows if one.arm.replicate == replicate]
+        closing = {max(map(_window, attempt)) for attempt in _attempts(own).values()}
         kept = undisturbed(own, position)
-        together, apart = _totals(_window_pairs(kept, position), _closing(own), spent), _in_turn(kept, position, spent)
+        together, apart = _totals(_window_pairs(kept, position), closing, spent), _in_turn(kept, position, spent)
         counted += kept
         in_turn += apart is not None
         if parts := [one for one in (together, apart) if one]:
@@ -354,11 +341,6 @@ def _window_pairs(windows: Iterable[Window], position: int) -> list[WindowPair]:
 
 def _window(window: Window) -> _Window:
     return window.arm.attempt, window.order
-
-
-def _closing(windows: Iterable[Window]) -> AbstractSet[_Window]:
-    """The last window of every attempt."""
-    return {max(map(_window, attempt)) for attempt in _attempts(windows).values()}
 
 
 def _share(window_pair: WindowPair) -> float:
@@ -465,25 +447,20 @@ def _in_turn(windows: Sequence[Window], position: int, spent: Spent) -> Replicat
 
 
 def _joined(parts: Sequence[Replicate]) -> Replicate:
-    """One replicate of what its lives gave; where some held both arms and others one, each counts by its ratios."""
-    counts = [len(one.window_pairs) for one in parts]
-    shares = [count / sum(counts) for count in counts]
+    """One replicate of what its attempts gave; where some held both arms and others one, each counts by its ratios."""
+    count = sum(len(one.window_pairs) for one in parts)
+    shared = [(len(one.window_pairs) / count, one) for one in parts]
     return Replicate(
-        log_ratio=sum(share * one.log_ratio for share, one in zip(shares, parts, strict=True)),
+        log_ratio=sum(share * one.log_ratio for share, one in shared),
         window_pairs=tuple(log for one in parts for log in one.window_pairs),
-        error=math.hypot(*(share * one.error for share, one in zip(shares, parts, strict=True))),
-        matched_error=math.hypot(*(share * one.matched_error for share, one in zip(shares, parts, strict=True))),
+        error=math.hypot(*(share * one.error for share, one in shared)),
+        matched_error=math.hypot(*(share * one.matched_error for share, one in shared)),
         freedom=sum(one.freedom for one in parts),
     )
 
 
 def _rate(windows: Sequence[Window], spent: Spent) -> float:
     return sum(window.samples for window in windows) / sum(map(spent, windows))
-
-
-def _by_replicate(windows: Sequence[Window]) -> Iterator[list[Window]]:
-    for replicate in sorted({window.arm.replicate for window in windows}):
-        yield [window for window in windows if window.arm.replicate == replicate]
 
 
 def _attempts(windows: Iterable[Window]) -> Mapping[tuple[int, int], list[Window]]:

@@ -16,7 +16,7 @@ from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.core.optimization import Timing
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Arm, Ready, Window
+from harness.core.records import Arm, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 TRAINS = {Timing.STEP, Timing.EPOCH}
@@ -105,9 +105,8 @@ def _beyond_a_bound(side: Side) -> Iterator[str]:
         return
     rates = _rates(side.windows)
     for name in ("loader", "compute"):
-        pairs = [
-            (rates[ready.arm], bound) for ready in side.readies if ready.arm in rates and (bound := _bound(ready, name))
-        ]
+        bounds = ((one.arm, one.loader_rate if name == "loader" else one.compute_rate) for one in side.readies)
+        pairs = [(rates[arm], bound) for arm, bound in bounds if arm in rates and bound]
         if len(pairs) > 1 and all(rate > BEYOND * bound for rate, bound in pairs):
             rate, bound = (sum(one) / len(pairs) for one in zip(*pairs, strict=True))
             what = "loader" if name == "loader" else "step"
@@ -115,10 +114,6 @@ def _beyond_a_bound(side: Side) -> Iterator[str]:
                 f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: one of the two is wrong, "
                 "most likely because the probe was too short"
             )
-
-
-def _bound(ready: Ready, name: str) -> float | None:
-    return ready.loader_rate if name == "loader" else ready.compute_rate
 
 
 def _rates(windows: Sequence[Window]) -> dict[Arm, float]:
@@ -160,11 +155,13 @@ def absence(evidence: Evidence, pairs: Pairs) -> Absence | None:
 
 
 def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
-    comparison, quality, replicates = evidence.comparison, evidence.quality, len(pairs.log_ratios)
+    comparison, quality, replicates = evidence.comparison, evidence.quality, len(pairs.replicates)
     if comparison.treatment.batch != comparison.reference.batch:
         counts = f"{comparison.treatment.batch} samples a step against {comparison.reference.batch}"
         yield _absence(Outcome.NOT_COMPARABLE, counts)
-    if inactive := _inactive(evidence):
+    own = [sentence for ready in evidence.treatment.readies for sentence in ready.inactive]
+    reference = [f"in the reference {words}" for ready in evidence.reference.readies for words in ready.inactive]
+    if inactive := dict.fromkeys(own + reference):
         yield _absence(Outcome.NOT_ACTIVE, "; ".join(inactive))
     for side, who in ((evidence.treatment, ""), (evidence.reference, "the reference: ")):
         yield from (_absence(Outcome.UNSOUND, who + words) for words in unsound(side))
@@ -187,10 +184,3 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
 
 def _absence(outcome: Outcome, words: str) -> Absence:
     return Absence(outcome=outcome, words=f"{outcome}: {words}")
-
-
-def _inactive(evidence: Evidence) -> tuple[str, ...]:
-    """Every sentence once, in order; those of the reference say so."""
-    own = [sentence for ready in evidence.treatment.readies for sentence in ready.inactive]
-    reference = [f"in the reference {words}" for ready in evidence.reference.readies for words in ready.inactive]
-    return tuple(dict.fromkeys(own + reference))

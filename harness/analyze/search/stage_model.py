@@ -6,7 +6,7 @@ that it declares and hardly elsewhere, until the data insist: docs/decisions/sta
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import geometric_mean
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import OptimizeResult, least_squares
 
-from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Option
@@ -378,18 +377,17 @@ def expectation(study: Study, frame: Frame) -> Expectation:
     for index, signal in ((0, Signal.LOADER), (1, Signal.DEVICE), (2, Signal.HOST)):
         logs = [np.log(sight.seconds[signal]) for sight in study.sights if signal in sight.seconds]
         base[index] = np.mean(logs) if logs else base[index]
-    effects = np.array([_width(study.declared.get(option.name)) for option in frame.options]).reshape(-1)
+    declared = [study.declared.get(option.name) for option in frame.options]
+    widths = [
+        [DECLARED if stage is one else ELSEWHERE for stage in STAGES] if one in STAGES else [UNDECLARED] * 4
+        for one in declared
+    ]
+    effects = np.array(widths).reshape(-1)
     signals = len(frame.signals)
     return Expectation(
         mean=np.concatenate([base, np.zeros(len(effects)), OVERLAP, np.zeros(signals)]),
         spread=np.concatenate([np.full(4, BASE), effects, OVERLAP_SPREAD, np.full(signals, BIAS)]),
     )
-
-
-def _width(declared: Stage | None) -> list[float]:
-    if declared not in STAGES:
-        return [UNDECLARED] * 4
-    return [DECLARED if stage is declared else ELSEWHERE for stage in STAGES]
 
 
 def fit(study: Study) -> Fitted:
@@ -404,7 +402,9 @@ def fit(study: Study) -> Fitted:
     expected = expectation(study, frame)
     rows = measured_rows(study, frame)
     ridge, effects = expected, slice(4, frame.overlap)
-    found = min((_least(rows, ridge, start) for start in _starts(expected.mean)), key=lambda one: float(one.cost))
+    # From what is expected, and with input or device far ahead: from the wrong side a fit may stick.
+    starts = [expected.mean + np.pad(shift, (0, frame.size - 4)) for shift in SHIFTS]
+    found = min((_least(rows, ridge, start) for start in starts), key=lambda one: float(one.cost))
     for _ in range(REWEIGHED):
         point = np.asarray(found.x)
         spread = expected.spread.copy()
@@ -417,14 +417,6 @@ def fit(study: Study) -> Fitted:
 
 
 Rows = Callable[[Array], tuple[Array, Array]]  # residuals in standard deviations, and their slopes
-
-
-def _starts(mean: Array) -> Iterator[Array]:
-    """What is expected, and the same with input or device far ahead: from the wrong side a fit may stick."""
-    for shift in SHIFTS:
-        start = mean.copy()
-        start[:4] += shift
-        yield start
 
 
 def _least(rows: Rows, ridge: Expectation, start: Array) -> OptimizeResult:
@@ -536,7 +528,16 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
     rows = [row for table in tables for row in filter(_bounded, table.rows)]
     rows = [row for row in rows if row.comparison.treatment.batch == like.batch]
     return Study(
-        ratios=tuple(_compared(row, row.estimate, declared) for row in rows if row.estimate),
+        ratios=tuple(
+            Compared(
+                treatment=declared.arrangement(row.comparison.treatment.options),
+                reference=declared.arrangement(row.comparison.reference.options),
+                log_ratio=float(np.log(row.estimate.ratio)),
+                deviation=row.estimate.standard_error[0],
+            )
+            for row in rows
+            if row.estimate
+        ),
         sights=tuple(_sights(tables, declared)),
         seconds=1 / rate,
         declared=declared.stages,
@@ -546,16 +547,6 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
 
 def _bounded(row: Row) -> bool:
     return row.estimate is not None and math.isfinite(row.estimate.high)
-
-
-def _compared(row: Row, estimate: Estimate, declared: Declared) -> Compared:
-    deviation, _ = estimate.standard_error
-    return Compared(
-        treatment=declared.arrangement(row.comparison.treatment.options),
-        reference=declared.arrangement(row.comparison.reference.options),
-        log_ratio=float(np.log(estimate.ratio)),
-        deviation=deviation,
-    )
 
 
 def _sights(tables: Iterable[Table], declared: Declared) -> Iterable[Sight]:
