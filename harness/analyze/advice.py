@@ -27,12 +27,12 @@ from harness.analyze.attribution import (
     learns_alike,
 )
 from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun
-from harness.analyze.comparison import TRAINS
 from harness.analyze.estimate import replicates_to_decide
 from harness.analyze.evidence import Evidence
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
+from harness.analyze.soundness import TRAINS
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Comparison, Configuration, Conflict, Option, compose
 from harness.core.mistake import Mistake

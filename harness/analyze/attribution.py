@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.analyze.collection import StoredRow
-from harness.analyze.comparison import LEARNS_ALIKE
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Side
 from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck, Profile
+from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.verdict import MARGIN, Verdict, verdict
 from harness.core.configuration import Configuration, Option, parse_option
 from harness.core.environment import Environment

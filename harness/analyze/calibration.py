@@ -331,7 +331,7 @@ def _attempt(arm: Arm) -> _Attempt:
 
 # Calibrating: the records of a run of the design `calibration` become what they say of the machine.
 #
-# Every configuration is judged on the terms that the configurations of other blocks would set, so that none helps to
+# Every configuration is judged by the thresholds that the configurations of other blocks set, so that none helps to
 # find itself right.
 
 
@@ -381,7 +381,7 @@ def _blocks(plan: Plan) -> Iterator[str]:
 
 
 def _known(plan: Plan, gathered: Sequence[Evidence], copies: Sequence[_Copy]) -> Iterator[Known]:
-    """Every comparison, judged on the terms of the copies in other blocks."""
+    """Every comparison, judged by the thresholds of the copies in other blocks."""
     by_block = {
         name: results(gathered, plan.protocol, _thresholds([one for one in copies if one.block != name], MARGIN))
         for name in dict.fromkeys(_blocks(plan))

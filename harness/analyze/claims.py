@@ -13,7 +13,7 @@ from scipy import stats
 from harness.analyze.estimate import Estimate, results
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.matrix import unproven
-from harness.analyze.quality import Agreement, Quality
+from harness.analyze.quality import LEARNS_ALIKE, Agreement, Quality
 from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import (
     LEAST_FREEDOM,
@@ -395,7 +395,7 @@ def _more_replicates(claim: Claim, seen: MeasuredValue) -> str:
 def _ruled_quality(claim: Claim, quality: Quality) -> ClaimVerdict:
     if quality.status is Agreement.NOT_JUDGED:
         return ClaimVerdict.UNDECIDED
-    kept = quality.status in {Agreement.SAME_BITS, Agreement.CLOSE}
+    kept = quality.status in LEARNS_ALIKE
     if claim.bound is Bound.LOSS:
         return ClaimVerdict.NO_EFFECT if kept else ClaimVerdict.CONFIRMED
     return ClaimVerdict.CONFIRMED if kept else ClaimVerdict.HARMFUL

@@ -9,7 +9,8 @@ from harness.analyze.collection import Question, StoredRow, StoredRun, surest
 from harness.analyze.estimate import Contrast, Difference, contrast
 from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
-from harness.analyze.quality import Agreement
+from harness.analyze.quality import LEARNS_ALIKE
+from harness.analyze.soundness import TRAINS
 from harness.analyze.tables import document, entries
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration
@@ -290,9 +291,6 @@ def parse_limits(text: str, file: str) -> tuple[Limit, ...]:
 # Throughputs: samples a second in several columns, as shares of what their devices can do and as what they cost.
 #
 # Machines cannot take turns, so a quotient of two throughputs is unpaired: it has a range and never a verdict.
-
-TRAINS = {Timing.STEP, Timing.EPOCH}
-LEARNS_ALIKE = {Agreement.SAME_BITS, Agreement.CLOSE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

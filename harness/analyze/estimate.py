@@ -304,7 +304,7 @@ def _joules(window: Window) -> float:
 def precisions(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> dict[Place, Precision]:
     """The precision of every comparison that has an estimate; raises Mistake where an option has no promise.
 
-    `terms` are those under which the machine's matrix will be reported: decisions and report then know the same width.
+    `thresholds` are those by which the machine's matrix is reported: decisions and report then know the same width.
     """
     places = [(block.identity, position) for block in plan.blocks for position, _ in enumerate(block.comparisons, 1)]
     found = results(list(gather(plan, records)), plan.protocol, thresholds)

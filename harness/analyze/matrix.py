@@ -9,10 +9,10 @@ from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.profile import Profile, profile
-from harness.analyze.quality import Agreement, Quality
+from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
 from harness.analyze.tables import document, entries
-from harness.analyze.verdict import UNCALIBRATED as ON_NO_THRESHOLDS
+from harness.analyze.verdict import Thresholds
 from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
@@ -50,7 +50,7 @@ def _notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pr
         yield f"{estimate.processes} of {protocol.replicates} replicates so far"
     if any(arm is not None and not arm.steady for arm in arms):
         yield "not settled when its warm-up ended"
-    if quality is not None and quality.status not in {Agreement.SAME_BITS, Agreement.CLOSE}:
+    if quality is not None and quality.status not in LEARNS_ALIKE:
         yield f"quality {quality.status}: {quality.sentence}"
 
 
@@ -235,12 +235,12 @@ def build_matrix(
 ) -> Matrix:
     """The matrix of a run, finished or not; raises Mistake where an option has no promise in the plan.
 
-    `calibration` is that of its machine. A run that calibrates is told by itself and judged on nobody's terms: what it
-    shows decides the terms of others.
+    `calibration` is that of its machine. A run that calibrates is told by itself and judged by the usual thresholds:
+    what it shows decides those of others.
     """
     records = tuple(records)
     gathered = list(gather(plan, records))
-    thresholds = calibration.thresholds if calibration and plan.design != DESIGN else ON_NO_THRESHOLDS
+    thresholds = calibration.thresholds if calibration and plan.design != DESIGN else Thresholds()
     told = calibrate(plan, records) if plan.design == DESIGN else calibration
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
     by_table: dict[tuple[Configuration, Timing], list[_Found]] = defaultdict(list)

@@ -8,9 +8,8 @@ from statistics import fmean, harmonic_mean
 from typing import Literal
 
 from harness.analyze.evidence import Side
-from harness.analyze.soundness import workers_of
+from harness.analyze.soundness import TRAINS, workers_of
 from harness.core.configuration import Configuration
-from harness.core.optimization import Timing
 from harness.core.recipe import Value
 from harness.core.records import Window
 
@@ -133,7 +132,7 @@ def profile(side: Side) -> Profile | None:
     if not windows or not readies:
         return None
     rate = sum(window.samples for window in windows) / sum(window.wall_s for window in windows)
-    trains = windows[0].timing in {Timing.STEP, Timing.EPOCH}
+    trains = windows[0].timing in TRAINS
     shares = phases(windows)
     loader_rate, compute_rate = _bounds(side, rate, shares) if trains else (None, None)
     ahead = any(one.effective.get("device_prefetch") is True for one in readies)

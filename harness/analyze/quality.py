@@ -109,6 +109,9 @@ class Agreement(StrEnum):
     NAN = "nan"
 
 
+LEARNS_ALIKE = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
     """A status word and the sentence that explains it."""
@@ -228,6 +231,6 @@ def _checked_losses(treatment: Ready, reference: Ready, promised: Numerics, timi
         return judge_losses(treatment, reference, promised)
     # An evaluation must leave the training alone, whatever it does to the score.
     trained = judge_losses(treatment, reference, Numerics.EXACT)
-    if trained.status not in {Agreement.SAME_BITS, Agreement.CLOSE}:
+    if trained.status not in LEARNS_ALIKE:
         return trained
     return judge_score(treatment, reference, promised)

@@ -48,7 +48,7 @@ def verdict(low: float, high: float, margin: float = MARGIN) -> Verdict:
     return Verdict.UNDECIDED
 
 
-# Terms: what the calibration of a machine decides for every interval and verdict that is given on it.
+# Thresholds: what the calibration of a machine decides for every interval and verdict that is given on it.
 
 # Standard deviation of a replicate's log ratio below which no pool is believed: what processes differ by, whatever few
 # replicates show. A constant where the machine was not calibrated (docs/decisions/least-spread.md).

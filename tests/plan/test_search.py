@@ -7,7 +7,19 @@ import pytest
 from harness.core.configuration import Option
 from harness.plan import search
 from harness.plan.designs import Space, Stack
-from harness.plan.search import Array, Proposal, SearchLimits, every_stack, is_over, propose, without_what_hurts
+from harness.plan.search import (
+    NO_MODEL,
+    Array,
+    Proposal,
+    SearchLimits,
+    every_stack,
+    gain_left,
+    is_over,
+    narrowed,
+    propose,
+    without_what_hurts,
+)
+from harness.plan.search import proposed as next_proposal
 
 CHOICES = tuple((Option(name=name),) for name in "abcdef")
 WORKERS = (Option(name="workers", level=2), Option(name="workers", level=4))
@@ -120,3 +132,39 @@ def test_what_hurts_put_on_last_is_dropped_from_all_together() -> None:
     lonely = without_what_hurts(SPACE, whole, {}, {a: -0.1, b: 0.1, c: 0.1, d: 0.1})
     assert lonely == ((c, d),)  # b needs a
     assert without_what_hurts(SPACE, whole, {}, {a: 0.1}) == ()
+
+
+def test_a_lighter_stack_is_measured_beside_what_a_model_proposes() -> None:
+    light = (CHOICES[2][0],)
+    generator = np.random.default_rng(0)
+    found = next_proposal(SPACE, {(): 0.0}, [truth], [(), light], generator, SearchLimits(stacks=3))
+    assert found.stacks[0] == BEST
+    assert found.stacks[-1] == light
+    assert len(found.stacks) == 3
+    over = next_proposal(SPACE, {(): 0.0, BEST: truth([BEST])[0]}, [truth], [light], generator, SearchLimits())
+    assert (over.stacks, over.finished) == ((light,), None)
+
+
+def test_without_a_model_only_lighter_stacks_are_measured() -> None:
+    light = (CHOICES[2][0],)
+    generator = np.random.default_rng(0)
+    found = next_proposal(SPACE, {(): 0.0}, [], [light, ()], generator, SearchLimits())
+    assert (found.stacks, found.finished) == ((light,), None)
+    over = next_proposal(SPACE, {(): 0.0, light: 0.1}, [], [light], generator, SearchLimits())
+    assert (over.stacks, over.finished) == ((), NO_MODEL)
+
+
+def test_a_narrowed_space_lacks_what_is_barred_and_what_does_not_fit() -> None:
+    found = narrowed(SPACE, {CHOICES[0][0], WORKERS[0]}, lambda stack: len(stack) < 3)
+    stacks = list(every_stack(found))
+    assert ((WORKERS[1],) in stacks, (WORKERS[0],) in stacks, (CHOICES[0][0],) in stacks) == (True, False, False)
+    assert max(map(len, stacks)) == 2
+
+
+def test_what_is_left_to_gain_is_predicted_even_where_it_is_a_loss() -> None:
+    assert gain_left(SPACE, {(): 0.0}, truth) == pytest.approx(np.expm1(1.05))
+    left = gain_left(SPACE, {BEST: truth([BEST])[0]}, truth)
+    assert left is not None
+    assert left < 0
+    times = dict(zip(every_stack(SPACE), truth(list(every_stack(SPACE))), strict=True))
+    assert gain_left(SPACE, times, truth) is None
