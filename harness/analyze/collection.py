@@ -37,6 +37,11 @@ class StoredRun:
         return self.environment.machine
 
 
+def unnamed(matrix: Matrix) -> StoredRun:
+    """A matrix as the only thing that is known of its run."""
+    return StoredRun(name="", began="", command="", version="", matrix=matrix)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What a row answers: two rows with the same question may stand in for each other, and never be pooled."""
@@ -71,13 +76,17 @@ class StoredRow:
         )
 
 
+def rows_of(run: StoredRun) -> Iterator[StoredRow]:
+    """Every row of a run, small sizes too."""
+    return (StoredRow(run=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
+
+
 def entries(runs: Iterable[StoredRun]) -> Iterator[StoredRow]:
     """Every row of all runs, the newest run first, without sizes that prove nothing and delays that nobody wants."""
     for run in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
-        for table in run.matrix.tables:
-            if table.config.size != TOO_SMALL:
-                wanted = (row for row in table.rows if not is_control([row.comparison.treatment]))
-                yield from (StoredRow(run=run, table=table, row=row) for row in wanted)
+        for one in rows_of(run):
+            if one.table.config.size != TOO_SMALL and not is_control([one.row.comparison.treatment]):
+                yield one
 
 
 def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:

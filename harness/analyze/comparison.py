@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from harness.analyze.collection import Question, StoredRow, StoredRun, surest
+from harness.analyze.collection import Question, StoredRow, StoredRun, rows_of, surest
 from harness.analyze.estimate import Contrast, Difference, contrast
 from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
@@ -59,11 +59,10 @@ def of_runs(runs: Sequence[StoredRun]) -> tuple[Column, ...]:
     for index, run in enumerate(runs):
         if any(run.name == other.name or run.matrix == other.matrix for other in runs[:index]):
             raise Mistake(f"{run.name} is named twice, or is a copy of a run that is; name two different runs.")
-    columns = []
-    for index, run in enumerate(runs):  # with small sizes too: somebody has asked for this run by its name
-        rows = (StoredRow(run=run, table=table, row=row) for table in run.matrix.tables for row in table.rows)
-        columns.append(Column(letter=letter(index), runs=(run,), entries=tuple(rows)))
-    return tuple(columns)
+    # With small sizes too: somebody has asked for these runs by their names.
+    return tuple(
+        Column(letter=letter(index), runs=(run,), entries=tuple(rows_of(run))) for index, run in enumerate(runs)
+    )
 
 
 def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from harness.analyze.attribution import Gain, gain
-from harness.analyze.collection import StoredRow, StoredRun
+from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
 from harness.analyze.matrix import Matrix, Table
 from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, UpperBound, cross_checked, trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
@@ -55,7 +55,7 @@ def predictions(matrix: Matrix, catalogue: Catalogue) -> tuple[WorkloadPredictio
     """What is said of each workload of a run beyond its configurations; nothing where no options are crossed."""
     if matrix.design not in CROSSED:
         return ()
-    kept = StoredRun(name="", began="", command="", version="", matrix=matrix)
+    kept = unnamed(matrix)
     tables: dict[str, Table] = {}
     for table in matrix.tables:
         if table.timing is Timing.STEP:
@@ -76,7 +76,7 @@ def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadP
     model, whole = trusted(study), whole_of(kept, table)
     found = replace(found, check=_check(kept, study, possible))
     if whole is not None:
-        others = [StoredRow(run=kept, table=one, row=row) for one in kept.matrix.tables for row in one.rows]
+        others = list(rows_of(kept))
         stack = whole.row.comparison.treatment.options
         found = replace(found, whole=stack, decomposition=possible.decomposition(whole, others, model))
     return replace(found, prediction=model if isinstance(model, str) else _prediction(model, study, possible, found))

@@ -7,7 +7,7 @@ from math import exp, inf
 import numpy as np
 
 from harness.analyze.attribution import first_and_last
-from harness.analyze.collection import StoredRow, StoredRun
+from harness.analyze.collection import StoredRow, rows_of, unnamed
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row
 from harness.analyze.profile import host_memory
@@ -86,12 +86,8 @@ class Measured:
 
     def entries(self, *further: Matrix) -> list[StoredRow]:
         """The rows of all runs, and of further ones."""
-        return [
-            StoredRow(run=StoredRun(name="", began="", command="", version="", matrix=matrix), table=table, row=row)
-            for matrix in (*self.matrices, *further)
-            for table in matrix.tables
-            for row in table.rows
-        ]
+        runs = (unnamed(matrix) for matrix in (*self.matrices, *further))
+        return [one for run in runs for one in rows_of(run)]
 
     def whole(self) -> tuple[Stack, Mapping[Option, float], Mapping[Option, float]] | None:
         """The largest stack of training steps, and log gains of its options put on first and put on last."""
@@ -120,7 +116,8 @@ def measured(
     first = studies[0]
     if isinstance(first, str):
         return first
-    rows = step_rows(matrices, workload)
+    every = [row for matrix in matrices for row in matrix.rows if row.comparison.timing is Timing.STEP]
+    rows = [row for row in every if row.comparison.treatment.workload == workload]
     bad = [(row, why) for row, why in _spoilt(rows) if row.absence or row.comparison.reference == reference]
     together, model = joined([one for one in studies if isinstance(one, Study)]), trusted(first)
     barred = frozenset(option for row, _ in bad if (option := _barred(row)) is not None)
@@ -167,16 +164,6 @@ def _barred(row: Row) -> Option | None:
     added = set(comparison.treatment.options) - set(comparison.reference.options)
     lacking = set(comparison.reference.options) - set(comparison.treatment.options)
     return added.pop() if len(added) == 1 and not lacking else None
-
-
-def step_rows(matrices: Iterable[Matrix], workload: str) -> tuple[Row, ...]:
-    """All rows of a workload's training steps."""
-    return tuple(
-        row
-        for matrix in matrices
-        for row in matrix.rows
-        if row.comparison.treatment.workload == workload and row.comparison.timing is Timing.STEP
-    )
 
 
 # Footprints: the peak memory of stacks that nobody measured, as a product of what each option does to it.
