@@ -3,7 +3,7 @@
 import getpass
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # What reads a workload's files and is seldom there: a machine with a GPU may have torch and little else.
 READERS = {"speaker": "soundfile", "spoof": "soundfile", "leak": "h5py", "patches3d": "tifffile"}
+GOLDEN = Path(__file__).parent / "report" / "golden"
 WORKLOADS = ("imagenet", "leak", "patches3d", "speaker", "spoof")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores can be ten times slower than one
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -24,6 +25,26 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 QUICK = "leak"  # the workload that the quick part of the tests trains
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` writes what views say today into the files that hold their wording."""
+    parser.addoption("--update-golden", action="store_true", help="Rewrite the golden files of tests/report/golden.")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Holds a text against the file of that name, or rewrites the file where that was asked for."""
+
+    def held(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing; pytest --update-golden writes it"
+        assert text == path.read_text(encoding="utf-8"), "look at the difference; pytest --update-golden accepts it"
+
+    return held
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks

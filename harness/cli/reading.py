@@ -47,7 +47,7 @@ from harness.report.comparison import comparison_to_json, comparison_to_markdown
 from harness.report.html.document import to_html
 from harness.report.html.exhibit import Exhibit, Shown
 from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, matrix_to_terminal, render
-from harness.report.overview import closing, overview
+from harness.report.overview import advice_overview, asking, closing, overview
 from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
 
 # WorkloadAdvice: the advice of a run, and the commands that answer what it leaves open.
@@ -283,15 +283,29 @@ def deliver(text: str, output: Path | None) -> None:
 FORMS = ("terminal", "markdown", "json")
 
 
-def show_advice(run: Path | None, form: str, output: Path | None, results: Path) -> None:
-    """Shows or writes the advice of a run, of the newest where none is named; raises Mistake."""
+def show_advice(run: Path | None, form: str, output: Path | None, results: Path, *, verbose: bool = False) -> None:
+    """Shows or writes the advice of a run, of the newest where none is named; raises Mistake.
+
+    On a terminal it takes one screen unless all is asked for.
+    """
     if form not in FORMS:
         raise Mistake(f"There is no format '{form}'; choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
     folder = run or newest(results)
     found, catalogue = read_run(folder), read_catalogue()
     kept = read_kept(folder)
     advised = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
-    deliver(_rendered(advised, form, catalogue), output)
+    if form == "terminal" and output is None and not verbose:
+        _print_overview(advised)
+    else:
+        deliver(_rendered(advised, form, catalogue), output)
+
+
+def _print_overview(advised: Advised) -> None:
+    where, best = console(), (made.best for one in advised.advice.workloads for made in one.ready_made)
+    asked = (advised.commands.get(one.rows[-1].comparison) for one in best if one)
+    for part in advice_overview(advised.advice, __version__, where.width):
+        where.print(part, highlight=False)
+    where.print(asking([one for one in asked if one]), highlight=False, soft_wrap=True)
 
 
 def _rendered(advised: Advised, form: str, catalogue: Catalogue) -> str:

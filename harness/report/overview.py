@@ -1,4 +1,4 @@
-"""The overview: a matrix on one screen of a terminal, results first, missing results as counts by reason."""
+"""The overview: a matrix, or advice, on one screen of a terminal: results first, the rest as counts by reason."""
 
 import math
 from collections import Counter
@@ -9,12 +9,14 @@ from rich.console import RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
 from harness.analyze.matrix import Matrix, Row, Table
+from harness.analyze.profile import host_memory
 from harness.analyze.verdict import Verdict
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.matrix import TIMED, memory_of, workloads
-from harness.report.words import NOTHING, called, one_line, ratio
+from harness.report.words import NOTHING, called, factor, one_line, ratio
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
@@ -84,14 +86,19 @@ def _grid(matrix: Matrix, shown: Sequence[tuple[Table, Row]], usual: str, width:
     for workload in workloads(matrix):
         told = [_row(table, row, usual) for table, row in shown if table.config.workload == workload]
         rows += told or [(one_line(workload), NOTHING, "no result", *[NOTHING] * 4)]
-    others = (max(map(len, (name, *(row[at] for row in rows)))) for at, name in enumerate(COLUMNS) if at != 1)
-    room = max(SHORTEST, width - sum(others) - 3 * len(COLUMNS) - 1)
+    return in_one_line(COLUMNS, rows, width, flexible=1)
+
+
+def in_one_line(names: Sequence[str], rows: Sequence[Sequence[str]], width: int, flexible: int) -> Grid:
+    """A table whose rows take a line each: one column is shortened to what room the others leave."""
+    longest = [max(map(len, (name, *(row[at] for row in rows)))) for at, name in enumerate(names)]
+    room = max(SHORTEST, width - sum(longest) + longest[flexible] - 3 * len(names) - 1)
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for name in COLUMNS:
+    for name in names:
         grid.add_column(name, no_wrap=True, justify="right" if name == "memory" else "left")
-    for workload, label, *costs in rows:
-        short = label if len(label) <= room else f"{label[: room - 1]}…"
-        grid.add_row(Text(workload), Text(short), *(Text(one, style=COLOUR.get(one, "")) for one in costs))
+    for row in rows:
+        told = [one if at != flexible or len(one) <= room else f"{one[: room - 1]}…" for at, one in enumerate(row)]
+        grid.add_row(*(Text(one, style=COLOUR.get(one, "")) for one in told))
     return grid
 
 
@@ -119,7 +126,7 @@ def _named(table: Table, row: Row, usual: str) -> str:
 def _memory_change(table: Table, row: Row) -> str:
     count = memory_of(table)
     ours, theirs = (count(arm) if arm else None for arm in (row.treatment, row.reference))
-    return NOTHING if ours is None or not theirs else f"{100 * (ours / theirs - 1):+.0f} %"
+    return _percent(ours, theirs)
 
 
 def remarks(matrix: Matrix) -> Iterator[str]:
@@ -153,6 +160,75 @@ def _shortly(words: str) -> str:
     """A reason up to its first clause, so that like ones count together."""
     first = one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0]
     return first if len(first) <= 60 else f"{first[:59]}…"
+
+
+# What to do, on one screen.
+
+_DO = ("workload", "do", "configuration", "speedup", "memory", "losses", "why")
+_MOST_OPTIONS = 3  # of one workload with the same recommendation
+_TOGETHER = "use together"
+_ACTED_ON = (Recommendation.SWITCH_ON, Recommendation.WITH_WARNING, Recommendation.LEAVE_OFF)
+
+
+def advice_overview(advice: Advice, version: str, width: int) -> Iterator[RenderableType]:
+    """The parts of the screen: what to switch on and to leave off, and what holds each workload back."""
+    matrix = advice.run.matrix
+    yield Text(headline(matrix, version), style="bold")
+    rows = [row for one in advice.workloads for row in _actions(one)]
+    if rows:
+        yield Text("What to do: combinations first, then single options; speedups with their 95 % intervals")
+        fits = sum(max(len(row[at]) for row in (_DO, *rows)) for at in range(len(_DO))) + 3 * len(_DO) < width
+        shown = len(_DO) if fits else len(_DO) - 1  # the reason gives way first
+        yield in_one_line(_DO[:shown], [row[:shown] for row in rows], width, flexible=2)
+    else:
+        yield Text("Nothing was found that surely helps or surely hurts.")
+    profiles = [(one.workload, one.base.profile) for one in advice.workloads if one.base and one.base.profile]
+    begin = [
+        f"{one_line(name)} by {profile.bottleneck.stage} ({factor(profile.bottleneck.bound)}x)"
+        for name, profile in profiles
+        if profile.bottleneck
+    ]
+    if begin:
+        yield Text(f"Held back (and the most to be gained there): {', '.join(begin)}.")
+    told = Counter(item.recommendation for one in advice.workloads for item in one.items)
+    rest = [f"{count} {one.value}" for one, count in told.items() if one not in _ACTED_ON]
+    if rest:
+        yield Text(f"Of the other options: {', '.join(rest)}.")
+
+
+def _actions(found: WorkloadAdvice) -> Iterator[tuple[str, ...]]:
+    name = one_line(found.workload)
+    fastest = next((one.best for one in found.ready_made if one.style is Style.FASTEST), None)
+    if fastest is not None:
+        row = fastest.rows[-1]
+        why = "the fastest that learns the same"
+        yield (name, _TOGETHER, one_line(row.label), ratio(fastest.gain), *_prices(row), why)
+    for recommendation in _ACTED_ON:
+        for item in found.recommended(recommendation)[:_MOST_OPTIONS]:
+            do = "mend in the code" if item.is_own_code and item.gains else recommendation.value
+            gain = ratio(item.effect.gain)
+            yield (name, do, one_line(str(item.option)), gain, *_prices(item.effect.row), item.rule.reason.value)
+
+
+def _prices(row: Row) -> tuple[str, str]:
+    """The change of host memory, or of the device's where it is told, and how losses compare."""
+    ours, theirs = row.treatment, row.reference
+    memory = NOTHING
+    if ours and theirs and ours.device_bytes and theirs.device_bytes:
+        memory = _percent(ours.device_bytes, theirs.device_bytes)
+    elif ours and theirs:
+        memory = _percent(*host_memory(ours, theirs)[1])
+    return memory, row.quality.status.value if row.quality else NOTHING
+
+
+def _percent(ours: float | None, theirs: float | None) -> str:
+    return NOTHING if ours is None or not theirs else f"{100 * (ours / theirs - 1):+.0f} %"
+
+
+def asking(again: Sequence[str]) -> str:
+    """The commands that come after advice: one that measures the first combination afresh, and the evidence."""
+    first = f"{again[0]}\n      " if again else ""
+    return f"\nNext  {first}./speedmatrix advise --verbose    the evidence, what it costs, and the code"
 
 
 def closing(folder: str, *, unfinished: bool) -> str:

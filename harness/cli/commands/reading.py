@@ -46,11 +46,12 @@ def advise(
     format: Format = "terminal",  # noqa: A002
     output: Output = None,
     results: Results = Path("results"),
+    verbose: Verbose = False,
 ) -> None:
     """Says what to switch on, leave, fix and stack after a run, with the evidence and the code; needs no torch."""
     from harness.cli.reading import show_advice
 
-    show_advice(run, format, output, results)
+    show_advice(run, format, output, results, verbose=verbose)
 
 
 @app.command(epilog=examples("claims", "claims --only leak", "claims --format markdown --output results/claims.md"))
