@@ -145,9 +145,8 @@ def stopped_by_the_scheduler(there: Rented) -> dict[str, bytes]:
 def assert_whole(results: Path) -> None:
     found = sorted((read_run(path).began, path) for path in runs(results) if read_records(path))
     designs = [read_run(path).plan.design for _, path in found]
-    # What fits into the first slice depends on how fast the machine is; no matrix comes before either of these.
+    # What fits into three minutes depends on how fast the machine is; no matrix comes before either of these.
     assert designs[0] in {"calibration", "combined"}
-    assert len(designs) > 1
     (machine,) = {path.parent for _, path in found}
     looked = {
         block.reference.workload
