@@ -39,11 +39,8 @@ IN_NAMES = {
     *("ceiling", "ceilings", "crowding", "interference", "unrest", "anatomy", "interplay", "interplays", "gauged"),
     *("ruling", "rulings", "hole", "holes", "cell", "cells", "switch", "switches", "subject", "subjects"),
 }
-# Here the word means something else: a field of a table, what a verb does, what a file or a format of others is called.
-ELSEWHERE = {
-    *("asv_cells", "published_cells", "Recommendation.SWITCH_ON"),
-}
-# A name in front of a colon in code, quoted commands, links: what they say is not ours to choose.
+ELSEWHERE = {"asv_cells", "published_cells"}  # files that asv's users know, and cells of tables
+# Code, links and comments may name files, fields and commands as they are stored.
 QUOTED = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<!--.*?-->|^ {4}.*$", re.DOTALL | re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -181,14 +181,13 @@ def matrix_of(folder: Path) -> Matrix:
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
     """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
     where = console()
-    if not verbose:
-        for part in overview(matrix, __version__, where.width):
-            where.print(part, highlight=False)
-        where.print(closing(str(folder), unfinished=(folder / IN_PROGRESS).exists()), highlight=False, soft_wrap=True)
-        return
-    for part in (*render(matrix, where.width, NAMED), *beyond(predictions(matrix, catalogue))):
-        where.print(part)
-    where.print(closing(str(folder), unfinished=(folder / IN_PROGRESS).exists()), highlight=False, soft_wrap=True)
+    parts = overview(matrix, __version__, where.width)
+    if verbose:
+        parts = chain(render(matrix, where.width, NAMED), beyond(predictions(matrix, catalogue)))
+    for part in parts:
+        where.print(part, highlight=False)
+    unfinished = f"./{read_run(folder).command}" if (folder / IN_PROGRESS).exists() else None
+    where.print(closing(str(folder), unfinished), highlight=False, soft_wrap=True)
 
 
 def console() -> Console:
@@ -295,17 +294,17 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
     kept = read_kept(folder)
     advised = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
     if form == "terminal" and output is None and not verbose:
-        _print_overview(advised)
+        _print_overview(advised, folder)
     else:
         deliver(_rendered(advised, form, catalogue), output)
 
 
-def _print_overview(advised: Advised) -> None:
+def _print_overview(advised: Advised, folder: Path) -> None:
     where, best = console(), (made.best for one in advised.advice.workloads for made in one.ready_made)
     asked = (advised.commands.get(one.rows[-1].comparison) for one in best if one)
     for part in advice_overview(advised.advice, __version__, where.width):
         where.print(part, highlight=False)
-    where.print(asking([one for one in asked if one]), highlight=False, soft_wrap=True)
+    where.print(asking(str(folder), [one for one in asked if one]), highlight=False, soft_wrap=True)
 
 
 def _rendered(advised: Advised, form: str, catalogue: Catalogue) -> str:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Kind = TypeVar("Kind")
-# Fields whose name has changed, and the name that they have in files, which stays.
+# Fields whose name has changed, and the name that stays in files and JSON reports; it holds for every dataclass.
 STORED = {
     "replicate": "restart",
     "replicates": "restarts",

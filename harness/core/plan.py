@@ -57,7 +57,7 @@ _OF_MALLOC = frozenset({"allocator", TUNED})
 _TUNED = Option(name=TUNED)
 
 
-def is_or_was_plain(config: Configuration) -> bool:
+def is_or_was_baseline(config: Configuration) -> bool:
     """Whether everything is off that was off in some version's baseline."""
     return all(one.name == TUNED for one in config.options)
 

@@ -22,6 +22,7 @@ MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
 COLUMNS = ("workload", "configuration", "speedup", "verdict", "held back by", "memory", "losses")
 SHORTEST = 16  # characters of a configuration, however narrow the terminal
+GIVES_WAY = ("why", "held back by", "memory", "losses")  # columns that a narrow terminal loses, in this order
 USUAL_WIDTH = 0.05  # half-width of an interval that counts as narrow where the protocol names none
 # Colour only repeats what the word beside it says.
 COLOUR: Mapping[str, str] = {
@@ -42,7 +43,7 @@ def overview(matrix: Matrix, version: str, width: int) -> Iterator[RenderableTyp
     yield Text(f"Speedup with its 95 % interval, of training steps against {usual}, where nothing else is said")
     yield _grid(matrix, shown, usual, width)
     if len(shown) < len(found):
-        yield Text(f"{len(found) - len(shown)} more with a ratio, nearer to 1 or undecided: --verbose shows them.")
+        yield Text(f"{len(found) - len(shown)} more have a ratio: --verbose shows them.")
     yield from map(Text, remarks(matrix))
 
 
@@ -90,14 +91,20 @@ def _grid(matrix: Matrix, shown: Sequence[tuple[Table, Row]], usual: str, width:
 
 
 def in_one_line(names: Sequence[str], rows: Sequence[Sequence[str]], width: int, flexible: int) -> Grid:
-    """A table whose rows take a line each: one column is shortened to what room the others leave."""
-    longest = [max(map(len, (name, *(row[at] for row in rows)))) for at, name in enumerate(names)]
-    room = max(SHORTEST, width - sum(longest) + longest[flexible] - 3 * len(names) - 1)
+    """A table whose rows take a line each: one column is shortened, and some give way, so that no number is cut."""
+    longest = {at: max(map(len, (name, *(row[at] for row in rows)))) for at, name in enumerate(names)}
+    least = longest | {flexible: min(SHORTEST, longest[flexible])}
+    for name in GIVES_WAY:
+        if sum(least.values()) + 3 * len(least) < width:
+            break
+        least = {at: size for at, size in least.items() if names[at] != name}
+    room = width - sum(size for at, size in least.items() if at != flexible) - 3 * len(least) - 1
+    room = max(least[flexible], room)
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    for name in names:
-        grid.add_column(name, no_wrap=True, justify="right" if name == "memory" else "left")
+    for at in least:
+        grid.add_column(names[at], no_wrap=True, justify="right" if names[at] == "memory" else "left")
     for row in rows:
-        told = [one if at != flexible or len(one) <= room else f"{one[: room - 1]}…" for at, one in enumerate(row)]
+        told = (f"{row[at][: room - 1]}…" if at == flexible and len(row[at]) > room else row[at] for at in least)
         grid.add_row(*(Text(one, style=COLOUR.get(one, "")) for one in told))
     return grid
 
@@ -140,6 +147,8 @@ def remarks(matrix: Matrix) -> Iterator[str]:
     if wide:
         named = ", ".join(f"{name} ({count})" for name, count in wide.items())
         yield f"Wider than ±{100 * narrow:.0f} %: {named}. More replicates narrow them."
+    if noted := sum(1 for row in matrix.rows if row.estimate and row.notes):
+        yield f"Notes on {noted} of these ratios, which may weaken them: --verbose."
     missing = reasons(matrix)
     if missing:
         total = missing.total()
@@ -177,19 +186,17 @@ def advice_overview(advice: Advice, version: str, width: int) -> Iterator[Render
     rows = [row for one in advice.workloads for row in _actions(one)]
     if rows:
         yield Text("What to do: combinations first, then single options; speedups with their 95 % intervals")
-        fits = sum(max(len(row[at]) for row in (_DO, *rows)) for at in range(len(_DO))) + 3 * len(_DO) < width
-        shown = len(_DO) if fits else len(_DO) - 1  # the reason gives way first
-        yield in_one_line(_DO[:shown], [row[:shown] for row in rows], width, flexible=2)
+        yield in_one_line(_DO, rows, width, flexible=2)
     else:
         yield Text("Nothing was found that surely helps or surely hurts.")
     profiles = [(one.workload, one.base.profile) for one in advice.workloads if one.base and one.base.profile]
     begin = [
-        f"{one_line(name)} by {profile.bottleneck.stage} ({factor(profile.bottleneck.bound)}x)"
+        f"{one_line(name)} {profile.bottleneck.stage} (at most {factor(profile.bottleneck.bound)}x)"
         for name, profile in profiles
         if profile.bottleneck
     ]
     if begin:
-        yield Text(f"Held back (and the most to be gained there): {', '.join(begin)}.")
+        yield Text(f"Held back by, and what could be gained if that cost nothing: {', '.join(begin)}.")
     told = Counter(item.recommendation for one in advice.workloads for item in one.items)
     rest = [f"{count} {one.value}" for one, count in told.items() if one not in _ACTED_ON]
     if rest:
@@ -225,21 +232,24 @@ def _percent(ours: float | None, theirs: float | None) -> str:
     return NOTHING if ours is None or not theirs else f"{100 * (ours / theirs - 1):+.0f} %"
 
 
-def asking(again: Sequence[str]) -> str:
+def asking(folder: str, again: Sequence[str]) -> str:
     """The commands that come after advice: one that measures the first combination afresh, and the evidence."""
-    first = f"{again[0]}\n      " if again else ""
-    return f"\nNext  {first}./speedmatrix advise --verbose    the evidence, what it costs, and the code"
+    following = [
+        *[(one, "measures the first of them afresh") for one in again[:1]],
+        (f"./speedmatrix advise {folder} --verbose", "the evidence, what it costs, and the code"),
+    ]
+    return _next(following)
 
 
-def closing(folder: str, *, unfinished: bool) -> str:
-    """Three commands that come next, and where the run lies."""
-    go_on = (
-        "./speedmatrix run                 goes on: the same command measures what is left\n      "
-        if unfinished
-        else ""
-    )
-    return (
-        f"\nNext  {go_on}./speedmatrix advise              what to switch on, leave off and fix\n"
-        "      ./speedmatrix report --verbose    settings, notes, every missing result by name\n"
-        f"Saved in {folder}"
-    )
+def closing(folder: str, unfinished: str | None) -> str:
+    """The commands that come next, and where the run lies; `unfinished` is the command that measures what is left."""
+    following = [
+        *([(unfinished, "goes on where it stopped")] if unfinished else []),
+        (f"./speedmatrix advise {folder}", "what to switch on, leave off and fix"),
+        (f"./speedmatrix report {folder} --verbose", "settings, notes, every missing result by name"),
+    ]
+    return f"{_next(following)}\nSaved in {folder}"
+
+
+def _next(following: Sequence[tuple[str, str]]) -> str:
+    return "\nNext" + "".join(f"\n    {command}   # {why}" for command, why in following)

@@ -16,7 +16,7 @@ from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
-from harness.core.plan import is_or_was_plain
+from harness.core.plan import is_or_was_baseline
 
 KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
 STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine
@@ -44,7 +44,7 @@ class Sheet:
     @property
     def is_plain(self) -> bool:
         """Whether the reference has everything off, or had in a former version."""
-        return is_or_was_plain(self.config)
+        return is_or_was_baseline(self.config)
 
     @property
     def began(self) -> str:

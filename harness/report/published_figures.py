@@ -12,7 +12,7 @@ from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
-from harness.core.plan import is_or_was_plain
+from harness.core.plan import is_or_was_baseline
 from harness.report import matrix as sentences
 from harness.report.figures.heat_map import Grid, Tile, heat_map
 from harness.report.figures.interaction_map import interaction_map
@@ -140,7 +140,7 @@ def _precedence(entry: StoredRow) -> tuple[object, ...]:
     comparison = entry.row.comparison
     estimate = entry.row.estimate
     reference = comparison.reference
-    plain = is_or_was_plain(reference), not reference.options
+    plain = is_or_was_baseline(reference), not reference.options
     return estimate is not None, plain, entry.run.began, str(comparison.treatment)
 
 
@@ -152,7 +152,7 @@ def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     if (comparison.reference.size, comparison.reference.batch) != (main.config.size, main.config.batch):
         return False
     if comparison.label in STACKS:
-        return is_or_was_plain(comparison.reference)
+        return is_or_was_baseline(comparison.reference)
     return _is_single(entry) and entry.table.name != "original"
 
 

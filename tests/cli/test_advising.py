@@ -52,7 +52,7 @@ def test_all_workloads_of_a_run_have_their_chapter(
 ) -> None:
     names, run = max(((with_ratios(one), one) for one in RUNS), key=lambda found: len(found[0]))
     assert len(names) > 1
-    assert call(monkeypatch, run) == 0
+    assert call(monkeypatch, run, "--verbose") == 0
     shown = capsys.readouterr().out
     page = tmp_path / "advice.md"
     assert call(monkeypatch, run, "--format", "markdown", "--output", page) == 0

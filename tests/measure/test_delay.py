@@ -137,10 +137,13 @@ def delayed(place: str, folder: Path) -> Task:
 @pytest.mark.parametrize("place", ["loader", "host"])
 def test_an_arm_shows_its_delay_and_learns_the_same_bits(place: str, smoke_data: dict[str, Path]) -> None:
     plain = begin(task_of("leak", smoke_data["leak"], ()), None)
-    ready = begin(delayed(place, smoke_data["leak"]), place)
+    for _ in range(3):  # neighbours that take the core lengthen most pauses of a try
+        ready = begin(delayed(place, smoke_data["leak"]), place)
+        assert ready["losses"] == plain["losses"]
+        if not ready["inactive"]:
+            break
     assert ready["inactive"] == ()
     assert ready["effective"][DELAY_S] > 0
-    assert ready["losses"] == plain["losses"]
     assert DELAY_S not in plain["effective"]
 
 

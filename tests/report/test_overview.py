@@ -30,7 +30,7 @@ def shown(matrix: Matrix, width: int) -> str:
     console = Console(file=stream, width=width)
     for part in overview(matrix, "1.2.3", width):
         console.print(part, highlight=False)
-    console.print(closing("results/machine/run", unfinished=True), highlight=False, soft_wrap=True)
+    console.print(closing("results/machine/run", "./speedmatrix run leak"), highlight=False, soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
@@ -41,19 +41,20 @@ def advised(folder: Path, width: int) -> str:
     console = Console(file=stream, width=width)
     for part in advice_overview(found.advice, "1.2.3", width):
         console.print(part, highlight=False)
-    console.print(asking(list(found.commands.values())[:1]), highlight=False, soft_wrap=True)
+    console.print(asking("results/machine/run", list(found.commands.values())), highlight=False, soft_wrap=True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
 @pytest.mark.parametrize("folder", [FIVE, FACTORIAL], ids=["five", "factorial"])
-@pytest.mark.parametrize("width", [100, 140])
+@pytest.mark.parametrize("width", [80, 100, 140])
 def test_it_fits_on_a_screen_and_cuts_no_ratio(folder: Path, width: int) -> None:
     matrix = matrix_of(folder)
     for text in (shown(matrix, width), advised(folder, width)):
         lines = text.splitlines()
         assert len(lines) <= SCREEN
-        assert max(len(line) for line in lines if "./speedmatrix" not in line) <= width
-        assert not re.search(r"\[[\d., ]+…", text)
+        assert max(len(line) for line in lines if not re.search(r"\./speedmatrix|Saved in", line)) <= width
+        ratios = re.findall(r"\dx \[.*", text)
+        assert all(re.match(r"\dx \[[\d.,]+, [\d.,]+\]", one) for one in ratios)
     told = [line for line in shown(matrix, width).splitlines() if re.search(r"\dx \[", line)]
     assert len(told) == min(MOST_ROWS, sum(1 for row in matrix.rows if row.estimate))
 
