@@ -22,7 +22,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from harness.catalogue import Catalogue, read_catalogue
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import Configuration, compose
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing

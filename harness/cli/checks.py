@@ -25,11 +25,11 @@ from harness.analyze.estimate import precisions
 from harness.analyze.evidence import numerics
 from harness.analyze.matrix import Matrix
 from harness.analyze.quality import SKIPPED, Verified, fell, findings, is_clear, verified
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import Place, job_of, prepare_data, served_in, stopping_on_terminate
-from harness.cli.planning import Context, Prepared, Wish, adopted, prepared, roots
-from harness.cli.progress import Progress, preparing, preparing_all
-from harness.cli.reading import matrix_of, print_matrix
+from harness.api import written
+from harness.catalogue import read_catalogue
+from harness.cli.progress import Progress, Terminal, preparing, preparing_all
+from harness.cli.reading import print_matrix
+from harness.core.catalogue import Catalogue
 from harness.core.codec import decode, encode
 from harness.core.configuration import Comparison, Configuration, Conflict, compose, expected, parse_config, unmet
 from harness.core.environment import Environment
@@ -38,12 +38,16 @@ from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF
 from harness.core.records import Lost, Ready
+from harness.core.request import Request
 from harness.core.workload import Learned, Lesson, Size, Workload, Yardstick
 from harness.measure.surroundings import read_environment
+from harness.plan.planning import Context
+from harness.results import matrix_of
 from harness.run.arm import Job
 from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes
 from harness.run.execution import Campaign
-from harness.run.lock import measuring_alone
+from harness.run.lock import measuring_alone, stopping_on_terminate
+from harness.run.preparation import Place, Prepared, adopted, job_of, prepared, roots, served_in
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import examined, untimed
 from harness.run.sentinel import Sentinel
@@ -308,7 +312,7 @@ def refuse_mixture(of_a_plan: Mapping[str, object], of_coverage: Mapping[str, ob
         raise Mistake(f"{unmeant[0]} is for rehearse --coverage; add --coverage, or leave it out.")
 
 
-def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -> None:
+def show_rehearsal(wish: Request, effects: tuple[str, ...], results: Path | None) -> None:
     """Rehearses a wish and prints the matrix beside the truth."""
     known = Effects(dict(_effect(text) for text in effects))
     ready = prepared(wish)
@@ -387,7 +391,7 @@ FOLDER = "verified"  # under the machine's results
 class Examination:
     """What the user asked for."""
 
-    wish: Wish
+    wish: Request
     place: Place
     steps: int
     at_once: int
@@ -416,7 +420,7 @@ Key = tuple[Configuration, Timing, bool]  # the bool: it is a reference, and so 
 
 def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key, Ready | Lost]:
     """Every arm of the plan once, however many blocks it stands in."""
-    data, sentinel = prepare_data(ready, asked.place, console), Sentinel()
+    data, sentinel = written(ready, asked.place.data, Terminal(console)), Sentinel()
     jobs: dict[Key, Job] = {}
     for key, block, position in _wanted(ready):
         job = job_of(ready, data, block, replicate=0, position=position)

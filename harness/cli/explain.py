@@ -17,7 +17,6 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from harness.catalogue import read_catalogue
-from harness.cli.planning import Context, protocol_named, reference_request
 from harness.core.claims import Claim
 from harness.core.configuration import (
     Configuration,
@@ -37,6 +36,7 @@ from harness.core.recipe import Recipe, Value, difference
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
 from harness.plan.feasibility import equal_samples
+from harness.plan.planning import Context, protocol_named, reference_request
 from harness.report.claims import promised
 
 # Callables in words: what a bound value does, as its own docstring says, and the values that it closes over.

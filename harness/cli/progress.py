@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from time import monotonic
 from types import TracebackType
@@ -23,6 +23,28 @@ from harness.core.plan import Block, Plan
 from harness.core.records import Lost, Record, Window
 from harness.plan.schedule import outstanding
 from harness.report.words import duration, factor, ratio
+
+
+class Terminal:
+    """Shows on a console how a measurement goes: files that are written, replicates and ratios."""
+
+    def __init__(self, console: Console) -> None:
+        """Shows nothing yet."""
+        self._console = console
+
+    def say(self, sentence: str) -> None:
+        """A line by itself."""
+        self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+    def writing(self, names: Sequence[str]) -> AbstractContextManager[Callable[[int, float], None]]:
+        """A bar for each of the workloads whose files are written."""
+        return preparing_all([f"{name}: writing its files" for name in names], self._console)
+
+    def measuring(
+        self, plan: Plan, records: Sequence[Record], left_s: Callable[[], float], thresholds: Thresholds
+    ) -> "Progress":
+        """A bar with the present ratios, or a line for each replicate."""
+        return Progress(plan, self._console, records, left_s, thresholds)
 
 
 @contextmanager

@@ -5,8 +5,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -15,29 +13,26 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import harness
 from harness import __version__
 from harness.analyze.advice import Advice, Recommendation, advise
-from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
-from harness.analyze.comparison import Column, Known, MachineComparison, compare, of_machines, of_runs, parse_limits
+from harness.analyze.comparison import Column, MachineComparison, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
-from harness.analyze.verdict import UNCALIBRATED
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.planning import commands
-from harness.cli.prediction import predictions
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
-from harness.core.plan import TUNED
 from harness.core.recipe import Value
 from harness.core.workload import Workload
 from harness.plan.designs import DESIGNS, Ground, resolve
+from harness.plan.planning import commands
+from harness.prediction import predictions
 from harness.report import advice_forms as advice_json
 from harness.report import advice_forms as advice_text
 from harness.report import matrix as sentences
@@ -48,9 +43,19 @@ from harness.report.html.document import to_html
 from harness.report.html.exhibit import Exhibit, Shown
 from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, matrix_to_terminal, render
 from harness.report.overview import advice_overview, asking, closing, overview
-from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
+from harness.results import (
+    calibration_beside,
+    finished,
+    known_limits,
+    matrix_of,
+    newest,
+    read_kept,
+    shelf,
+    thresholds_of,
+)
+from harness.store import IN_PROGRESS, Run, read_records, read_run
 
-# WorkloadAdvice: the advice of a run, and the commands that answer what it leaves open.
+# Advice: the advice of a run, and the commands that answer what it leaves open.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,7 @@ def advised_by(kept: StoredRun, evidence: tuple[Evidence, ...], run: Run, catalo
     advice = advise(kept, evidence, catalogue.optimizations, catalogue.workloads)
     wanted = dict(_asked(advice))
     replicates = {one: count for one, count in wanted.items() if count is not None}
-    return Advised(advice=advice, commands=commands(run, wanted, catalogue, replicates))
+    return Advised(advice=advice, commands=commands(run.plan, run.environment, wanted, catalogue, replicates))
 
 
 def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
@@ -81,101 +86,8 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
                 yield made.best.rows[-1].comparison, None
 
 
-# The shelf: all runs below a folder of results, read for those that show or compare many.
-
-ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
-
-
-def finished(results: Path) -> list[Path]:
-    """The folders of all runs that have nothing left to measure, by machine and day."""
-    folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
-    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
-
-
-def read_kept(folder: Path) -> StoredRun:
-    """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
-    run = read_run(folder)
-    if run.rehearsed:
-        raise Mistake(
-            f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
-        )
-    matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
-    return StoredRun(
-        name=folder.resolve().name,
-        began=run.began,
-        command=run.command,
-        version=run.version,
-        matrix=matrix,
-        contributed=(folder / ORIGIN).exists(),
-    )
-
-
-def calibration_beside(folder: Path, run: Run) -> Calibration | None:
-    """What the machine of a run has shown: of the finished calibrations beside it the nearest in time, or None.
-
-    A machine that is shared can tell less on a busy day, which says little of the runs of a calm one. It must be of the
-    same environment, and nobody's but theirs who made the run: somebody else's machine may have the same parts and
-    another neighbour.
-    """
-    theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
-    nearest: tuple[timedelta, Path] | None = None
-    for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
-        if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
-            continue
-        found = read_run(other)
-        # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
-        # ours, as all were up to schema 3, of those without.
-        facts = (
-            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
-            for one in (found, run)
-        )
-        alike = len(set(facts)) == 1
-        away = abs(datetime.fromisoformat(found.began) - began)
-        if alike and decides(found) and (nearest is None or away < nearest[0]):
-            nearest = away, other
-    return None if nearest is None else _calibration(nearest[1])
-
-
-def _is_tuned(run: Run) -> bool:
-    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
-
-
-def decides(run: Run) -> bool:
-    """Whether a run is a calibration at sizes that prove something."""
-    return run.plan.design == DESIGN and all(one.reference.size != TOO_SMALL for one in run.plan.blocks)
-
-
-def _may_calibrate(folder: Path) -> bool:
-    """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
-    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
-
-
-@cache  # a finished run stays as it is, and every run beside it asks
-def _calibration(folder: Path) -> Calibration:
-    return calibrate(read_run(folder).plan, read_records(folder))
-
-
-def shelf(folders: Iterable[Path]) -> list[StoredRun]:
-    """All runs of real times among some folders; raises Mistake on a damaged one."""
-    return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
-
-
 NAMED = 3  # comparisons that lack a ratio for the same reason; more are counted after a run
 WIDE = 110  # columns of a report that goes into a file or a pipe
-
-
-def newest(results: Path) -> Path:
-    """The newest run below a folder; raises Mistake when there is none."""
-    found = sorted(results.glob("*/*/run.json"), key=lambda path: path.parent.name)
-    if not found:
-        raise Mistake(f"There is no run in {results}; ./speedmatrix run measures one.")
-    return found[-1].parent
-
-
-def matrix_of(folder: Path) -> Matrix:
-    """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
-    run = read_run(folder)
-    return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
 
 
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
@@ -256,7 +168,7 @@ def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
         evidence=evidence,
         advice=chapters(advised.advice, catalogue.optimizations),
         questions=advised.commands,
-        commands=commands(run, compared, catalogue),
+        commands=commands(run.plan, run.environment, compared, catalogue),
         rehearsed=run.rehearsed,
     )
 
@@ -383,8 +295,7 @@ def _read(folder: Path) -> Witness:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
-    calibration = calibration_beside(folder, run)
-    made = trials(run.plan, read_records(folder), calibration.thresholds if calibration else UNCALIBRATED)
+    made = trials(run.plan, read_records(folder), thresholds_of(folder))
     return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
 
 
@@ -434,7 +345,6 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
 # `compare`: the same configurations of several machines or environments, side by side.
 
 PRICES = "prices.toml"  # below the results, where somebody keeps one
-LIMITS = Path(harness.__file__).parent / "limits.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,7 +362,7 @@ def show_comparison(wanted: Wanted, form: str, output: Path | None) -> None:
     if form not in FORMS:
         raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
     places, prices = _places(wanted), _prices(wanted)  # what the user named is refused before anything is computed
-    deliver(_rendered_comparison(compare(places, _known(), prices), form), output)
+    deliver(_rendered_comparison(compare(places, known_limits(), prices), form), output)
 
 
 def _places(wanted: Wanted) -> tuple[Column, ...]:
@@ -480,15 +390,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read ({error}); name a file of prices with --prices.") from error
-
-
-def _known() -> Known:
-    work: Mapping[tuple[str, str], int] = {
-        (name, size): count
-        for name, workload in read_catalogue().workloads.items()
-        for size, count in workload.operations.items()
-    }
-    return Known(limits=parse_limits(LIMITS.read_text(encoding="utf-8"), LIMITS.name), work=work)
 
 
 def _rendered_comparison(comparison: MachineComparison, form: str) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from harness.analyze.collection import TOO_SMALL
 from harness.analyze.matrix import Matrix, build_matrix
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import replace_file
-from harness.cli.reading import ORIGIN, accounts, finished, matrix_of, read_kept, shelf, witnesses_of
+from harness.catalogue import read_catalogue
+from harness.cli.reading import accounts, witnesses_of
+from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
@@ -28,7 +28,8 @@ from harness.report.published import Place, Publication, file_name, published_pl
 from harness.report.published_cells import Page
 from harness.report.published_pages import index_page, machine_page, workload_page
 from harness.report.words import one_line
-from harness.store import folder_of, read_records, read_run
+from harness.results import finished, matrix_of, read_kept, shelf
+from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
 

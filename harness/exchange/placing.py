@@ -13,9 +13,19 @@ from harness.core.mistake import Mistake
 from harness.core.records import Record
 from harness.exchange.bundle import Contribution
 from harness.exchange.privacy import Cleaner, clean_record, clean_run
-from harness.store import MEASUREMENTS, RUN, Run, folder_of, read_records, read_run, record_line, run_text, stamp_of
+from harness.store import (
+    MEASUREMENTS,
+    ORIGIN,
+    RUN,
+    Run,
+    folder_of,
+    read_records,
+    read_run,
+    record_line,
+    run_text,
+    stamp_of,
+)
 
-ORIGIN = "origin.json"
 SCHEMA = 1  # of origin.json
 
 

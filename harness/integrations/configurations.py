@@ -1,12 +1,10 @@
-"""Configurations for other tools: one run of the command line for each workload, read back as samples.
+"""Configurations for other tools: one run of the harness for each workload, read back as samples.
 
 The tools have clocks of their own, which know no pairs, no replicates and no active settings; so they are given what
 the harness measured, and never time anything again.
 """
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,34 +13,9 @@ from harness.analyze.collection import StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import Row
-from harness.cli.reading import read_kept
-from harness.core.mistake import Mistake
 from harness.core.records import Window
+from harness.results import read_kept
 from harness.store import read_records, read_run
-
-STOPPED = 130  # exit status of a run that was interrupted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is measured together: comparisons of one workload, which share a reference."""
-
-    workload: str
-    others: tuple[str, ...] = ()  # workloads beside it, which share the time
-    labels: tuple[str, ...] = ()  # NAME or NAME=LEVEL; all of the design when empty
-    stack: str | None = None  # one more comparison: everything, original or A+B=2
-    size: str | None = None
-    device: str = "auto"
-    budget: str = "70s"
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The words of the command line that measures it, without the places."""
-        only = (word for label in self.labels for word in ("--only", label))
-        stack = ("--stack", self.stack) if self.stack else ()
-        size = ("--size", self.size) if self.size else ()
-        limits = (*size, "--device", self.device, "--target", "none", "--budget", self.budget)
-        return "run", self.workload, *self.others, *stack, *only, *limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,30 +33,6 @@ class Samples:
     def estimate(self) -> Estimate | None:
         """The ratio with its interval, where there is one."""
         return self.row.estimate
-
-
-def measured(wanted: Wanted, results: Path, data: Path | None = None) -> Path:
-    """Measures it in a process of its own and gives the run's folder below `results`.
-
-    Raises Mistake with what the command said when there is no run to read afterwards, KeyboardInterrupt when it was
-    stopped.
-    """
-    before = set(_runs(results))
-    places = ("--results", str(results), *(("--data", str(data)) if data else ()), "--fresh")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "harness", *wanted.command, *places], capture_output=True, text=True, check=False
-    )
-    if done.returncode == STOPPED:
-        raise KeyboardInterrupt
-    found = sorted(set(_runs(results)) - before)
-    if not found:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise Mistake(said[0] if said else f"'speedmatrix {' '.join(wanted.command)}' measured nothing.")
-    return found[-1]
-
-
-def _runs(results: Path) -> Iterator[Path]:
-    return (path.parent for path in results.glob("*/*/run.json"))
 
 
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:

@@ -5,33 +5,26 @@ the design `alone`, and every missing result of the plan with its words.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.cli.measuring import seconds_of
-from harness.cli.planning import SMALLEST_POOL, Wish, prepared
-from harness.cli.reading import read_kept
 from harness.core.configuration import Comparison
 from harness.core.optimization import Timing
 from harness.core.plan import Plan
-from harness.integrations.configurations import Wanted
+from harness.core.request import Request
 from harness.plan.cost import Pace, arm_s
+from harness.plan.planning import SMALLEST_POOL
 from harness.report.words import one_line
+from harness.results import read_kept
+from harness.run.budget import seconds_of
+from harness.run.preparation import prepared
 from harness.store import read_records, read_run
 
 STACKS = ("all", "original")  # subjects that stand for several options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a user of a front end asks for."""
-
-    workloads: tuple[str, ...] = ()  # all of them when empty
-    size: str | None = None
-    devices: tuple[str, ...] = ("auto",)
-    budget: str = "4m40s"  # for all workloads of a device together
-    run: Path | None = None  # a run that was measured, to be shown instead of measuring
+BUDGET = "4m40s"  # for all workloads of a device together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +40,12 @@ class Listed:
     reason: str | None = None  # the words of a missing result
 
 
-def listed(asked: Asked) -> tuple[Listed, ...]:
-    """All that is asked for; raises Mistake where that cannot be."""
-    if asked.run is not None:
-        return tuple(_recorded(asked.run))
-    return tuple(dict.fromkeys(one for device in asked.devices for one in _planned(asked, device)))
+def listed(requests: Iterable[Request], budget: str = BUDGET) -> tuple[Listed, ...]:
+    """All that is asked for, each device in a request of its own; raises Mistake where that cannot be."""
+    return tuple(dict.fromkeys(one for request in requests for one in _planned(request, budget)))
 
 
-def wanted(asked: Asked, listing: Sequence[Listed], selected: Collection[Listed]) -> Wanted:
+def wanted(asked: Request, listing: Sequence[Listed], selected: Collection[Listed]) -> Request:
     """What is measured in one run for those that were selected of a device's listing.
 
     Where they are a part of what is listed of one workload, they come first, and of the rest only as many as give them
@@ -64,7 +55,7 @@ def wanted(asked: Asked, listing: Sequence[Listed], selected: Collection[Listed]
     measurable = [one for one in listing if one.comparison is not None]
     chosen = [one for one in measurable if one in selected]
     first, *others = dict.fromkeys(one.workload for one in chosen)
-    whole = Wanted(workload=first, others=tuple(others), size=asked.size, device=chosen[0].device, budget=asked.budget)
+    whole = replace(asked, workloads=(first, *others), device=chosen[0].device)
     if others:
         same = chosen[0].label if len({one.label for one in chosen}) == 1 else None
         return replace(whole, stack=same) if same in STACKS and len(chosen) >= SMALLEST_POOL else whole
@@ -72,19 +63,19 @@ def wanted(asked: Asked, listing: Sequence[Listed], selected: Collection[Listed]
     return whole if len(chosen) == len(available) else _narrowed(whole, available, chosen)
 
 
-def _narrowed(whole: Wanted, available: Sequence[Listed], chosen: Sequence[Listed]) -> Wanted:
+def _narrowed(whole: Request, available: Sequence[Listed], chosen: Sequence[Listed]) -> Request:
     stacks = [one.label for one in chosen if one.label in STACKS]
     if len(stacks) > 1:  # a command names one at most
         return whole
     alone = [one.label for one in chosen if one.label not in STACKS]
     company = [one.label for one in available if one.label not in STACKS and one.label not in alone]
     missing = max(0, SMALLEST_POOL - len(chosen))
-    return replace(whole, stack=next(iter(stacks), None), labels=(*alone, *company[:missing]))
+    return replace(whole, stack=next(iter(stacks), None), only=(*alone, *company[:missing]))
 
 
-def _planned(asked: Asked, device: str) -> Iterator[Listed]:
-    ready = prepared(_wish(asked, device))
-    plan, budget_s = ready.plan, seconds_of(asked.budget)
+def _planned(request: Request, budget: str) -> Iterator[Listed]:
+    ready = prepared(request)
+    plan, budget_s = ready.plan, seconds_of(budget)
     by_workload: dict[str, list[Comparison]] = defaultdict(list)
     for comparison in plan.comparisons:
         by_workload[comparison.reference.workload].append(comparison)
@@ -95,15 +86,6 @@ def _planned(asked: Asked, device: str) -> Iterator[Listed]:
     yield from _no_results(plan, ready.environment.device)
 
 
-def _wish(asked: Asked, device: str) -> Wish:
-    """What `run` with the same words wishes."""
-    return Wish(
-        workloads=asked.workloads, size=asked.size, batch=None, design="alone", only=(), stack=None,
-        reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device=device,
-        own=None, target="none",
-    )  # fmt: skip
-
-
 def _affordable(plan: Plan, share_s: float | None, pace: Pace) -> int | None:
     """How many treatments so much time is likely to buy, by the guess that a campaign begins with; None for all."""
     if share_s is None:
@@ -111,8 +93,12 @@ def _affordable(plan: Plan, share_s: float | None, pace: Pace) -> int | None:
     return max(SMALLEST_POOL, int(share_s / (plan.protocol.replicates * arm_s(plan.protocol, pace))) - 1)
 
 
-def _recorded(folder: Path) -> Iterator[Listed]:
+def recorded(folder: Path) -> tuple[Listed, ...]:
     """What a run measured or tried, and its missing results; raises Mistake where it is no run or rehearsed."""
+    return tuple(dict.fromkeys(_recorded(folder)))
+
+
+def _recorded(folder: Path) -> Iterator[Listed]:
     read_kept(folder)
     run = read_run(folder)
     begun = {(record.arm.block, record.arm.position) for record in read_records(folder)}

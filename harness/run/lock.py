@@ -6,12 +6,15 @@ There is one for a machine and not one for each device: arms on two devices shar
 import fcntl
 import os
 import shlex
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FrameType
 
 from harness.core.mistake import Mistake
 
@@ -76,3 +79,20 @@ def _taken(signature: str) -> str:
         f"Process {process} is measuring on this machine (since {since}: {command}); "
         f"wait for it, or stop it with: kill {process}"
     )
+
+
+@contextmanager
+def stopping_on_terminate() -> Iterator[None]:
+    """Treats SIGTERM, as a scheduler sends it, like Ctrl-C; a thread beside the first leaves signals alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -20,11 +20,12 @@ from harness.analyze.comparison import (
 )
 from harness.analyze.estimate import Difference
 from harness.analyze.matrix import NO_PRICES, parse_prices
-from harness.cli.planning import Wish, prepared
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.core.records import Window
+from harness.core.request import Request
+from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told
 from tests.analyze.synthetic import comparison, records
@@ -357,11 +358,7 @@ def test_the_intervals_hold_the_known_truth_of_two_rehearsed_machines() -> None:
     held, words = list[bool](), set[Difference]()
     for seed in range(6):
         ready = prepared(
-            Wish(
-                workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None,
-                reference="baseline", probe=None, protocol="standard", replicates=None, rounds=2, seed=seed,
-                device="cpu", own=None,
-            )
+            Request(workloads=("leak",), size="quick", protocol="standard", rounds=2, seed=seed, device="cpu")
         )  # fmt: skip
         made = compared(rehearsed(SMALL, ready, small), rehearsed(LARGE, ready, large))
         for one in made.configs:

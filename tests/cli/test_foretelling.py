@@ -11,12 +11,13 @@ from harness.analyze.search.prediction import Prediction, trusted
 from harness.analyze.search.shares import WorkloadPrediction
 from harness.analyze.search.stage_model import fit
 from harness.catalogue import read_catalogue
-from harness.cli.prediction import predictions
-from harness.cli.reading import matrix_of, rendered
-from harness.cli.search import searched
+from harness.cli.reading import rendered
 from harness.plan.designs import space_of, varied
 from harness.plan.search import ranked
+from harness.prediction import predictions
 from harness.report import prediction as predicted
+from harness.results import matrix_of
+from harness.search import searched
 from tests.analyze.worlds import GPU, study, world
 from tests.cli.simulated import Laboratory, Truth, truth
 from tests.pipelines import drawn

@@ -9,18 +9,17 @@ import pytest
 from rich.console import Console
 
 from harness.analyze.estimate import precisions
-from harness.cli.planning import Wish, prepared
 from harness.cli.progress import Progress
 from harness.core.plan import Block, Plan
 from harness.core.records import Record
+from harness.core.request import Request
 from harness.run.execution import Campaign
+from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
-WISH = Wish(
-    workloads=("leak", "speaker"), size="quick", batch=None, design="alone", only=("amp_bfloat16", "set_to_none"),
-    stack=None, reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu",
-    own=None, target="none",
-)  # fmt: skip
+WISH = Request(
+    workloads=("leak", "speaker"), size="quick", only=("amp_bfloat16", "set_to_none"), device="cpu", target="none"
+)
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.analyze.matrix import Row, build_matrix
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import job_of
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.environment import Environment
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing, promises
@@ -19,6 +19,7 @@ from harness.core.protocol import Protocol
 from harness.core.records import Record
 from harness.run.arm import ProcessArm
 from harness.run.execution import Campaign
+from harness.run.preparation import job_of
 from harness.run.sentinel import Sentinel
 from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told, workload_of
 from tests.oracles.zygote import Zygote, forked_arms

@@ -89,9 +89,10 @@ def plan(
     json: Json = False,
 ) -> None:
     """Shows what a run would measure, in which order, and what it would leave out and why."""
-    from harness.cli.planning import Wish, show_plan
+    from harness.cli.measuring import show_plan
+    from harness.core.request import Request
 
-    wish = Wish(
+    wish = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,

@@ -10,7 +10,7 @@ from harness.cli.options import Data, Device, Protocol, Results, Seed, Size, Wor
 app = typer.Typer()
 
 Minutes = Annotated[
-    float, typer.Option(min=0.1, max=100_000, help="Of the machine, in all slices together; the plan fits them.")
+    float, typer.Option(min=0.1, max=100_000, help="Of the machine, in all calls together; the plan fits them.")
 ]
 Slice = Annotated[str, typer.Option(help="The longest that one call may take (9m, 540s), or none: all in one go.")]
 Archive = Annotated[
@@ -52,23 +52,23 @@ def campaign(
 ) -> None:
     """Measures and publishes the whole matrix of a machine in so many minutes; the same command continues.
 
-    In turn: a calibration; everything together and the system as it was found, of all workloads; then for each a
+    In turn: a calibration; all options together and the original, of all workloads; then for each a
     matrix, what the ledger claims beyond it, and the search for its fastest stack; last the pages under --results.
-    Each gets a share of the minutes and passes on what it leaves. Writing the workloads' files comes on top, once.
+    Each phase has a quota of the minutes and passes on what it leaves. Writing the workloads' files comes on top, once.
 
     The status is 0 when all is done, 3 when the same command is to continue, 1 when nothing could be measured, 130 when
     it was stopped. A machine that dies at any moment has lost what it was measuring and nothing else.
     """
-    from harness.cli.campaign import Wanted, Where, finish_here, show_campaign
     from harness.cli.campaign import campaign as measured
-    from harness.cli.campaign_state import Asked
+    from harness.cli.campaign import finish_here, show_campaign
     from harness.core.mistake import Mistake
+    from harness.core.request import Request
+    from harness.run.preparation import Place
 
-    asked = Asked(workloads=tuple(workloads or ()), size=size or "", protocol=protocol, seed=seed)
-    wanted = Wanted(asked=asked, device=device, minutes=minutes, slice=slice)
-    where = Where(results=results, data=data, archive=archive, fresh=fresh)
     if publish and archive is None:
         raise Mistake("--publish ends the campaign of an archive; name it with --archive.")
     if publish and archive is not None:
-        raise typer.Exit(finish_here(archive, where))
-    raise typer.Exit(show_campaign(wanted, where) if plan else measured(wanted, where))
+        raise typer.Exit(finish_here(archive, results))
+    request = Request(workloads=tuple(workloads or ()), size=size, protocol=protocol, seed=seed, device=device)
+    place = Place(results=results, data=data, budget=slice, fresh=fresh)
+    raise typer.Exit(show_campaign(request, minutes, place) if plan else measured(request, minutes, place, archive))

@@ -32,6 +32,7 @@ from harness.cli.options import (
     examples,
     todays,
 )
+from harness.plan.planning import CALIBRATION_TARGET
 
 app = typer.Typer()
 
@@ -87,10 +88,11 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
-    from harness.cli.measuring import Place, measure, show_matrix
-    from harness.cli.planning import Wish
+    from harness.cli.measuring import measure, show_matrix
+    from harness.core.request import Request
+    from harness.run.preparation import Place
 
-    wish = Wish(
+    wish = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
@@ -120,14 +122,22 @@ def calibrate(
     ] = False,
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
-    from harness.cli.measuring import TARGET, Place, measure_and_show
-    from harness.cli.planning import Wish
+    from harness.cli.measuring import measure_and_show
+    from harness.core.request import Request
+    from harness.run.preparation import Place
 
-    wish = Wish(
-        workloads=tuple(workloads or ()), size=size, batch=None, design="calibration", only=(), stack=None,
-        reference="baseline", probe=None, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
-        device=device, own=workload, target=target or (None if replicates or rounds else TARGET),
-    )  # fmt: skip
+    wish = Request(
+        workloads=tuple(workloads or ()),
+        size=size,
+        design="calibration",
+        protocol=protocol,
+        replicates=replicates,
+        rounds=rounds,
+        seed=seed,
+        device=device,
+        own=workload,
+        target=target or (None if replicates or rounds else CALIBRATION_TARGET),
+    )
     raise typer.Exit(measure_and_show(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
@@ -156,8 +166,8 @@ def rehearse(
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
     from harness.cli.checks import refuse_mixture, show_rehearsal
-    from harness.cli.planning import Wish
     from harness.core.mistake import Mistake
+    from harness.core.request import Request
 
     refuse_mixture(
         coverage=coverage,
@@ -179,11 +189,15 @@ def rehearse(
         differ = REPLICATE_NOISE if luck is None else luck / 100
         asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))
-    wish = Wish(
-        workloads=tuple(workloads or ()), size="quick", batch=None, design=design, only=(), stack=None,
-        reference="baseline", probe=None, protocol=protocol or "brief", replicates=None, rounds=None, seed=seed,
-        device="cpu", own=workload,
-    )  # fmt: skip
+    wish = Request(
+        workloads=tuple(workloads or ()),
+        size="quick",
+        design=design,
+        protocol=protocol or "brief",
+        seed=seed,
+        device="cpu",
+        own=workload,
+    )
     show_rehearsal(wish, tuple(effect or ()), results)
 
 
@@ -228,14 +242,20 @@ def verify(
     """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
     from harness.cli.checks import Examination
     from harness.cli.checks import verify as verified
-    from harness.cli.measuring import Place
-    from harness.cli.planning import Wish
+    from harness.core.request import Request
+    from harness.run.preparation import Place
 
-    wish = Wish(
-        workloads=tuple(workloads or ()), size=size, batch=None, design="alone", only=tuple(only or ()), stack=stack,
-        reference="baseline", probe=None, protocol="standard", replicates=2, rounds=None, seed=seed,
-        device=device, own=workload,
-    )  # fmt: skip
+    wish = Request(
+        workloads=tuple(workloads or ()),
+        size=size,
+        only=tuple(only or ()),
+        stack=stack,
+        protocol="standard",
+        replicates=2,
+        seed=seed,
+        device=device,
+        own=workload,
+    )
     place = Place(results=results, data=data, budget="none", fresh=True)
     raise typer.Exit(verified(Examination(wish=wish, place=place, steps=steps, at_once=at_once)))
 

@@ -51,15 +51,22 @@ def best(
     as_json: Json = False,
 ) -> None:
     """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
-    from harness.cli.measuring import Place
-    from harness.cli.planning import Wish
-    from harness.cli.search import SearchRequest, quality_named
-    from harness.cli.search import best as sought
+    from harness.cli.measuring import best as sought
+    from harness.core.request import Request
+    from harness.run.preparation import Place
+    from harness.search import SearchRequest, quality_named
 
-    wish = Wish(
-        workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),
-        stack=None, reference="baseline", probe=None, protocol=protocol, replicates=None, rounds=None, seed=seed,
-        device=device, own=own, data_roots=tuple(data_root or ()),
-    )  # fmt: skip
+    request = Request(
+        workloads=(workload,) if workload else (),
+        size=size,
+        batch=batch,
+        design="matrix",
+        only=tuple(only or ()),
+        protocol=protocol,
+        seed=seed,
+        device=device,
+        own=own,
+        data_roots=tuple(data_root or ()),
+    )
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    raise typer.Exit(sought(SearchRequest(wish=wish, quality=quality_named(quality)), place, as_json=as_json))
+    raise typer.Exit(sought(SearchRequest(request=request, quality=quality_named(quality)), place, as_json=as_json))

@@ -1,20 +1,11 @@
-"""`plan`: from what the user wishes to a plan for this machine."""
+"""Planning: from what is asked to a plan for a machine, and back to the command that asks for one comparison."""
 
-import json
 import re
-import shlex
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from harness import __version__
-from harness.catalogue import Catalogue, read_catalogue
-from harness.core.codec import encode
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import (
     AUTO,
     Comparison,
@@ -31,14 +22,12 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Block, NoResult, Plan
 from harness.core.protocol import PROTOCOLS, Protocol
-from harness.core.workload import Size, Workload
-from harness.measure.surroundings import read_environment, unused_gpu
-from harness.plan.cost import USUAL, Pace, seconds_for
+from harness.core.request import Request
+from harness.core.workload import Workload
+from harness.plan.cost import USUAL, Pace
 from harness.plan.designs import CROSSED, DESIGNS, Ground, Question, marked, questions
 from harness.plan.feasibility import Entry, Scope, all_options, compare, single
 from harness.plan.schedule import blocks
-from harness.report.words import looks
-from harness.store import Run
 
 # Stacks by name: what `all` and `original` stand for on this machine, in a configuration, a reference or a stack.
 #
@@ -112,7 +101,9 @@ def protocol_named(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-# Pacing: how many replicates a wish asks for, and how narrow its intervals are to become.
+CALIBRATION_TARGET = "2%"  # intervals not much wider can tell a delay of 3 % from nothing
+
+# Pacing: how many replicates a request asks for, and how narrow its intervals are to become.
 
 NO_TARGET = "none"
 WIDEST = 0.5  # half-width of a log ratio; a wider target would be met by everything
@@ -157,96 +148,9 @@ def target_text(protocol: Protocol) -> str:
     return NO_TARGET if protocol.target is None else f"{100 * protocol.target:.10g}%"
 
 
-# Real data in place of the suite's own: `--data-root [WORKLOAD=]PATH` into checked folders.
-
-
-def roots(texts: Iterable[str], catalogue: Catalogue, chosen: tuple[str, ...]) -> dict[str, Path]:
-    """The folder of each workload that real data are given for; raises Mistake for what cannot be meant."""
-    found: dict[str, Path] = {}
-    for text in texts:
-        name, separator, path = text.partition("=")
-        if not separator or name not in catalogue.workloads:
-            if len(chosen) != 1:
-                raise Mistake(f"Whose data lie in {text}? Name one workload, or write --data-root WORKLOAD={text}.")
-            name, path = chosen[0], text
-        if name not in chosen:
-            raise Mistake(f"{name} has data but is not measured; name it, or leave out --data-root {text}.")
-        if not Path(path).is_dir():
-            raise Mistake(f"There is no folder {path}; --data-root takes the folder that holds the data of {name}.")
-        found[name] = Path(path).absolute()
-    return found
-
-
-def adopted(catalogue: Catalogue, found: Mapping[str, Path], size: str | None) -> Catalogue:
-    """The catalogue with the facts of real data; raises Mistake that says what is wrong with them."""
-    workloads = dict(catalogue.workloads)
-    for name, folder in found.items():
-        workload = catalogue.workload(name)
-        if workload.adopt is None:
-            raise Mistake(f"{name} takes no data from elsewhere; leave out --data-root.")
-        adopt, wanted = workload.adopt, [one for one in workload.sizes if size in (None, one)]
-        workloads[name] = replace(
-            workload, sizes={**workload.sizes, **{one: adopt(folder, workload.sizes[one]) for one in wanted}}
-        )
-    return replace(catalogue, workloads=workloads)
-
-
-def described(size: Size) -> str:
-    """What real data hold, in words, without saying where they lie."""
-    facts = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in size.shape.items())
-    return f"real data; {facts or 'no facts given'}; {size.evaluation_items:,} evaluation items"
-
-
 # Fewer comparisons have no pool to borrow a variance from; two replicates would then agree by luck too often.
 SMALLEST_POOL, REPLICATES_ALONE = 4, 4
 PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What the user asked for on the command line."""
-
-    workloads: tuple[str, ...]
-    size: str | None
-    batch: int | None
-    design: str
-    only: tuple[str, ...]
-    stack: str | None
-    reference: str
-    probe: str | None
-    protocol: str
-    replicates: int | None
-    rounds: int | None
-    seed: int
-    device: str
-    own: Path | None
-    data_roots: tuple[str, ...] = ()
-    target: str | None = None
-    environment: Environment | None = None  # of the campaign that it belongs to; None: this machine's
-
-    def surroundings(self) -> Environment:
-        """The environment that is planned for; raises Mistake where the device is not there."""
-        return self.environment or read_environment(self.device)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A wish understood: the plan and what it was made from."""
-
-    catalogue: Catalogue
-    environment: Environment
-    plan: Plan
-    real_data: Mapping[str, Path]  # by workload
-
-    @property
-    def paces(self) -> dict[str, Pace]:
-        """How fast the baseline steps of the plan's workloads are, about."""
-        configs = (block.reference for block in self.plan.blocks)
-        device = self.environment.device
-        return {
-            config.workload: pace_of(self.catalogue.workload(config.workload), config.size, device)
-            for config in configs
-        }
 
 
 def pace_of(workload: Workload, size: str, device: str) -> Pace:
@@ -256,45 +160,27 @@ def pace_of(workload: Workload, size: str, device: str) -> Pace:
     return Pace(step_s=step_s or USUAL.step_s, epoch_steps=known.epoch_steps)
 
 
-def prepared(wish: Wish) -> Prepared:
-    """The plan of a wish on this machine; raises Mistake for whatever cannot be."""
-    catalogue = read_catalogue(wish.own)
-    environment = wish.surroundings()
-    real_data = roots(wish.data_roots, catalogue, chosen_workloads(wish, catalogue))
-    catalogue = adopted(catalogue, real_data, _size(wish, environment))
-    plan = planned(wish, catalogue, environment)
-    data = {name: described(catalogue.workload(name).sizes[_size(wish, environment)]) for name in real_data}
-    plan = replace(plan, data=data, blocks=tuple(_marked(plan.blocks, catalogue, environment)))
-    return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data)
-
-
-def tell_unused_gpu(chosen: str, environment: Environment) -> None:
-    """Says once that a GPU is here and the CPU is measured in its place, unless the user chose the CPU."""
-    if chosen == "auto" and environment.device == "cpu" and (sentence := unused_gpu()):
-        sys.stderr.write(f"{sentence}\n")
-
-
-def planned(wish: Wish, catalogue: Catalogue, environment: Environment) -> Plan:
-    """The plan of a wish on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
-    protocol = _protocol(wish)
+def planned(request: Request, catalogue: Catalogue, environment: Environment) -> Plan:
+    """The plan of a request on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
+    protocol = _protocol(request)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
-    scopes = tuple(_scopes(wish, context))
-    entries = [entry for scope in scopes for entry in _entries(wish, scope)]
+    scopes = tuple(_scopes(request, context))
+    entries = [entry for scope in scopes for entry in _entries(request, scope)]
     comparisons = [entry for entry in entries if not isinstance(entry, NoResult)]
     if not comparisons:
         reasons = "; ".join(
             f"{no_result.label}: {no_result.reason}" for no_result in entries if isinstance(no_result, NoResult)
         )
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
-    if wish.replicates is None and len(comparisons) < SMALLEST_POOL:
+    if request.replicates is None and len(comparisons) < SMALLEST_POOL:
         protocol = replace(protocol, replicates=REPLICATES_ALONE)
     return Plan(
-        design=wish.design,
-        seed=wish.seed,
+        design=request.design,
+        seed=request.seed,
         protocol=protocol,
         blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
         no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
-        names=_names(wish, scopes, comparisons),
+        names=_names(request, scopes, comparisons),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
 
@@ -311,13 +197,9 @@ def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogu
     )
 
 
-def chosen_workloads(wish: Wish, catalogue: Catalogue) -> tuple[str, ...]:
-    """The workloads of a wish: those named, or the user's own, or all."""
-    return wish.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
-
-
-def _size(wish: Wish, environment: Environment) -> str:
-    return wish.size or usual_size(environment)
+def chosen_workloads(request: Request, catalogue: Catalogue) -> tuple[str, ...]:
+    """The workloads of a request: those named, or the user's own, or all."""
+    return request.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
 
 
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
@@ -331,7 +213,9 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     return replace(block, rounds=rounds) if rounds < protocol.rounds else block
 
 
-def _marked(planned_blocks: Iterable[Block], catalogue: Catalogue, environment: Environment) -> Iterator[Block]:
+def first_what_is_claimed(
+    planned_blocks: Iterable[Block], catalogue: Catalogue, environment: Environment
+) -> Iterator[Block]:
     """The blocks with what some claim tests, which comes first where time is short."""
     asked: dict[str, frozenset[Question]] = {}
     for block in planned_blocks:
@@ -342,12 +226,12 @@ def _marked(planned_blocks: Iterable[Block], catalogue: Catalogue, environment: 
         yield marked(block, asked[name])
 
 
-def _names(wish: Wish, scopes: Iterable[Scope], comparisons: Iterable[Comparison]) -> dict[str, str]:
+def _names(request: Request, scopes: Iterable[Scope], comparisons: Iterable[Comparison]) -> dict[str, str]:
     """What configurations are called: what was asked for as the reference, and the real system wherever it is one."""
     real = {scope.workload.name: tuple(sorted(scope.original)) for scope in scopes}
     references = {one.reference for one in comparisons}
     original = {str(one): "original" for one in references if one.options and one.options == real[one.workload]}
-    return original | {str(scope.reference): wish.reference for scope in scopes}
+    return original | {str(scope.reference): request.reference for scope in scopes}
 
 
 def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
@@ -355,24 +239,24 @@ def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
     return {option.name for config in configs for option in config.options}
 
 
-def _protocol(wish: Wish) -> Protocol:
-    known = protocol_named(wish.protocol)
-    return paced(known, wish.replicates, wish.rounds, wish.target)
+def _protocol(request: Request) -> Protocol:
+    known = protocol_named(request.protocol)
+    return paced(known, request.replicates, request.rounds, request.target)
 
 
-def _scopes(wish: Wish, context: Context) -> Iterator[Scope]:
-    if wish.probe is not None and wish.probe not in PROBES:
-        raise Mistake(f"There is no probe '{wish.probe}'; choose one of {', '.join(PROBES)}.")
+def _scopes(request: Request, context: Context) -> Iterator[Scope]:
+    if request.probe is not None and request.probe not in PROBES:
+        raise Mistake(f"There is no probe '{request.probe}'; choose one of {', '.join(PROBES)}.")
     catalogue = context.catalogue
-    names = chosen_workloads(wish, catalogue)
+    names = chosen_workloads(request, catalogue)
     for name in names:
         workload = catalogue.workload(name)
-        scope = context.scope(workload, _reference(wish, workload, context))
-        yield replace(scope, probe=PROBES[wish.probe] if wish.probe else None, workloads=len(names))
+        scope = context.scope(workload, _reference(request, workload, context))
+        yield replace(scope, probe=PROBES[request.probe] if request.probe else None, workloads=len(names))
 
 
-def _reference(wish: Wish, workload: Workload, context: Context) -> Configuration:
-    config = context.config(reference_request(wish.reference, workload.name, wish.size, wish.batch))
+def _reference(request: Request, workload: Workload, context: Context) -> Configuration:
+    config = context.config(reference_request(request.reference, workload.name, request.size, request.batch))
     try:
         compose(workload, config.options, context.catalogue.known)
     except Conflict as conflict:
@@ -380,24 +264,24 @@ def _reference(wish: Wish, workload: Workload, context: Context) -> Configuratio
     return config
 
 
-def _entries(wish: Wish, scope: Scope) -> Iterator[Entry]:
-    if wish.design not in DESIGNS:
-        raise Mistake(f"There is no design '{wish.design}'; choose one of {', '.join(DESIGNS)}.")
-    if wish.stack:
-        yield _stack(wish.stack, scope)
-    if wish.only:
-        yield from _of_named(wish, scope)
-    if not wish.stack and not wish.only:
-        yield from DESIGNS[wish.design](scope)
+def _entries(request: Request, scope: Scope) -> Iterator[Entry]:
+    if request.design not in DESIGNS:
+        raise Mistake(f"There is no design '{request.design}'; choose one of {', '.join(DESIGNS)}.")
+    if request.stack:
+        yield _stack(request.stack, scope)
+    if request.only:
+        yield from _of_named(request, scope)
+    if not request.stack and not request.only:
+        yield from DESIGNS[request.design](scope)
 
 
-def _of_named(wish: Wish, scope: Scope) -> Iterator[Entry]:
+def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
     """Each optimization that was named, alone; or all of them as the design crosses them."""
-    chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in wish.only))
+    chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in request.only))
     # Whoever names an optimization has accepted that it starts slowly.
     patient = replace(scope, protocol=PROTOCOLS["standard"], chosen=chosen)
-    if wish.design in CROSSED:
-        yield from DESIGNS[wish.design](patient)
+    if request.design in CROSSED:
+        yield from DESIGNS[request.design](patient)
     else:
         yield from (single(patient, scope.known[one.name], one.level) for one in chosen)
 
@@ -425,30 +309,6 @@ def _settled(name: str, scope: Scope) -> Option:
     return settled(option, scope.known[option.name], scope.environment)
 
 
-def show_plan(wish: Wish, *, as_json: bool) -> None:
-    """Prints the plan of a wish."""
-    ready = prepared(wish)
-    console = Console()
-    if as_json:
-        console.print_json(json.dumps({"version": __version__, "plan": encode(ready.plan)}))
-        return
-    table = Table("block", "workload", "timed on", "reference", "against it, in turns", title="What would be measured")
-    for block in ready.plan.blocks:
-        labels = ", ".join(comparison.label for comparison in block.comparisons)
-        stack = "+".join(map(str, block.reference.options)) or "baseline"
-        table.add_row(block.identity, block.reference.workload, block.timing, stack, labels)
-    console.print(table)
-    for no_result in ready.plan.no_results:
-        console.print(f"[dim]{no_result.workload}: {no_result.label} — {no_result.reason}[/dim]", highlight=False)
-    protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
-    console.print(
-        f"{count} comparisons, each in {protocol.replicates} replicates of {protocol.rounds} rounds: "
-        f"about {seconds_for(ready.plan, ready.paces) / 60:.0f} minutes{looks(protocol)}; "
-        "[bold]run[/bold] with the same words measures them.",
-        highlight=False,
-    )
-
-
 # Asking again: the command that measures one comparison of a run and nothing else.
 #
 # Nothing is guessed: a command is shown only if planning it for the run's own environment gives that very comparison
@@ -456,7 +316,8 @@ def show_plan(wish: Wish, *, as_json: bool) -> None:
 
 
 def commands(
-    run: Run,
+    plan: Plan,
+    environment: Environment,
     comparisons: Iterable[Comparison],
     catalogue: Catalogue,
     replicates: Mapping[Comparison, int] | None = None,
@@ -467,15 +328,16 @@ def commands(
     """
     counts = replicates or {}
     here = _without_services(catalogue)
-    named = _protocol_of(run)
+    named = _protocol_of(plan)
     if named is None:
         return {}
     found = {}
     for one in comparisons:
-        if one.treatment.workload in here.workloads and one.treatment.workload not in run.plan.data:
-            wishes = (wish for wish in _wishes(run, one, named) if _asks_for(wish, one, run, here))
-            if wish := next(wishes, None):
-                found[one] = in_words(replace(wish, replicates=counts[one], target=None) if one in counts else wish)
+        if one.treatment.workload in here.workloads and one.treatment.workload not in plan.data:
+            asked = _requests(plan, one, named, environment.device)
+            if request := next((it for it in asked if _asks_for(it, one, (plan, environment), here)), None):
+                exact = replace(request, replicates=counts[one], target=None) if one in counts else request
+                found[one] = exact.command
     return found
 
 
@@ -485,9 +347,9 @@ def _without_services(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, workloads=workloads)
 
 
-def _protocol_of(run: Run) -> str | None:
+def _protocol_of(plan: Plan) -> str | None:
     """The name from which replicates and rounds lead to a run's protocol; None for one of another version."""
-    protocol = run.plan.protocol
+    protocol = plan.protocol
     return next(
         (name for name, one in PROTOCOLS.items() if _aimed(_protocol_words(one, protocol), protocol) == protocol), None
     )
@@ -498,16 +360,21 @@ def _aimed(one: Protocol, like: Protocol) -> Protocol:
     return counted.fixed() if like.target is None else replace(counted, target=like.target)
 
 
-def _wishes(run: Run, one: Comparison, protocol: str) -> Iterator[Wish]:
+def _requests(plan: Plan, one: Comparison, protocol: str, device: str) -> Iterator[Request]:
     """What might ask for a comparison, the shortest first."""
-    theirs = run.plan.protocol
+    theirs = plan.protocol
     chosen = theirs.lead_s > 0 and theirs.rounds != PROTOCOLS[protocol].rounds
-    usual = Wish(
-        workloads=(one.treatment.workload,), size=one.treatment.size, batch=None, design="alone", only=(), stack=None,
-        reference="baseline", probe=_probe(one), protocol=protocol, replicates=theirs.replicates,
+    usual = Request(
+        workloads=(one.treatment.workload,),
+        size=one.treatment.size,
+        probe=_probe(one),
+        protocol=protocol,
+        replicates=theirs.replicates,
         rounds=theirs.rounds if chosen else None,
-        seed=run.plan.seed, device=run.environment.device, own=None, target=_target(theirs),
-    )  # fmt: skip
+        target=_target(theirs),
+        seed=plan.seed,
+        device=device,
+    )
     selections = ({"only": (str(parse_option(one.label)),)}, {"stack": _stack_words(one.treatment)})
     references = dict.fromkeys(("baseline", _stack_words(one.reference) or "baseline"))
     for selection, batch, reference in product(selections, (None, one.reference.batch), references):
@@ -527,13 +394,14 @@ def _stack_words(config: Configuration) -> str:
     return "+".join(map(str, config.options))
 
 
-def _asks_for(wish: Wish, one: Comparison, run: Run, catalogue: Catalogue) -> bool:
+def _asks_for(request: Request, one: Comparison, run: tuple[Plan, Environment], catalogue: Catalogue) -> bool:
+    theirs, environment = run
     try:
-        plan = planned(wish, catalogue, run.environment)
+        plan = planned(request, catalogue, environment)
     except Mistake:
         return False
     asked = [(other.treatment, other.reference, other.timing) for other in plan.comparisons]
-    alike = _protocol_words(plan.protocol, run.plan.protocol) == run.plan.protocol and plan.seed == run.plan.seed
+    alike = _protocol_words(plan.protocol, theirs.protocol) == theirs.protocol and plan.seed == theirs.seed
     return alike and asked == [(one.treatment, one.reference, one.timing)]
 
 
@@ -552,24 +420,3 @@ def _protocol_words(one: Protocol, like: Protocol) -> Protocol:
         lead_s=like.lead_s,
         whole_s=like.whole_s,
     )
-
-
-def in_words(wish: Wish) -> str:
-    """The command line of a wish for one comparison, every default of another machine spelt out."""
-    words = ["./speedmatrix", "run", *wish.workloads, "--size", str(wish.size)]
-    chosen = {
-        "--only": wish.only[0] if wish.only else None,
-        "--stack": wish.stack,
-        "--reference": None if wish.reference == "baseline" else wish.reference,
-        "--batch": wish.batch,
-        "--probe": wish.probe,
-        "--protocol": None if wish.protocol == "brief" else wish.protocol,
-        "--replicates": wish.replicates,
-        "--rounds": wish.rounds,
-        "--target": wish.target,
-        "--seed": wish.seed or None,
-        "--device": wish.device,
-        "--budget": "none",
-    }
-    given = (word for option, value in chosen.items() if value is not None for word in (option, str(value)))
-    return shlex.join([*words, *given])

@@ -1,52 +1,29 @@
-"""`best`: searches the fastest stack of a workload, run after run, and measures the winner afresh."""
+"""The search for the fastest stack of a workload: run after run, then the winner afresh."""
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod
 from pathlib import Path
-from time import monotonic
 
 import numpy as np
-from rich.console import Console
 
 from harness.analyze.matrix import Matrix
 from harness.analyze.search.shares import Decomposition
 from harness.analyze.search.stage_model import Stack
 from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, Winner, measured
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import (
-    REPORT_S,
-    Place,
-    age_s,
-    campaign_into,
-    prepare_data,
-    run_of,
-    seconds_of,
-    stopping_on_terminate,
-)
-from harness.cli.planning import (
-    Context,
-    Prepared,
-    Wish,
-    in_words,
-    plan_of,
-    prepared,
-    protocol_named,
-    reference_request,
-    tell_unused_gpu,
-)
-from harness.cli.prediction import PossibleStacks, declared_of, step_space
-from harness.cli.reading import console, matrix_of
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Timing
 from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.request import Request
 from harness.plan.designs import Space, space_of, varied
 from harness.plan.feasibility import Scope, all_options, compare, hindrance
+from harness.plan.planning import Context, plan_of, protocol_named, reference_request
 from harness.plan.search import (
     RANKED,
     LogTimes,
@@ -59,8 +36,9 @@ from harness.plan.search import (
     proposed,
     without_what_hurts,
 )
-from harness.report.search import shown, winner_to_json
-from harness.run.lock import measuring_alone
+from harness.prediction import PossibleStacks, declared_of, step_space
+from harness.results import matrix_of
+from harness.run.preparation import Prepared, environment_of, run_of
 from harness.store import IN_PROGRESS, RUN, Run, create, read_run
 
 # Deciding: what a search knows after so many runs, and what it therefore measures next.
@@ -138,7 +116,7 @@ class SearchBudget:
 class Search:
     """One search: what is wanted, its first plan, the stacks there are, and the place where it is measured."""
 
-    wish: Wish
+    request: Request
     ready: Prepared
     possible: PossibleStacks
     budget: SearchBudget
@@ -213,9 +191,9 @@ ALLOWED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """What the user asked for; the wish says nothing yet of a design."""
+    """What the user asked for; the request says nothing yet of a design."""
 
-    wish: Wish
+    request: Request
     quality: QualityClass
 
 
@@ -226,17 +204,17 @@ def quality_named(name: str) -> QualityClass:
     return QualityClass(name)
 
 
-def wish_of(asked: SearchRequest) -> Wish:
+def request_of(asked: SearchRequest) -> Request:
     """The run with which a search begins: a matrix, or every stack of a few options; raises Mistake."""
-    catalogue = read_catalogue(asked.wish.own)
+    catalogue = read_catalogue(asked.request.own)
     scope = _scope(asked, catalogue)
-    named = _named(asked, catalogue) if asked.wish.only else _willing(scope, asked.quality)
+    named = _named(asked, catalogue) if asked.request.only else _willing(scope, asked.quality)
     name = scope.workload.name
     if not named:
         raise Mistake(f"No optimization of {name} can be sought here with --quality {asked.quality}; try another.")
     stacks = prod(1 + len(levels) for levels in varied(replace(scope, chosen=named)))
     return replace(
-        asked.wish,
+        asked.request,
         workloads=(name,),
         design="factorial" if stacks <= FEW else "matrix",
         only=tuple(map(str, named)),
@@ -246,9 +224,9 @@ def wish_of(asked: SearchRequest) -> Wish:
 
 def put_off(asked: SearchRequest) -> Iterator[str]:
     """Sentences on what a more patient protocol would seek too; none where the options were named. Raises Mistake."""
-    if asked.wish.only:
+    if asked.request.only:
         return
-    scope = _scope(asked, read_catalogue(asked.wish.own))
+    scope = _scope(asked, read_catalogue(asked.request.own))
     patient = replace(scope, protocol=PROTOCOLS["standard"])
     for one in scope.optimizations:
         is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[asked.quality]
@@ -258,22 +236,22 @@ def put_off(asked: SearchRequest) -> Iterator[str]:
 
 def _scope(asked: SearchRequest, catalogue: Catalogue) -> Scope:
     """What a search may choose from on this machine; raises Mistake where no workload is named or known."""
-    name = next(iter(asked.wish.workloads), catalogue.own)
+    name = next(iter(asked.request.workloads), catalogue.own)
     if name is None:
         raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
-    environment = asked.wish.surroundings()
-    context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.wish, environment))
-    request = reference_request("baseline", catalogue.workload(name).name, asked.wish.size, asked.wish.batch)
+    environment = environment_of(asked.request)
+    context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.request, environment))
+    request = reference_request("baseline", catalogue.workload(name).name, asked.request.size, asked.request.batch)
     return context.scope(catalogue.workload(name), context.config(request))
 
 
-def _patience(wish: Wish, environment: Environment) -> Protocol:
+def _patience(request: Request, environment: Environment) -> Protocol:
     """The protocol that says how slowly an optimization may start.
 
     On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
     for each arm of every second stack.
     """
-    return PROTOCOLS["standard"] if environment.device == "cuda" else protocol_named(wish.protocol)
+    return PROTOCOLS["standard"] if environment.device == "cuda" else protocol_named(request.protocol)
 
 
 def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
@@ -285,7 +263,7 @@ def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
 
 def _named(asked: SearchRequest, catalogue: Catalogue) -> tuple[Option, ...]:
     """What was named; raises Mistake for what a search over training steps cannot take."""
-    found = tuple(map(parse_option, asked.wish.only))
+    found = tuple(map(parse_option, asked.request.only))
     for option in found:
         one = catalogue.optimization(option.name)
         if one.numerics not in ALLOWED[asked.quality]:
@@ -298,67 +276,26 @@ def _named(asked: SearchRequest, catalogue: Catalogue) -> tuple[Option, ...]:
     return found
 
 
-def stacks_in(wish: Wish, ready: Prepared) -> PossibleStacks:
+def stacks_in(request: Request, ready: Prepared) -> PossibleStacks:
     """The stacks that a search may propose: those of the options in its first run."""
     context = Context(catalogue=ready.catalogue, environment=ready.environment, protocol=PROTOCOLS["standard"])
     reference = ready.plan.blocks[0].reference
     scope = context.scope(ready.catalogue.workload(reference.workload), reference)
     seen = {one for config in ready.plan.comparisons for one in config.treatment.options}
-    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(wish)))
+    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(request)))
     scope = replace(scope, chosen=chosen)
     return PossibleStacks(
         scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known)
     )
 
 
-def _names(wish: Wish) -> set[str]:
-    return {parse_option(name).name for name in wish.only}
+def _names(request: Request) -> set[str]:
+    return {parse_option(name).name for name in request.only}
 
 
 REPLICATES = 4  # of the winner: it has no pool to borrow a variance from
 # Shares of the budget after which the first run and the proposals leave off, so that the winner gets the rest.
 FIRST, PROPOSALS = 0.6, 0.8
-
-
-def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
-    """Searches and prints; 0, or 1 when nothing could be measured, or 130 when it was stopped."""
-    budget_s = seconds_of(place.budget)
-    wish = wish_of(asked)
-    ready = prepared(wish)
-    tell_unused_gpu(wish.device, ready.environment)
-    words = Console(stderr=as_json, highlight=False)
-    for sentence in put_off(asked):
-        words.print(sentence, markup=False)
-    try:
-        with measuring_alone(), stopping_on_terminate():
-            budget = _budget(ready, place, budget_s, words)
-            found = searched(Search(wish=wish, ready=ready, possible=stacks_in(wish, ready), budget=budget))
-    except KeyboardInterrupt:
-        sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
-        return 130
-    if isinstance(found, str):
-        words.print(f"Nothing was found: {found}.")
-        return 1
-    if as_json:
-        sys.stdout.write(winner_to_json(found))
-    else:
-        for part in shown(found):
-            console().print(part)
-    return 0
-
-
-def _budget(ready: Prepared, place: Place, budget_s: float | None, words: Console) -> SearchBudget:
-    spent_s = age_s()
-    data = prepare_data(ready, place, words)  # written once, and not from the budget
-    return SearchBudget(
-        results=place.results,
-        measure=lambda one, folder, until: campaign_into(one, folder, data, until),
-        clock=monotonic,
-        began_s=monotonic() - spent_s,
-        budget_s=None if budget_s is None else max(0.0, budget_s - REPORT_S),
-        fresh=place.fresh,
-        tell=words.print,
-    )
 
 
 def searched(search: Search) -> Winner | str:
@@ -423,7 +360,7 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
         decomposition=taken_apart(so_far, stack, last) if is_picked else None,
         certainty=certainty,
         runs=tuple(map(str, runs)),
-        command=_command(search.wish, so_far) if is_picked else "",
+        command=_command(search.request, so_far) if is_picked else "",
         unfinished=tuple(str(one) for one in runs if is_unfinished(one)),
     )
 
@@ -442,14 +379,12 @@ def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
     )
 
 
-def _command(wish: Wish, so_far: Known) -> str:
+def _command(request: Request, so_far: Known) -> str:
     """What measures the winner alone again, with as many replicates."""
     config = so_far.possible.scope.reference
     environment = so_far.possible.scope.environment
     alone = replace(
-        wish, design="alone", only=(), stack="+".join(map(str, so_far.found.best)), size=config.size,
+        request, design="alone", only=(), stack="+".join(map(str, so_far.found.best)), size=config.size,
         replicates=REPLICATES, target=None, device=environment.device, reference="baseline",
     )  # fmt: skip
-    own = f" --workload {wish.own.name}" if wish.own else ""
-    real = f" --data-root {config.workload}=FOLDER" if wish.data_roots else ""
-    return in_words(alone) + own + real
+    return alone.command

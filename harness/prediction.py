@@ -20,14 +20,14 @@ from harness.analyze.search.stage_model import (
     study_of,
     upper_bounds,
 )
-from harness.catalogue import Catalogue
-from harness.cli.planning import Context
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, settings
 from harness.core.optimization import Optimization, Timing
 from harness.core.protocol import PROTOCOLS
 from harness.plan.designs import CROSSED, Space, space_of, varied
 from harness.plan.designs import matrix as matrix_design
 from harness.plan.feasibility import Scope
+from harness.plan.planning import Context
 from harness.plan.search import LogTimes, counted, every_stack, ranked
 
 SHOWN = 10  # of the stacks that were not measured
