@@ -33,14 +33,15 @@ from harness.core.request import Request
 from harness.report.matrix import matrix_to_terminal
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
 from harness.run.arm import ProcessArm
-from harness.run.budget import REPORT_S, check_budget, seconds_of
 from harness.run.execution import Campaign
 from harness.run.lock import measuring_alone, stopping_on_terminate
 from harness.run.preparation import (
+    REPORT_S,
     Data,
     Place,
     Prepared,
     are_data_missing,
+    check_budget,
     data_of,
     forecast_of,
     free_memory,
@@ -48,6 +49,7 @@ from harness.run.preparation import (
     own_data,
     prepared,
     run_of,
+    seconds_of,
     served_in,
     started,
 )

@@ -30,9 +30,8 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.workload import ADDRESS, Workload
 from harness.run.arm import Job
-from harness.run.data import data_root, ensure_data
+from harness.run.data import data_root, ensure_data, serving
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
 from harness.run.worker import task_of
 
 if TYPE_CHECKING:

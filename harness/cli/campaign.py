@@ -55,10 +55,9 @@ from harness.report.campaign import (
 from harness.report.search import headline
 from harness.report.words import one_line
 from harness.results import calibration_beside
-from harness.run.budget import REPORT_S, age_s, seconds_of
 from harness.run.data import data_folder, data_root
 from harness.run.lock import measuring_alone, stopping_on_terminate
-from harness.run.preparation import Data, Place, Prepared, run_of
+from harness.run.preparation import REPORT_S, Data, Place, Prepared, age_s, run_of, seconds_of
 from harness.search import FIRST, Search, SearchBudget, searched, stacks_in
 from harness.store import IN_PROGRESS, MEASUREMENTS, ORIGIN, RUN, create, finish, read_records, read_run, replace_file
 

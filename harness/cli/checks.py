@@ -44,14 +44,13 @@ from harness.measure.surroundings import read_environment
 from harness.plan.planning import Context
 from harness.results import matrix_of
 from harness.run.arm import Job
-from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes
+from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes, serving
 from harness.run.execution import Campaign
 from harness.run.lock import measuring_alone, stopping_on_terminate
 from harness.run.preparation import Place, Prepared, adopted, job_of, prepared, roots, served_in
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import examined, untimed
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
 from harness.run.worker import Assignment, give
 from harness.store import Journal, Run, create, finish
 

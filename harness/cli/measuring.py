@@ -29,9 +29,8 @@ from harness.report.calibration import HEADINGS, controls, facts
 from harness.report.search import shown, winner_to_json
 from harness.report.words import looks
 from harness.results import decides, matrix_of
-from harness.run.budget import REPORT_S, age_s, seconds_of
 from harness.run.lock import measuring_alone, stopping_on_terminate
-from harness.run.preparation import Place, Prepared, prepared
+from harness.run.preparation import REPORT_S, Place, Prepared, age_s, prepared, seconds_of
 from harness.search import Search, SearchBudget, SearchRequest, put_off, request_of, searched, stacks_in
 from harness.store import IN_PROGRESS, read_records, read_run
 

@@ -18,8 +18,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
-from harness.exchange.placing import Origin, Placed, place
-from harness.exchange.privacy import Cleaner, clean_record, clean_run, private_words
+from harness.exchange.placing import Cleaner, Origin, Placed, clean_record, clean_run, place, private_words
 from harness.exchange.validation import Unfit, sentence
 from harness.report.figures.style import MARK
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal

@@ -17,8 +17,7 @@ from harness.plan.cost import Pace, arm_s
 from harness.plan.planning import SMALLEST_POOL
 from harness.report.words import one_line
 from harness.results import read_kept
-from harness.run.budget import seconds_of
-from harness.run.preparation import prepared
+from harness.run.preparation import prepared, seconds_of
 from harness.store import read_records, read_run
 
 STACKS = ("all", "original")  # subjects that stand for several options

@@ -13,7 +13,7 @@ from harness.core.protocol import BRIEF, STANDARD, Protocol
 from harness.core.records import Record
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
-from harness.run.budget import age_s, check_budget, seconds_of
+from harness.run.preparation import age_s, check_budget, seconds_of
 from tests.analyze.synthetic import comparison, plan, records
 
 

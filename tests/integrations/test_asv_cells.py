@@ -16,8 +16,7 @@ from harness.core.request import Request
 from harness.integrations import asv_cells, configurations
 from harness.plan.cost import Forecast
 from harness.plan.planning import planned
-from harness.run.budget import check_budget
-from harness.run.preparation import Place, Prepared
+from harness.run.preparation import Place, Prepared, check_budget
 from harness.store import MEASUREMENTS, Journal, Run, create
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.run.test_campaign import WISH
