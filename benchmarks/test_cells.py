@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.integrations.listing import Listed
+from harness.integrations.configurations import Listed
 from harness.integrations.pytest_options import budget_in, listing
 from harness.integrations.replay import Clock, Found, facts, shown, words
 

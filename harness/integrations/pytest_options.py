@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.mistake import Mistake
 from harness.core.request import Request
-from harness.integrations.listing import BUDGET, Listed, listed, recorded
+from harness.integrations.configurations import BUDGET, Listed, listed, recorded
 
 BENCHMARKS = "benchmarks"  # the folder
 LISTING = pytest.StashKey[tuple[Listed, ...]]()

@@ -9,7 +9,7 @@ from harness.core.configuration import Comparison, Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.request import Request
-from harness.integrations.listing import Listed, listed, recorded, wanted
+from harness.integrations.configurations import Listed, listed, recorded, wanted
 from tests.integrations.recorded import COMPARED, NO_RESULT, record
 
 ROOT = Path(__file__).parents[2]
