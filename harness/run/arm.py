@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import typing
 from contextlib import suppress
@@ -23,11 +22,11 @@ from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Fault
-from harness.core.workload import ADDRESS, Size
+from harness.core.workload import Size
 from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
+from harness.run.fork_server import ROOT, forked
 from harness.run.processes import (
     begin_peaks,
-    end_groups,
     members_of,
     read_accounts,
     read_memory,
@@ -68,8 +67,6 @@ def read_job(message: dict[str, Any]) -> Job:
     """The job of a message; raises Malformed when it is none."""
     return decode(Job, message["job"], "job")
 
-
-ROOT = Path(__file__).resolve().parents[2]
 
 # What `tuned_malloc` sets: glibc takes everything from one growing heap and gives nothing back.
 THRESHOLDS = {
@@ -163,18 +160,10 @@ class ProcessArm:
         self._channel, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the arm
         self._memory_kills = memory_kills()
+        environment = launch_environment(job.recipe, dict(os.environ))
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.run.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=subprocess.STDOUT,
-                env=launch_environment(job.recipe, dict(os.environ)) | ({ADDRESS: job.service} if job.service else {}),
-                cwd=ROOT,
-                start_new_session=True,
-            )
-        self._sentinel.add(self._process.pid)
+            suite = "" if job.workload_path else job.config.workload
+            self._process = forked(theirs, self._log.fileno(), environment, suite)
         self._pending = b""
         with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; whoever waits for it is told why
             send(self._channel, {"job": job})
@@ -182,6 +171,7 @@ class ProcessArm:
     def arrive(self) -> None:
         """Waits for the imports, then suspends the group."""
         self._answer(self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+        self._sentinel.add(self._process.group)
 
     def begin(self) -> dict[str, Any]:
         """Builds and warms up, then stands still."""
@@ -203,10 +193,10 @@ class ProcessArm:
 
     def close(self) -> None:
         """Kills the group, suspended or not, and waits for it."""
-        end_groups([self._process.pid])
-        self._process.wait()
-        self._sentinel.remove(self._process.pid)
         self._channel.close()
+        group = self._process.pid
+        self._process.end()
+        self._sentinel.remove(group)
         self._log.close()
 
     def _ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
@@ -298,6 +288,6 @@ class ProcessArm:
 
     def _pause(self) -> None:
         try:
-            os.killpg(self._process.pid, signal.SIGSTOP)
+            os.killpg(self._process.group, signal.SIGSTOP)
         except ProcessLookupError:
             raise self._lost() from None
