@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +65,13 @@ def _import_for(workload: str) -> None:
 
     Nothing of a user's own file is imported, which may start threads that a fork would leave behind.
     """
-    from harness.catalogue import read_catalogue
-    from harness.measure import trial  # noqa: F401
-
+    # The first optimizer imports the compiler anyway, and that takes as long as torch itself.
+    for module in ("torch._dynamo", "harness.measure.trial"):
+        import_module(module)
     with suppress(Exception):
         if workload:
+            from harness.catalogue import read_catalogue
+
             read_catalogue(None, ledger=False).workload(workload).parts()
 
 
