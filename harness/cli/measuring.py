@@ -17,10 +17,9 @@ from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 from types import FrameType
 
 from rich.console import Console
-from rich.table import Table
 
 from harness import __version__
-from harness.analyze.calibration import Calibration, calibrate
+from harness.analyze.calibration import calibrate
 from harness.analyze.estimate import precisions
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import Catalogue, read_catalogue
@@ -36,7 +35,8 @@ from harness.core.recipe import Value
 from harness.measure.surroundings import free_bytes, read_environment
 from harness.plan.cost import Forecast
 from harness.plan.schedule import by_replicate
-from harness.report.calibration import HEADINGS, controls, facts
+from harness.report.calibration import calibration_parts
+from harness.report.document import show as show_parts
 from harness.run.arm import Job, ProcessArm
 from harness.run.data import data_folder, data_root, ensure_all
 from harness.run.execution import Campaign
@@ -488,7 +488,7 @@ def show(folder: Path) -> int:
     """Prints what a run of the design `calibration` says of its machine; gives 1 where it failed."""
     run = read_run(folder)
     found, where = calibrate(run.plan, read_records(folder)), console()
-    print_calibration(found, where)
+    show_parts(calibration_parts(found), where)
     if (folder / IN_PROGRESS).exists():
         where.print(f"Not finished, so nothing rests on it yet: the same command continues {folder}.", highlight=False)
         return 0 if found.copies else 1
@@ -497,14 +497,3 @@ def show(folder: Path) -> int:
     )
     where.print(f"Kept in {folder}; {rests}.", highlight=False)
     return 0 if found.passed else 1
-
-
-def print_calibration(found: Calibration, where: Console) -> None:
-    """The header's sentence, the controls and what else is known of the machine."""
-    table = Table(*HEADINGS, title="Are delays found that were put in?", title_justify="left")
-    for row in controls(found):
-        table.add_row(*row)
-    where.print(table)
-    for sentence in facts(found):
-        where.print(sentence, highlight=False, markup=False)
-    where.print(f"{found.sentence}.", highlight=False, markup=False, style="bold")

@@ -59,6 +59,7 @@ from harness.plan.search import (
     proposed,
     without_what_hurts,
 )
+from harness.report.document import show
 from harness.report.search import shown, winner_to_json
 from harness.run.lock import measuring_alone
 from harness.store import IN_PROGRESS, RUN, Run, create, read_run
@@ -342,8 +343,7 @@ def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(winner_to_json(found))
     else:
-        for part in shown(found):
-            console().print(part)
+        show(shown(found), console())
     return 0
 
 

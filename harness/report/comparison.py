@@ -1,17 +1,8 @@
 """Side by side: the sentences and tables of a comparison, before any format is chosen; foreign text stands as it is."""
 
-import io
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
-
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from harness.analyze.comparison import (
     Against,
@@ -28,8 +19,9 @@ from harness.analyze.comparison import (
 )
 from harness.analyze.estimate import ALIKE, Difference
 from harness.analyze.profile import Bottleneck
-from harness.report.matrix import TIMED, escaped, grid, plain
-from harness.report.words import NOTHING, called, factor, one_line, rate, ratio
+from harness.report.document import Heading, Part, Table, listed, plain, to_json
+from harness.report.matrix import TIMED
+from harness.report.words import NOTHING, called, factor, rate, ratio
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
@@ -171,35 +163,24 @@ UNPAIRED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A table; a row with an empty first configuration belongs to the one above."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A title and what stands under it, in order: tables, and lists of sentences."""
-
-    title: str
-    parts: tuple[Grid | tuple[str, ...], ...]
-
-
-def sections(comparison: MachineComparison) -> Iterator[Section]:
+def comparison_parts(comparison: MachineComparison) -> Iterator[Part]:
     """The whole comparison, the most important first."""
-    count = len(comparison.columns)
+    yield Heading("Comparison", 1)
     facts = (*_unlike("", comparison.environments), *_unlike("measured with ", comparison.protocols))
     same = () if comparison.environments else ("Machine and software are alike in every fact that is recorded.",)
-    yield Section(title=f"{count} places side by side", parts=(_places(comparison.columns), (*same, *facts)))
-    yield Section(title="What the configurations say together", parts=((summary(comparison), *_reading(comparison)),))
+    yield Heading(f"{len(comparison.columns)} places side by side")
+    yield _places(comparison.columns)
+    yield from listed((*same, *facts))
+    yield Heading("What the configurations say together")
+    yield from listed((summary(comparison), *_reading(comparison)))
     for group in comparison.groups:
         if any(one.entry.row.estimate for config in group.configs for one in config.found):
-            yield _group(group, comparison)
+            yield from _group(group, comparison)
     if parted := tuple(apart(comparison)):
-        yield Section(title="Not compared", parts=(parted,))
-    yield Section(title="Not told", parts=(tuple(missing(comparison)),))
+        yield Heading("Not compared")
+        yield from listed(parted)
+    yield Heading("Not told")
+    yield from listed(missing(comparison))
 
 
 def summary(comparison: MachineComparison) -> str:
@@ -226,7 +207,7 @@ def _reading(comparison: MachineComparison) -> Iterator[str]:
     yield UNPAIRED
 
 
-def _places(places: Sequence[Column]) -> Grid:
+def _places(places: Sequence[Column]) -> Table:
     rows = tuple(
         (
             place.letter,
@@ -237,24 +218,27 @@ def _places(places: Sequence[Column]) -> Grid:
         )
         for place in places
     )
-    return Grid(columns=("", "machine", "environment", "newest run", "measured by"), rows=rows)
+    return Table(("", "machine", "environment", "newest run", "measured by"), rows)
 
 
 def _unlike(before: str, facts: Iterable[Unlike]) -> Iterator[str]:
     return (f"{before}{fact.fact}: {by_value(fact.values)}" for fact in facts)
 
 
-def _group(group: Group, comparison: MachineComparison) -> Section:
+def _group(group: Group, comparison: MachineComparison) -> Iterator[Part]:
     config = group.config
     sample = f"{config.workload}, size {config.size}, batch {config.batch}{on_data(group.data)}"
-    title = f"{sample}: {TIMED[group.timing]} against {called(group.name)}"
+    yield Heading(f"{sample}: {TIMED[group.timing]} against {called(group.name)}")
     configs = [one for one in group.configs if any(found.entry.row.estimate for found in one.found)]
-    because = (*why(configs, group.name, (*comparison.environments, *comparison.protocols)), *wordless(configs))
-    speeds = (_speeds(group.throughputs, comparison.currency), tuple(_held_back(group))) if group.throughputs else ()
-    return Section(title=title, parts=(_cells(configs), because, *speeds))
+    yield _cells(configs)
+    because = why(configs, group.name, (*comparison.environments, *comparison.protocols))
+    yield from listed((*because, *wordless(configs)))
+    if group.throughputs:
+        yield _speeds(group.throughputs, comparison.currency)
+        yield from listed(_held_back(group))
 
 
-def _cells(configs: Sequence[Shared]) -> Grid:
+def _cells(configs: Sequence[Shared]) -> Table:
     rows = []
     for config in configs:
         for number, one in enumerate(config.found):
@@ -269,11 +253,11 @@ def _cells(configs: Sequence[Shared]) -> Grid:
                     str(against.contrast.difference) if against else NOTHING,
                 )
             )
-    columns = ("subject", "", "speedup, 95 %", "verdict", "ratio of the two, 95 %", "difference")
-    return Grid(columns=columns, rows=tuple(rows))
+    columns = ("configuration", "", "speedup, 95 %", "verdict", "ratio of the two, 95 %", "difference")
+    return Table(columns, tuple(rows))
 
 
-def _speeds(throughputs: Sequence[Throughput], currency: str) -> Grid:
+def _speeds(throughputs: Sequence[Throughput], currency: str) -> Table:
     several = [speed for one in throughputs for speed in (one.reference, one.best) if speed]
     shares = any(not isinstance(speed.share, str) for speed in several)
     costs = any(speed.cost is not None for speed in several)
@@ -287,7 +271,7 @@ def _speeds(throughputs: Sequence[Throughput], currency: str) -> Grid:
     columns = ["", "stack", "samples/s, of single replicates", "unpaired, of single replicates"]
     columns += ["of the limit"] if shares else []
     columns += [f"{currency} a million"] if costs else []
-    return Grid(columns=tuple(columns), rows=tuple(rows))
+    return Table(tuple(columns), tuple(rows))
 
 
 def _range(speed: Speed) -> str:
@@ -312,62 +296,9 @@ def _held_back(group: Group) -> Iterator[str]:
         yield f"{letter}: the {stage(found)} holds {called(group.name)} back; {bounds}"
 
 
-# The comparison in three forms: for the terminal, as Markdown and as JSON.
+# The comparison as JSON.
 
 SCHEMA = 1
-_COLOUR = {Difference.MORE: "green", Difference.LESS: "red", Difference.ALIKE: "dim", Difference.UNDECIDED: "yellow"}
-
-
-def comparison_to_terminal(comparison: MachineComparison, *, width: int, colour: bool) -> str:
-    """The comparison as text of so many columns, with terminal colours if wanted."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    for number, section in enumerate(sections(comparison)):
-        for part in _rendered(section, first=number == 0):
-            console.print(part)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-
-
-def _rendered(section: Section, *, first: bool) -> Iterator[RenderableType]:
-    yield Padding(Text(one_line(section.title), style="bold"), (0 if first else 1, 0, 0, 0))
-    for part in section.parts:
-        if isinstance(part, Grid):
-            yield _table(part)
-        else:
-            yield from (Padding(Text(one_line(sentence)), (0, 0, 0, 2)) for sentence in part)
-
-
-def _table(part: Grid) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in part.columns:
-        table.add_column(one_line(name), overflow="fold")
-    for number, row in enumerate(part.rows):
-        next_begins = number + 1 < len(part.rows) and bool(part.rows[number + 1][0])
-        continued = any(not one[0] for one in part.rows)
-        table.add_row(*map(_config, row), end_section=continued and next_begins)
-    return table
-
-
-def _config(text: str) -> Text:
-    return Text(one_line(text), style=_COLOUR[Difference(text)] if text in list(Difference) else "")
-
-
-def comparison_to_markdown(comparison: MachineComparison) -> str:
-    """The comparison as a page that is the same whenever it is made of the same runs."""
-    return "\n".join(_page(comparison)) + "\n"
-
-
-def _page(comparison: MachineComparison) -> Iterator[str]:
-    yield "# Comparison"
-    for section in sections(comparison):
-        yield from ("", f"## {escaped(section.title)}")
-        for part in section.parts:
-            if part:
-                yield ""
-            if isinstance(part, Grid):
-                yield from grid(part.columns, (map(escaped, row) for row in part.rows))
-            else:
-                yield from (f"- {escaped(sentence)}" for sentence in part)
 
 
 def comparison_to_json(comparison: MachineComparison) -> str:
@@ -382,7 +313,7 @@ def comparison_to_json(comparison: MachineComparison) -> str:
         "measured_unlike": comparison.scales,
         "in_one_place": comparison.lonely,
     }
-    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return to_json(document)
 
 
 def _place(one: Column) -> dict[str, Any]:

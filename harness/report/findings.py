@@ -14,9 +14,9 @@ from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
 from harness.core.optimization import Timing
 from harness.report import claims
-from harness.report.matrix import escaped
+from harness.report.document import escaped
 from harness.report.published import Place, Publication, Setting, Topic, file_name, ratio_of
-from harness.report.published_cells import code, estimated
+from harness.report.published_parts import code, estimated
 from harness.report.words import ratio
 
 MOST, MOST_OF_A_RULE = 8, 2

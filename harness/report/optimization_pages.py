@@ -19,7 +19,8 @@ from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
-from harness.report.matrix import TIMED, escaped, grid
+from harness.report.document import escaped, grid
+from harness.report.matrix import TIMED
 from harness.report.words import NOTHING, ratio
 
 # Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.

@@ -9,12 +9,32 @@ from harness.analyze.attribution import Gain
 from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction, UpperBound
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction
 from harness.analyze.search.stage_model import Stack
+from harness.report.document import Column, Heading, Part, Text, tabled
 from harness.report.words import NOTHING, called, factor, one_line, ratio
 
 TITLE = "Predicted, not measured"
-COLUMNS = "stack that was not measured", "predicted, 90 %"
+HEADS = "stack that was not measured", "predicted, 90 %"
 PARTS = "part", "alone, 95 %", "share by the model, 95 %", "last, 95 %"
 CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
+
+
+def outlook_parts(outlook: WorkloadPrediction) -> Iterator[Part]:
+    """What was predicted and not measured, in italics where a measured ratio would be upright."""
+    yield Heading(title(outlook))
+    yield from map(Text, prediction_sentences(outlook))
+    yield from tabled((HEADS[0], Column(name=HEADS[1], style="italic")), rows(outlook))
+    if outlook.decomposition is not None:
+        yield from decomposition_parts(outlook.decomposition, f"What {outlook.decomposition.label} is made of")
+    if outlook.check is not None:
+        yield Heading("Foretold and measured", 3)
+        yield from map(Text, check_sentences(outlook.check))
+        yield from tabled(CHECKS, check_rows(outlook))
+
+
+def decomposition_parts(found: Decomposition, title: str) -> Iterator[Part]:
+    """What each option of a measured stack brings."""
+    yield from (Heading(title, 3), Text(part_sentence(found)))
+    yield from tabled(PARTS, part_rows(found))
 
 
 def title(outlook: WorkloadPrediction) -> str:

@@ -14,10 +14,11 @@ from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report import matrix as sentences
+from harness.report.document import escaped, grid
 from harness.report.findings import surprises
-from harness.report.matrix import TIMED, escaped, grid
+from harness.report.matrix import TIMED, View
 from harness.report.published import STACKS, Place, Publication, Setting, Sheet, Topic, file_name
-from harness.report.published_cells import (
+from harness.report.published_parts import (
     Page,
     Part,
     best_table,
@@ -28,22 +29,20 @@ from harness.report.published_cells import (
     days,
     estimated,
     faster_otherwise,
+    heat_map_picture,
+    interaction_picture,
+    interval_picture,
     named,
     page,
+    pairs_of,
+    parts_of,
     quality,
     run_link,
     software,
     stacked,
+    stages_picture,
     timed,
     unbroken,
-)
-from harness.report.published_figures import (
-    heat_map_picture,
-    interaction_picture,
-    interval_picture,
-    pairs_of,
-    parts_of,
-    stages_picture,
     waterfall_picture,
 )
 from harness.report.words import NOTHING, one_line, ratio, size
@@ -51,7 +50,7 @@ from harness.report.words import NOTHING, one_line, ratio, size
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
 SHOWN = 10
-_COLUMNS = "workload", "subject", "timed on", "against", "first", "then", "apart", "agree"
+_COLUMNS = "workload", "configuration", "timed on", "against", "first", "then", "apart", "agree"
 
 
 def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
@@ -179,6 +178,8 @@ def _run(setting: Setting, kept: StoredRun) -> tuple[str, ...]:
 
 # Tables of published pages: every ratio with its plot, pairs, noise, and what has no ratio.
 
+LONGEST_NAME, FEW_COMBINATIONS = 60, 6  # of a row, in characters; of a table, before they are folded
+
 
 def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     """One table with its plot, and the settings that were seen in its reference."""
@@ -191,8 +192,8 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     picture = interval_picture(setting, sheet)
     if picture is not None:
         yield from (picture, "")
-    header = sentences.columns(sheet.table)
-    yield from grid((*header[:5], *header[6:], "notes", "run"), _rows(sheet))
+    header = [one.head((sheet.table,)).name for one in sentences.columns((sheet.table,), View.PUBLISHED)]
+    yield from _folded((*header, "notes", "run"), tuple(_rows(sheet)))
     facts = sheet.table.profile.facts if sheet.table.profile else {}
     if facts and sheet.profiled is not None:
         yield from ("", "<details>", f"<summary>Settings seen in {html.escape(one_line(sheet.name))}</summary>", "")
@@ -200,16 +201,40 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
         yield from ("", "</details>")
 
 
-def _rows(sheet: Sheet) -> Iterator[tuple[str, ...]]:
-    """The reference, then every row with what must be known beside it and its run."""
-    profiled = sheet.profiled
-    for number, configs in enumerate(sentences.body(sheet.table)):
+def _rows(sheet: Sheet) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The reference, then every row with what must be known beside it and its run, each under its name."""
+    profiled, shown = sheet.profiled, sentences.columns((sheet.table,), View.PUBLISHED)
+    for number, row in enumerate(sentences.body(sheet.table, View.PUBLISHED)):
         entry = sheet.measured[number - 1] if number else profiled
         notes = "; ".join(entry.row.notes) if entry is not None and number else ""
         run = run_link(entry.run) if entry is not None else NOTHING
-        figures = (unbroken(escaped(config)) for config in configs[1:5])
-        further = (escaped(config) for config in configs[6:])
-        yield (stacked(configs[0]), *figures, *further, escaped(notes or NOTHING), run)
+        cells = (unbroken(escaped(text)) if one.whole else stacked(text) for one, text in zip(shown, row, strict=True))
+        yield row[0], (*tuple(cells)[1:], escaped(notes or NOTHING), run)
+
+
+def _folded(header: Sequence[str], rows: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+    """A table of named rows; names longer than a line, and combinations where there are many, stand folded below it.
+
+    There each has a short name, and its full one in a column of its own.
+    """
+    many = sum("+" in name for name, _ in rows) > FEW_COMBINATIONS
+    folded = [row for row in rows if len(row[0]) > LONGEST_NAME or (many and "+" in row[0])]
+    if shown := [row for row in rows if row not in folded]:
+        yield from grid(header, ((stacked(name), *cells) for name, cells in shown))
+    if folded:
+        full = any(len(name) > LONGEST_NAME for name, _ in folded)
+        lines = ((stacked(_short(name)), *cells, *(stacked(name),) * full) for name, cells in folded)
+        yield from ("", "<details>", f"<summary>{counted(len(folded), 'combination')} more</summary>", "")
+        yield from grid((*header, *("in full",) * full), lines)
+        yield from ("", "</details>")
+
+
+def _short(name: str) -> str:
+    """A name that fits a line: the first option and how many others, or as much of the words as fits."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    first, *others = name.split("+")
+    return f"{first} and {len(others)} others" if others else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -322,7 +347,7 @@ def _stacks(topic: Topic) -> Iterator[Part]:
     if not stacks:
         yield "No stack has a ratio yet."
         return
-    yield from grid(_STACK_COLUMNS, (tuple(_stack(*one)) for one in found))
+    yield from _folded(_STACK_COLUMNS, [(one.row.label, tuple(_stack(sheet, one))) for sheet, one in found])
     for name in STACKS:
         named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
@@ -339,7 +364,7 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
         yield f"{where} nothing is faster for sure and learns the same."
     else:
         other = topic.against("original", best)
-        against = f"{estimated(other)} against as\\_found" if other else "against as\\_found it was not measured"
+        against = f"{estimated(other)} against original" if other else "against original it was not measured"
         yield (
             f"{where} the fastest that learns the same is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
@@ -355,7 +380,6 @@ def _is_stack(entry: StoredRow) -> bool:
 
 def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
     arm = entry.row.treatment
-    yield stacked(entry.row.label)
     yield str(len(entry.row.comparison.treatment.options))
     yield timed(sheet)
     yield estimated(entry)
@@ -367,7 +391,7 @@ def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
 def _memory(arm: Profile) -> str:
     """How much, and what it is: rows come from several runs, of which old ones know no peak."""
     if arm.device_bytes is not None:
-        return f"{size(arm.device_bytes)} ({sentences.DEVICE_PEAK})"
+        return f"{size(arm.device_bytes)} (device peak)"
     kind, (count,) = host_memory(arm)
     return f"{size(count)} ({kind})"
 

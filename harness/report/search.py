@@ -1,32 +1,27 @@
 """Winners in words: the stack, its own number, how sure that is, what each part brings and how to have it again."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
-
-from rich.console import RenderableType
-from rich.text import Text
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.search.winner import Certainty, Winner
 from harness.analyze.soundness import Absence
 from harness.report import prediction as predicted
-from harness.report.matrix import decomposition, in_columns, plain
+from harness.report.document import Code, Part, Text, to_json
+from harness.report.matrix import decomposition
 from harness.report.words import called, factor, one_line, ratio
 
 SCHEMA = 1
 
 
-def shown(found: Winner) -> Iterator[RenderableType]:
-    """The parts of what is printed, for a console of the caller's own."""
+def shown(found: Winner) -> Iterator[Part]:
+    """What is printed of a winner."""
     yield Text(headline(found), style="bold")
-    yield from (Text(sentence) for sentence in winner_sentences(found))
+    yield from map(Text, winner_sentences(found))
     if found.decomposition is not None:
-        yield Text("\nWhat each part brings", style="bold")
-        yield Text(predicted.part_sentence(found.decomposition))
-        yield from in_columns(predicted.PARTS, list(predicted.part_rows(found.decomposition)))
+        yield from predicted.decomposition_parts(found.decomposition, "What each part brings")
     if found.command:
-        yield Text(f"To measure it again:\n  {found.command}")
+        yield from (Text("To measure it again:"), Code(found.command))
     yield Text("Kept in " + ", ".join(found.runs) + f". Next: ./speedmatrix report {found.runs[0]}")
 
 
@@ -107,4 +102,4 @@ def winner_to_json(found: Winner) -> str:
         "unfinished": found.unfinished,
         "command": found.command or None,
     }
-    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return to_json(document)

@@ -107,6 +107,12 @@ def rate(samples_a_second: float) -> str:
     return f"{digits if samples_a_second < 999.5 else f'{float(digits):,.0f}'} samples/s"
 
 
+def change(ours: float, theirs: float) -> str:
+    """From theirs to ours, in whole percent: `+20 %`, `±0 %`."""
+    percent = round(100 * (ours / theirs - 1))
+    return f"{percent:+d} %" if percent else "±0 %"
+
+
 def share(part: float) -> str:
     """A share of time as whole percent."""
     return f"{100 * part:.0f} %"

@@ -9,10 +9,9 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Configuration
 from harness.core.plan import NoResult
-from harness.report.html import exhibit as arms
-from harness.report.html import summary
-from harness.report.html.document import Axis, axis, gaps, rounded, series
-from harness.report.html.exhibit import lines, stage
+from harness.report import html as arms
+from harness.report import html as summary
+from harness.report.html import Axis, axis, gaps, lines, rounded, series, stage
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.report.exhibits import KNOWN, NO_RESULTS, exhibit, five, five_told, shown, two_machines
 
