@@ -52,7 +52,7 @@ from harness.exchange.archive import ACCOUNT
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import PAGES_S, Kind, Leg, check_slice
 from harness.report.campaign import ended, goes_on, spent
-from harness.report.search import headline
+from harness.report.prediction import headline
 from harness.report.words import one_line
 from harness.run.lock import measuring_alone
 from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, create, finish, read_records, read_run

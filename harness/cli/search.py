@@ -60,7 +60,7 @@ from harness.plan.search import (
     without_what_hurts,
 )
 from harness.report.document import show
-from harness.report.search import shown, winner_to_json
+from harness.report.prediction import winner_parts, winner_to_json
 from harness.run.lock import measuring_alone
 from harness.store import IN_PROGRESS, RUN, Run, create, read_run
 
@@ -343,7 +343,7 @@ def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(winner_to_json(found))
     else:
-        show(shown(found), console())
+        show(winner_parts(found), console())
     return 0
 
 

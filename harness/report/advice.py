@@ -1,7 +1,7 @@
 """Advice: sections of points for each workload, in the order in which one acts on them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -373,15 +373,15 @@ def unwritten(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> tup
         names |= dict.fromkeys(str(one) for one in (*options, *untried))
     found = ((name, known.get(name.partition("=")[0])) for name in names)
     return tuple(
-        Point(name=name, title=one.title, main=(_sort_of(one),), code=remedy(one, counsel.device))
+        Point(
+            name=name,
+            title=one.title,
+            main=(f"Stage {one.stage}, numerics {one.numerics}.",),
+            code=remedy(one, counsel.device),
+        )
         for name, one in found
         if one is not None
     )
-
-
-def _sort_of(one: Optimization) -> str:
-    exact = {Numerics.EXACT: "exact", Numerics.CLOSE: "close", Numerics.DIFFERENT: "different"}[one.numerics]
-    return f"Stage {one.stage}, numerics {exact}."
 
 
 def meeting(one: JointEffect) -> Point:
@@ -414,14 +414,17 @@ DOMINATES, MINOR = 1.5, 1.25  # times faster without a stage: where to begin, an
 IDLE = 0.5  # of the time, from which a device that waits for its host is worth a word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Points = tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Points under one heading."""
 
     key: str
     title: str
-    lead: str = ""
-    points: tuple[Point, ...] = ()
+    lead: str
+    points: Points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -503,74 +506,33 @@ def _chapter_warnings(counsel: WorkloadAdvice) -> Iterator[str]:
 
 
 def _sections(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
-    yield from _gains(counsel)
-    some = any(one.best or one.untried for one in counsel.ready_made)
+    """What is faster, the largest gain first; then stacks; then what is not switched on, and what is not known."""
+
+    def told(point: Callable[..., Point], what: Recommendation, *, own: bool | None = None) -> Points:
+        found = counsel.recommended(what)
+        return tuple(point(one, counsel) for one in found if own is None or one.is_own_code is own)
+
+    on, some = Recommendation.SWITCH_ON, any(one.best or one.untried for one in counsel.ready_made)
     made = tuple(stack(one, counsel, known) for one in counsel.ready_made) if some else ()
-    yield Section(key="stacks", title="Three ready-made stacks", lead=_of_stacks(counsel), points=made)
-    yield Section(
-        key="together",
-        title="How options meet",
-        lead="The figure is what an option brings beside others over what it brings alone.",
-        points=tuple(map(meeting, counsel.joint_effects)),
-    )
-    yield from _rest(counsel)
-    yield Section(
-        key="code",
-        title="The code of what these stacks switch on",
-        points=unwritten(counsel, known),
-    )
-
-
-def _gains(counsel: WorkloadAdvice) -> Iterator[Section]:
-    """What is faster, the largest gain first."""
-    options = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if not one.is_own_code)
-    own = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if one.is_own_code)
-    yield Section(
-        key="on",
-        title="Switch on",
-        lead="The largest gain first.",
-        points=tuple(full(one, counsel) for one in options),
-    )
-    yield Section(
-        key="own",
-        title="Fix in your own code",
-        lead="These are causes in the system's own code rather than settings of PyTorch. The largest gain first.",
-        points=tuple(full(one, counsel) for one in own),
-    )
-    yield Section(
-        key="warning",
-        title="Faster, with a warning",
-        lead="Not recommended before its score was compared.",
-        points=tuple(full(one, counsel) for one in counsel.recommended(Recommendation.WITH_WARNING)),
-    )
-
-
-def _rest(counsel: WorkloadAdvice) -> Iterator[Section]:
-    """What is not switched on, and what is not known."""
-    yield Section(
-        key="off",
-        title="Leave off",
-        lead="Surely slower here, the most harmful last.",
-        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.LEAVE_OFF)),
-    )
-    yield Section(
-        key="same",
-        title="Makes no difference",
-        lead="Within 2 % of nothing; decide by what else it costs.",
-        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.NO_EFFECT)),
-    )
-    yield Section(
-        key="undecided",
-        title="Undecided",
-        lead="The intervals allow more than one verdict. The fewest replicates first.",
-        points=tuple(map(open_question, sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates))),
-    )
-    yield Section(
-        key="withheld",
-        title="No advice: verdict withheld",
-        lead="The machine was too disturbed, or has shown that it misses effects of this size.",
-        points=tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE))),
-    )
+    undecided = sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates)
+    own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
+    warned = "Not recommended before its score was compared."
+    meet = "The figure is what an option brings beside others over what it brings alone."
+    harmful = "Surely slower here, the most harmful last."
+    same = "Within 2 % of nothing; decide by what else it costs."
+    open_ = "The intervals allow more than one verdict. The fewest replicates first."
+    doubt = "The machine was too disturbed, or has shown that it misses effects of this size."
+    yield Section("on", "Switch on", "The largest gain first.", told(full, on, own=False))
+    yield Section("own", "Fix in your own code", own, told(full, on, own=True))
+    yield Section("warning", "Faster, with a warning", warned, told(full, Recommendation.WITH_WARNING))
+    yield Section("stacks", "Three ready-made stacks", _of_stacks(counsel), made)
+    yield Section("together", "How options meet", meet, tuple(map(meeting, counsel.joint_effects)))
+    yield Section("off", "Leave off", harmful, told(short, Recommendation.LEAVE_OFF))
+    yield Section("same", "Makes no difference", same, told(short, Recommendation.NO_EFFECT))
+    yield Section("undecided", "Undecided", open_, tuple(map(open_question, undecided)))
+    withheld_ = tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE)))
+    yield Section("withheld", "No advice: verdict withheld", doubt, withheld_)
+    yield Section("code", "The code of what these stacks switch on", "", unwritten(counsel, known))
 
 
 def _replicates(item: Item) -> float:

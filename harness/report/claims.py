@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, MeasuredValue
+from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
 from harness.core.configuration import Configuration
 from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed
-from harness.report.words import NOTHING, called, factor, one_line
+from harness.report.words import NOTHING, called, interval, one_line
 
 COLUMNS = (Column(name="claim", whole=True), "promised", "said of", "measured, 95 %", "verdict")
 
@@ -66,19 +66,7 @@ def measured(finding: Finding) -> str:
         return NOTHING
     if metric is Metric.DEVICE_SHARE:
         return f"at most {100 * measured_value.high:.0f} %"
-    return f"{_factor(measured_value)} {_AS[metric]}"
-
-
-def _factor(measured_value: MeasuredValue) -> str:
-    places = (
-        3
-        if measured_value.high - measured_value.low < 0.02
-        else 2
-        if measured_value.high - measured_value.low < 2
-        else 1
-    )
-    value, low, high = (factor(one, places) for one in (measured_value.value, measured_value.low, measured_value.high))
-    return f"{value}x [{low}, {high}]"
+    return f"{interval(measured_value.value, measured_value.low, measured_value.high)} {_AS[metric]}"
 
 
 def verdict(finding: Finding) -> str:

@@ -36,7 +36,6 @@ WIDTH = 820  # pixels, as in the interval plot
 # Middle tones that keep their contrast on white and on black, so that no page colour has to be known.
 GREY, GREEN, RED, AMBER, BLUE, VIOLET = "#767676", "#2e8b57", "#d0563f", "#b8860b", "#3f82c4", "#9a68b8"
 ON_TILE = "#ffffff"  # text on a filled tile, which is never lighter than GREY
-COLOUR = {Verdict.FASTER: GREEN, Verdict.SLOWER: RED, Verdict.NO_EFFECT: GREY, Verdict.UNDECIDED: AMBER}
 TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0)
 _NEUTRAL, _FAST, _SLOW = (0x74, 0x74, 0x74), (0x0B, 0x79, 0x3B), (0xB8, 0x33, 0x18)
 _FULL = math.log(4.0)  # log ratio from which a shade is as strong as it gets
@@ -303,7 +302,7 @@ def interaction_map(title: str, pairs: Sequence[Interaction]) -> str:
     if not pairs:
         raise ValueError("a map needs one measured pair at least")
     names = tuple(sorted({name for pair in pairs for name in (pair.first, pair.second)}))
-    described = "; ".join(f"{pair.first} with {pair.second}: {_map_numbers(pair)}" for pair in pairs)
+    described = "; ".join(f"{pair.first} with {pair.second}: {ratio(pair.gain)}" for pair in pairs)
     width = max(WIDTH, _MAP_LABELS + _MAP_NARROWEST * (len(names) - 1) + 8)
     height = _MAP_TOP + _MAP_ROW * (len(names) - 1) + _BOTTOM
     frame = Frame(width=width, height=height, title=title, description=described)
@@ -340,10 +339,6 @@ def _map_tile(place: Box, pair: Interaction) -> Iterator[Shape]:
     if place.width > 74:
         ends = f"[{factor(pair.gain.low)}, {factor(pair.gain.high)}]"
         yield Label(x=x, y=y + 8, text=ends, anchor="center", size=10, colour=colour)
-
-
-def _map_numbers(pair: Interaction) -> str:
-    return ratio(pair.gain)
 
 
 # The interval plot: every speedup of a table with its interval on a log axis, as SVG for light and dark pages.
@@ -413,15 +408,10 @@ def _interval(label: str, one: Estimate, limits: tuple[float, float], index: int
     y, kind = _PLOT_TOP + _PLOT_ROW * index + _PLOT_ROW // 2, _CLASS[one.verdict]
     name, numbers = words.one_line(label), f"{words.ratio(one)} {one.verdict}"
     yield f"<g><title>{escape(f'{name}: {numbers}')}</title>"
-    yield f'<text x="{_PLOT_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(_shortened(name))}</text>'
+    yield f'<text x="{_PLOT_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(shortened(name, 25))}</text>'
     yield f'<line class="interval {kind}" x1="{low}" y1="{y}" x2="{high}" y2="{y}"/>'
     yield f'<circle class="{kind}" cx="{middle}" cy="{y}" r="3.5"/>'
     yield f'<text x="{_PLOT_WIDTH - _PLOT_NUMBERS + 14}" y="{y + 4}">{escape(numbers)}</text></g>'
-
-
-def _shortened(text: str) -> str:
-    """As much of a name as there is room for; the whole stands in the tooltip."""
-    return text if len(text) <= 25 else text[:24] + "…"
 
 
 # Stage bars: what a workload trains, beside what its loader and its step would give alone.

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from harness.analyze.attribution import Gain
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Bottleneck, HostMemory, Profile, host_memory
-from harness.analyze.search.prediction import Predicted
-from harness.analyze.search.shares import Decomposition, WorkloadPrediction
+from harness.analyze.search.shares import WorkloadPrediction
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -183,8 +181,8 @@ RESULTS = (
         views=frozenset({View.FULL}),
         optional=3,
     ),
-    ResultColumn(name="losses", of=lambda _, row: _quality(row), views=_SCREEN, optional=1),
-    ResultColumn(name="quality", of=lambda _, row: _quality(row), whole=False),
+    ResultColumn(name="losses", of=lambda _, row: quality(row), views=_SCREEN, optional=1),
+    ResultColumn(name="quality", of=lambda _, row: quality(row), whole=False),
     ResultColumn(
         name="energy a sample, times thriftier",  # there where the device counts what it takes
         of=lambda _, row: _energy(row.treatment, row.energy),
@@ -214,7 +212,8 @@ def row_values(table: Table, row: Row, shown: Iterable[ResultColumn]) -> tuple[s
     return tuple(one_line(one.of(table, row)) for one in shown)
 
 
-def _quality(row: Row) -> str:
+def quality(row: Row) -> str:
+    """The quality status in a word."""
     return row.quality.status.value if row.quality else NOTHING
 
 
@@ -252,19 +251,14 @@ def _energy(profile: Profile | None, saved: Estimate | None) -> str:
 
 
 def no_results(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
-    """What stands in place of a ratio in one workload: configurations, and the words that they share."""
-    return tuple((", ".join(labels), words) for labels, words in without_ratio(matrix, workload))
-
-
-def without_ratio(matrix: Matrix, workload: str) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """The configurations of one workload that have no ratio, together where they share the words for it."""
+    """What has no ratio in one workload: configurations, together where they share the words for it, and the words."""
     rows = (row for row in matrix.rows if row.comparison.reference.workload == workload)
     absent = ((row.label, row.absence.words) for row in rows if row.absence is not None)
     planned = ((no_result.label, no_result.reason) for no_result in matrix.no_results if no_result.workload == workload)
     alike: dict[str, list[str]] = defaultdict(list)
     for label, words in (*absent, *planned):
         alike[one_line(words)].append(one_line(label))
-    return tuple((tuple(labels), words) for words, labels in alike.items())
+    return tuple((", ".join(labels), words) for words, labels in alike.items())
 
 
 def causes(table: Table) -> Iterator[str]:
@@ -393,55 +387,9 @@ def matrix_to_json(matrix: Matrix, outlooks: Iterable[WorkloadPrediction] = ()) 
         "cells_with_a_ratio": matrix.looked_at,
         "tables": tables,
         "holes": matrix.no_results,
-        "predicted": [_outlook_data(one) for one in outlooks],
+        "predicted": [predicted.prediction_data(one) for one in outlooks],
     }
     return document.to_json(content)
-
-
-def _outlook_data(outlook: WorkloadPrediction) -> dict[str, Any]:
-    """What was predicted and not measured; `refused` says why there is nothing."""
-    said, check = outlook.prediction, outlook.check
-    return {
-        "reference": _config(outlook.config),
-        "refused": said if isinstance(said, str) else None,
-        "foretold": None if isinstance(said, str) else said.validation,
-        "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
-        "stacks": [] if isinstance(said, str) else [predicted_stack(one) for one in said.fastest],
-        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},
-        "anatomy": decomposition(outlook.decomposition) if outlook.decomposition else None,
-        "cross_check": {
-            "cells_fitted": check.fitted,
-            "median_error": check.median_error,
-            "worst_error": check.worst_error,
-            "inside_90": check.inside,
-            "median_error_of_products": check.multiplied_error,
-            "cells": [
-                {**predicted_stack(one.predicted), "measured": one.ratio, "product": one.multiplied}
-                for one in check.configs
-            ],
-        }
-        if check
-        else None,
-    }
-
-
-def predicted_stack(one: Predicted) -> dict[str, Any]:
-    """A predicted ratio with its 90 % interval."""
-    options = [str(option) for option in one.arrangement.options]
-    return {"switches": options, "predicted_ratio": one.ratio, "low_90": one.low, "high_90": one.high}
-
-
-def decomposition(found: Decomposition) -> dict[str, Any]:
-    """A stack in parts; every ratio with its 95 % interval."""
-    parts = [
-        {"switch": str(one.option), "alone": _gain(one.alone), "share": _gain(one.share), "last": _gain(one.last)}
-        for one in found.parts
-    ]
-    return {"subject": found.label, "total": _gain(found.total), "parts": parts}
-
-
-def _gain(found: Gain | None) -> dict[str, float] | None:
-    return None if found is None else {"ratio": found.ratio, "low_95": found.low, "high_95": found.high}
 
 
 def _table_data(table: Table) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from harness.core.optimization import Level, Numerics, Optimization, Stage
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
-from harness.report.matrix import TIMED
+from harness.report.matrix import TIMED, quality
 from harness.report.words import NOTHING, ratio
 
 # Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
@@ -243,7 +243,7 @@ def _cells(one: Measured) -> Iterator[str]:
     yield escaped(row.reference_name)
     yield escaped(ratio(row.estimate)) if row.estimate else "no ratio"
     yield row.estimate.verdict.value if row.estimate else NOTHING
-    yield row.quality.status.value if row.quality else NOTHING
+    yield quality(row)
     yield escaped("; ".join(row.notes) if row.absence is None else row.absence.words) or NOTHING
     yield f"[{escaped(one.day)}]({quote(one.link)})"
 

@@ -12,7 +12,7 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import TIMED, View, columns, row_values, workloads
+from harness.report.matrix import TIMED, View, columns, quality, row_values, workloads
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -172,7 +172,7 @@ def _prices(row: Row) -> tuple[str, str]:
         memory = change(ours.device_bytes, theirs.device_bytes)
     elif ours and theirs:
         memory = change(*host_memory(ours, theirs)[1])
-    return memory, row.quality.status.value if row.quality else NOTHING
+    return memory, quality(row)
 
 
 # What comes next.

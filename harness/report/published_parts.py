@@ -32,7 +32,7 @@ from harness.report.figures import (
     stage_bars,
     waterfall,
 )
-from harness.report.matrix import TIMED, settings
+from harness.report.matrix import TIMED, quality, settings
 from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
 from harness.report.words import NOTHING, called, one_line, ratio
 
@@ -132,11 +132,6 @@ def named(setting: Setting) -> str:
 def counted(count: int, what: str) -> str:
     """A number with its noun: `1 run`, `3 runs`."""
     return f"{count:,} {what}" + ("" if count == 1 else "s")
-
-
-def quality(row: Row) -> str:
-    """The quality status in a word."""
-    return row.quality.status.value if row.quality else NOTHING
 
 
 def code(name: str) -> str:

@@ -61,10 +61,13 @@ def factor(value: float, places: int = 2) -> str:
 
 def ratio(estimate: Interval) -> str:
     """A ratio with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
-    width = estimate.high - estimate.low
-    places = 3 if width < 0.02 else 2 if width < 2 else 1
-    low, high = factor(estimate.low, places), factor(estimate.high, places)
-    return f"{factor(estimate.ratio, places)}x [{low}, {high}]"
+    return interval(estimate.ratio, estimate.low, estimate.high)
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """The same of a ratio that is no estimate."""
+    places = 3 if high - low < 0.02 else 2 if high - low < 2 else 1
+    return f"{factor(value, places)}x [{factor(low, places)}, {factor(high, places)}]"
 
 
 def size(count: int | None) -> str:

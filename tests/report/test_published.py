@@ -14,9 +14,8 @@ from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.report.figures import MARK
-from harness.report.findings import surprises
 from harness.report.published import Place, Publication, Topic, file_name
-from harness.report.published_pages import LONGEST_NAME, index_page, machine_page, workload_page
+from harness.report.published_pages import LONGEST_NAME, index_page, machine_page, surprises, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
 from tests.analyze.synthetic import config
 from tests.report.collected import ANOTHER, Made, kept, placed
