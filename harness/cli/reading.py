@@ -184,7 +184,7 @@ def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose:
     run, unfinished, left = read_run(folder), None, ""
     if (folder / IN_PROGRESS).exists():
         unfinished = f"./{run.command}"
-        left = f", about {duration(left_s(run, read_records(folder), catalogue))} more"
+        left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
     parts = overview(matrix, __version__)
     if verbose:
         parts = matrix_parts(matrix, run.command, predictions(matrix, catalogue))

@@ -146,14 +146,15 @@ def to_terminal(parts: Iterable[Part], *, width: int, colour: bool = False, shor
     """The document as text of so many columns, with terminal colours if wanted; details only where it is not short."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    show(parts, console, short=short)
+    for one in rendered(parts, width, short=short):
+        console.print(one, soft_wrap=isinstance(one, Shown) and one.no_wrap is True)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).lstrip("\n") + "\n"
 
 
 def show(parts: Iterable[Part], console: Console, *, short: bool = False) -> None:
     """Prints a document on a console of the caller's own."""
-    for one in rendered(parts, console.width, short=short):
-        console.print(one, soft_wrap=isinstance(one, Shown) and one.no_wrap is True, highlight=False)
+    colour = console.is_terminal and not console.no_color
+    console.out(to_terminal(parts, width=console.width, colour=colour, short=short), end="", highlight=False)
 
 
 def rendered(parts: Iterable[Part], width: int, indent: int = 0, *, short: bool = False) -> Iterator[RenderableType]:

@@ -308,7 +308,7 @@ def thrift(row: Row) -> str | None:
 
 
 def details(row: Row) -> Iterator[str]:
-    """What stands behind one estimate: its pairs, upper bounds, start-up, facts and notes."""
+    """What stands behind one estimate: its pairs, upper bounds, start-up, facts unlike the reference's, and notes."""
     estimate, arm = row.estimate, row.treatment
     if estimate is None or arm is None:
         return
@@ -320,8 +320,9 @@ def details(row: Row) -> Iterator[str]:
     yield f"first step after {duration(arm.first_step_s)}"
     if spent := thrift(row):
         yield spent
-    if arm.facts:
-        yield f"seen {facts(arm.facts)}"
+    shared = row.reference.facts if row.reference else {}
+    if unlike := {name: value for name, value in arm.facts.items() if shared.get(name) != value}:
+        yield f"seen {facts(unlike)}"
     yield from row.notes
 
 

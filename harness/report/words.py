@@ -95,13 +95,13 @@ def energy(joules: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds such as `1.24 s`, `350 ms` or `2 min 5 s`."""
+    """Seconds such as `1.24 s`, `350 ms`, `2 min 5 s` or `3 h 20 min`."""
     if seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 59.95:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
+    return f"{minutes} min {rest} s" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def rate(samples_a_second: float) -> str:

@@ -24,7 +24,7 @@ SCREEN = 40  # lines
 
 
 def shown(found: Matrix, width: int = 100) -> str:
-    last = closing("results/machine/run", "./speedmatrix run leak", ", about 4 min 10 s more")
+    last = closing("results/machine/run", "./speedmatrix run leak", "; about 4 min 10 s are left")
     return to_terminal((*overview(found, "1.2.3"), *last), width=width)
 
 
