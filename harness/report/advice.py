@@ -28,7 +28,7 @@ from harness.report import document
 from harness.report import matrix as sentences
 from harness.report.document import COLOURS, Code, Facts, Heading, Items, Part, Span, Text, tabled, to_json, warning
 from harness.report.matrix import TIMED, behind
-from harness.report.words import change, duration, factor, one_line, ratio, share, size
+from harness.report.words import change, duration, factor, one_line, ratio, share, size, stage
 
 # Points of advice about single options: the gain, what it costs and what speaks against it, in words.
 
@@ -288,7 +288,6 @@ RULES = {
         "training pay back."
     ),
 }
-_STAGES = {"input": "the input", "compute": "the training step"}
 
 
 def stack(made: ReadyMade, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
@@ -404,10 +403,10 @@ def _why(one: JointEffect) -> str:
         return "Synergy: they help each other, so switch them on together."
     if one.kind is Kind.REDUNDANT:
         return "Redundant: others of its stage do the same work, so one of them is enough."
-    stage = _STAGES.get(one.held_by or "", f"stage {one.held_by}")
+    holder = f"the {stage(one.held_by or '')}"
     if one.gap.log > 0:
-        return f"Masked: {stage} hides it until the others are on."
-    return f"Masked: once the others are on, {stage} holds the stack back."
+        return f"Masked: {holder} hides it until the others are on."
+    return f"Masked: once the others are on, {holder} holds the stack back."
 
 
 DOMINATES, MINOR = 1.5, 1.25  # times faster without a stage: where to begin, and where not to

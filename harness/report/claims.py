@@ -10,7 +10,7 @@ from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
 from harness.core.configuration import Configuration
 from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed
-from harness.report.words import NOTHING, called, interval, one_line
+from harness.report.words import NOTHING, called, interval, one_line, together
 
 COLUMNS = (Column(name="claim", whole=True), "promised", "said of", "measured, 95 %", "verdict")
 
@@ -86,11 +86,8 @@ def body(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
 
 def grouped(account: Account) -> dict[str, list[Finding]]:
     """Findings under the title of their workload, in the ledger's order; those about training in general come last."""
-    found: dict[str, list[Finding]] = {}
-    for finding in sorted(account.findings, key=lambda one: one.workload == ANY):
-        title = "training in general" if finding.workload == ANY else finding.workload
-        found.setdefault(title, []).append(finding)
-    return found
+    found = sorted(account.findings, key=lambda one: one.workload == ANY)
+    return together(("training in general" if one.workload == ANY else one.workload, one) for one in found)
 
 
 def count_line(findings: Sequence[Finding]) -> str:

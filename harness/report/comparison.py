@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.analyze.comparison import (
     Against,
@@ -21,20 +21,16 @@ from harness.analyze.estimate import ALIKE, Difference
 from harness.analyze.profile import Bottleneck
 from harness.report.document import Heading, Part, Table, listed, plain, to_json
 from harness.report.matrix import TIMED
-from harness.report.words import NOTHING, called, factor, rate, ratio
+from harness.report.words import NOTHING, called, factor, rate, ratio, stage, together
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
 NO_ENERGY = "Energy for a sample is not told: these runs recorded none."
 
-Of = TypeVar("Of", Lonely, Scale)
-
 
 def by_value(values: Mapping[str, str]) -> str:
     """What places say, those that say the same together: `A, C 2.11.0; B 2.9.1`."""
-    letters: dict[str, list[str]] = defaultdict(list)
-    for letter, value in values.items():
-        letters[value].append(letter)
+    letters = together((value, letter) for letter, value in values.items())
     return "; ".join(f"{', '.join(places)} {value}" for value, places in letters.items())
 
 
@@ -68,7 +64,8 @@ def why(configs: Sequence[Shared], reference: str, facts: Sequence[Unlike]) -> I
 def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
     there, here = against.bottlenecks
     if there and here and against.moved:
-        yield f"The {stage(there)} holds {called(reference)} back on {against.letter}, the {stage(here)} here"
+        holds = f"The {stage(there.stage)} holds {called(reference)} back on {against.letter}"
+        yield f"{holds}, the {stage(here.stage)} here"
     for name, (was, now) in against.settings.items():
         yield f"Seen {name} {_shown(was)} on {against.letter}, {_shown(now)} here"
     if not against.moved and not against.settings:
@@ -79,11 +76,6 @@ def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlik
 
 def _shown(value: object) -> str:
     return "not seen" if value is None else str(value)
-
-
-def stage(found: Bottleneck) -> str:
-    """The stage that holds an arm back."""
-    return "input" if found.stage == "input" else "training step"
 
 
 def missing(comparison: MachineComparison) -> Iterator[str]:
@@ -107,7 +99,9 @@ def apart(comparison: MachineComparison) -> Iterator[str]:
     """What is not compared: configurations without a ratio, other sizes and stacks, and what one place alone has."""
     yield from _nowhere(comparison)
     for workload, scales in comparison.scales.items():
-        told = "; ".join(_scale(letter, group) for letter, group in _by_letter(scales).items())
+        told = "; ".join(
+            _scale(letter, group) for letter, group in together((one.letter, one) for one in scales).items()
+        )
         yield (
             f"{workload} was not measured alike everywhere ({told}): other sizes, batches or data are other "
             "configurations, without a ratio between them"
@@ -117,21 +111,12 @@ def apart(comparison: MachineComparison) -> Iterator[str]:
         if len(where) == 1:
             yield f"{workload} was measured on {min(where)} alone"
             continue
-        for letter, group in _by_letter(several).items():
+        for letter, group in together((one.letter, one) for one in several).items():
             yield f"{workload}, on {letter} alone: {', '.join(dict.fromkeys(map(_lonely, group)))}"
 
 
-def _by_letter(several: Iterable[Of]) -> Mapping[str, Sequence[Of]]:
-    found: dict[str, list[Of]] = defaultdict(list)
-    for one in several:
-        found[one.letter].append(one)
-    return found
-
-
 def _scale(letter: str, scales: Sequence[Scale]) -> str:
-    sizes: dict[str, list[str]] = defaultdict(list)
-    for one in scales:
-        sizes[f"size {one.size}{on_data(one.data)}"].append(str(one.batch))
+    sizes = together((f"size {one.size}{on_data(one.data)}", str(one.batch)) for one in scales)
     return f"{letter} " + ", ".join(f"{size} with batch {' and '.join(batches)}" for size, batches in sizes.items())
 
 
@@ -293,7 +278,7 @@ def _held_back(group: Group) -> Iterator[str]:
                 seen.setdefault(one.letter, profile.bottleneck)
     for letter, found in sorted(seen.items(), key=lambda one: (len(one[0]), one[0])):
         bounds = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
-        yield f"{letter}: the {stage(found)} holds {called(group.name)} back; {bounds}"
+        yield f"{letter}: the {stage(found.stage)} holds {called(group.name)} back; {bounds}"
 
 
 # The comparison as JSON.

@@ -1,6 +1,5 @@
 """The matrix as a document: its heading, its columns, causes and details, and its JSON."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -31,6 +30,8 @@ from harness.report.words import (
     ratio,
     share,
     size,
+    stage,
+    together,
 )
 
 TIMED = {
@@ -255,9 +256,7 @@ def no_results(matrix: Matrix, workload: str) -> tuple[tuple[str, str], ...]:
     rows = (row for row in matrix.rows if row.comparison.reference.workload == workload)
     absent = ((row.label, row.absence.words) for row in rows if row.absence is not None)
     planned = ((no_result.label, no_result.reason) for no_result in matrix.no_results if no_result.workload == workload)
-    alike: dict[str, list[str]] = defaultdict(list)
-    for label, words in (*absent, *planned):
-        alike[one_line(words)].append(one_line(label))
+    alike = together((one_line(words), one_line(label)) for label, words in (*absent, *planned))
     return tuple((", ".join(labels), words) for words, labels in alike.items())
 
 
@@ -273,11 +272,10 @@ def causes(table: Table) -> Iterator[str]:
 
 def cause(name: str, found: Bottleneck) -> str:
     """What holds an arm back, with both upper bounds and what each would allow."""
-    stage = "input" if found.stage == "input" else "training step"
     free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
     doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
     return (
-        f"The {stage} holds {called(name)} back. It trains {rate(found.rate)}; its step alone takes "
+        f"The {stage(found.stage)} holds {called(name)} back. It trains {rate(found.rate)}; its step alone takes "
         f"{rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
         f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
         + (doubt if found.short_probe else "")

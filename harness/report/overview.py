@@ -1,7 +1,7 @@
 """The overview: a matrix, or advice, on one screen of a terminal: results first, the rest as counts by reason."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
@@ -13,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.matrix import TIMED, View, columns, quality, row_values, workloads
-from harness.report.words import NOTHING, called, change, factor, one_line, ratio
+from harness.report.words import NOTHING, called, change, factor, one_line, ratio, together
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
@@ -60,9 +60,7 @@ def chip(environment: Environment) -> str:
 
 def telling(found: Sequence[tuple[Table, Row]]) -> list[tuple[Table, Row]]:
     """At most so many rows, each workload in turn: those with a verdict first, the largest effects first."""
-    by_workload: dict[str, list[tuple[Table, Row]]] = defaultdict(list)
-    for table, row in sorted(found, key=_weight, reverse=True):
-        by_workload[table.config.workload].append((table, row))
+    by_workload = together((one[0].config.workload, one) for one in sorted(found, key=_weight, reverse=True))
     kept: set[int] = set()
     for place in range(max(map(len, by_workload.values()), default=0)):
         for rows in by_workload.values():

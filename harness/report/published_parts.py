@@ -11,7 +11,6 @@ from urllib.parse import quote
 from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
 from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import StoredRow, StoredRun
-from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
@@ -34,7 +33,7 @@ from harness.report.figures import (
 )
 from harness.report.matrix import TIMED, quality, settings
 from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
-from harness.report.words import NOTHING, called, one_line, ratio
+from harness.report.words import NOTHING, called, one_line, ratio, stage, together
 
 BEST_COLUMNS = (
     "workload",
@@ -49,7 +48,6 @@ BEST_COLUMNS = (
 )
 
 
-_STAGES = {"input": "input", "compute": "training step"}
 _QUALITY = {Agreement.DIFFERS: "differs", Agreement.NAN: "is lost: its loss is not a number"}
 
 
@@ -107,9 +105,8 @@ def chip(setting: Setting) -> str:
 
 def calibrated(setting: Setting) -> str:
     """What the machine has shown of itself, as the headers of its runs say it; of several times, each with its days."""
-    told: dict[str, list[StoredRun]] = {}
-    for kept in [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs:
-        told.setdefault(kept.matrix.noise, []).append(kept)
+    others = [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs
+    told = together((one.matrix.noise, one) for one in others)
     if len(told) == 1:
         return f"{escaped(*told)}."
     return " ".join(f"Of {days(runs)}: {escaped(words)}." for words, runs in told.items())
@@ -191,8 +188,8 @@ def _best_configs(topic: Topic, above: str) -> Iterator[str]:
 def _bounds(row: Row) -> str:
     """What holds the reference back, and then the stack: `input, then training step`."""
     found = [arm.bottleneck.stage if arm and arm.bottleneck else "" for arm in (row.reference, row.treatment)]
-    stages = [_STAGES.get(stage, "not known") for stage in found]
-    return f"{stages[0]}, both" if stages[0] == stages[1] else ", then ".join(stages)
+    ours, theirs = map(stage, found)
+    return f"{ours}, both" if ours == theirs else f"{ours}, then {theirs}"
 
 
 def _otherwise(row: Row) -> str:
@@ -367,10 +364,7 @@ def _tile(entry: StoredRow) -> Tile:
 
 def _ranked(tiles: Mapping[tuple[str, str], Tile]) -> tuple[str, ...]:
     """Rows with any ratio: the stacks, then the rest by what they gain on average over the workloads measured."""
-    logs: dict[str, list[float]] = {}
-    for (row, _), tile in tiles.items():
-        if isinstance(tile.estimate, Estimate):
-            logs.setdefault(row, []).append(math.log(tile.estimate.ratio))
+    logs = together((row, math.log(one.estimate.ratio)) for (row, _), one in tiles.items() if one.estimate)
     singles = sorted((row for row in logs if row not in STACKS), key=lambda row: (-fmean(logs[row]), row))
     return (*(row for row in STACKS if row in logs), *singles)
 
