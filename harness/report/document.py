@@ -148,7 +148,7 @@ def to_terminal(parts: Iterable[Part], *, width: int, colour: bool = False, shor
     console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
     for one in rendered(parts, width, short=short):
         console.print(one, soft_wrap=isinstance(one, Shown) and one.no_wrap is True)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).lstrip("\n") + "\n"
+    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).strip("\n") + "\n"
 
 
 def show(parts: Iterable[Part], console: Console, *, short: bool = False) -> None:
