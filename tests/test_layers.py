@@ -120,7 +120,7 @@ class Refuse:
         if name.split(".")[0] in {"torch", "torchvision", "torchaudio"}:
             raise AssertionError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
-import harness.analyze.matrix, harness.report.matrix, harness.report.matrix, harness.report.figures.interval_plot
+import harness.analyze.matrix, harness.report.matrix, harness.report.matrix, harness.report.figures
 import harness.report.matrix, harness.report.comparison, harness.plan.designs, harness.plan.schedule
 import harness.plan.schedule
 import harness.store, harness.cli, harness.run.execution

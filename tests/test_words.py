@@ -39,7 +39,7 @@ IN_NAMES = {
     *("ceiling", "ceilings", "crowding", "interference", "unrest", "anatomy", "interplay", "interplays", "gauged"),
     *("ruling", "rulings", "hole", "holes", "cell", "cells", "switch", "switches", "subject", "subjects"),
 }
-ELSEWHERE = {"asv_cells", "published_cells"}  # files that asv's users know, and cells of tables
+ELSEWHERE = {"asv_cells"}  # a file that asv's users know
 # Code, links and comments may name files, fields and commands as they are stored.
 QUOTED = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|<!--.*?-->|^ {4}.*$", re.DOTALL | re.MULTILINE)
 

@@ -52,7 +52,7 @@ from harness.report.campaign import (
     spent,
     writing_s,
 )
-from harness.report.search import headline
+from harness.report.prediction import headline
 from harness.report.words import one_line
 from harness.results import calibration_beside
 from harness.run.data import data_folder, data_root

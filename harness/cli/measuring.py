@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import __version__
-from harness.analyze.calibration import Calibration, calibrate
+from harness.analyze.calibration import calibrate
 from harness.api import Until, measure_into, measured, written
 from harness.catalogue import read_catalogue
 from harness.cli.progress import Terminal
@@ -25,8 +25,9 @@ from harness.core.request import Request, placeless
 from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import seconds_for
 from harness.plan.planning import protocol_named, usual_size
-from harness.report.calibration import HEADINGS, controls, facts
-from harness.report.search import shown, winner_to_json
+from harness.report.calibration import calibration_parts
+from harness.report.document import show as show_parts
+from harness.report.prediction import winner_parts, winner_to_json
 from harness.report.words import looks
 from harness.results import decides, matrix_of
 from harness.run.lock import measuring_alone, stopping_on_terminate
@@ -132,7 +133,7 @@ def show(folder: Path) -> int:
     """Prints what a run of the design `calibration` says of its machine; gives 1 where it failed."""
     run = read_run(folder)
     found, where = calibrate(run.plan, read_records(folder)), console()
-    print_calibration(found, where)
+    show_parts(calibration_parts(found), where)
     if (folder / IN_PROGRESS).exists():
         where.print(f"Not finished, so nothing rests on it yet: the same command continues {folder}.", highlight=False)
         return 0 if found.copies else 1
@@ -141,17 +142,6 @@ def show(folder: Path) -> int:
     )
     where.print(f"Kept in {folder}; {rests}.", highlight=False)
     return 0 if found.passed else 1
-
-
-def print_calibration(found: Calibration, where: Console) -> None:
-    """The header's sentence, the controls and what else is known of the machine."""
-    table = Table(*HEADINGS, title="Are delays found that were put in?", title_justify="left")
-    for row in controls(found):
-        table.add_row(*row)
-    where.print(table)
-    for sentence in facts(found):
-        where.print(sentence, highlight=False, markup=False)
-    where.print(f"{found.sentence}.", highlight=False, markup=False, style="bold")
 
 
 # `best`: searches the fastest stack, and prints the winner.
@@ -179,8 +169,7 @@ def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(winner_to_json(found))
     else:
-        for part in shown(found):
-            console().print(part)
+        show_parts(winner_parts(found), console())
     return 0
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from harness import __version__
 from harness.analyze.advice import Advice, Recommendation, advise
 from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
-from harness.analyze.comparison import Column, MachineComparison, compare, of_machines, of_runs
+from harness.analyze.comparison import Column, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
 from harness.catalogue import read_catalogue
@@ -29,20 +29,22 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import Value
+from harness.core.records import Record
 from harness.core.workload import Workload
+from harness.plan.cost import Forecast
 from harness.plan.designs import DESIGNS, Ground, resolve
-from harness.plan.planning import commands
+from harness.plan.planning import commands, pace_of
+from harness.plan.schedule import by_replicate, pairs_of
 from harness.prediction import predictions
-from harness.report import advice_forms as advice_json
-from harness.report import advice_forms as advice_text
 from harness.report import matrix as sentences
-from harness.report.advice import chapters
-from harness.report.claims import claims_to_json, claims_to_markdown, claims_to_terminal, promised
-from harness.report.comparison import comparison_to_json, comparison_to_markdown, comparison_to_terminal
-from harness.report.html.document import to_html
-from harness.report.html.exhibit import Exhibit, Shown
-from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, matrix_to_terminal, render
-from harness.report.overview import advice_overview, asking, closing, overview
+from harness.report.advice import advice_parts, advice_to_json, chapters
+from harness.report.claims import claims_parts, claims_to_json, promised
+from harness.report.comparison import comparison_parts, comparison_to_json
+from harness.report.document import Part, show, to_markdown, to_terminal
+from harness.report.html import Exhibit, Shown, to_html
+from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.overview import advice_overview, after_advice, closing, overview
+from harness.report.words import duration
 from harness.results import (
     calibration_beside,
     finished,
@@ -55,7 +57,7 @@ from harness.results import (
 )
 from harness.store import IN_PROGRESS, Run, read_records, read_run
 
-# Advice: the advice of a run, and the commands that answer what it leaves open.
+# The advice of a run, and the commands that answer what it leaves open.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +88,35 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
                 yield made.best.rows[-1].comparison, None
 
 
-NAMED = 3  # comparisons that lack a ratio for the same reason; more are counted after a run
 WIDE = 110  # columns of a report that goes into a file or a pipe
 
 
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
     """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
-    where = console()
-    parts = overview(matrix, __version__, where.width)
+    run, unfinished, left = read_run(folder), None, ""
+    if (folder / IN_PROGRESS).exists():
+        unfinished = f"./{run.command}"
+        left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
+    parts = overview(matrix, __version__)
     if verbose:
-        parts = chain(render(matrix, where.width, NAMED), beyond(predictions(matrix, catalogue)))
-    for part in parts:
-        where.print(part, highlight=False)
-    unfinished = f"./{read_run(folder).command}" if (folder / IN_PROGRESS).exists() else None
-    where.print(closing(str(folder), unfinished), highlight=False, soft_wrap=True)
+        parts = matrix_parts(matrix, run.command, predictions(matrix, catalogue))
+    show((*parts, *closing(str(folder), unfinished, left)), console())
+
+
+def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
+    """About how many seconds the replicates take that every comparison of a plan gets and that are missing."""
+    references = {block.reference for block in run.plan.blocks if block.reference.workload in catalogue.workloads}
+    paces = {
+        one.workload: pace_of(catalogue.workload(one.workload), one.size, run.environment.device) for one in references
+    }
+    kept = by_replicate(records)
+    forecast = Forecast(plan=run.plan, kept=kept, paces=paces, arm_s={})
+    seconds = 0.0
+    for block, replicate in product(run.plan.blocks, range(run.plan.protocol.replicates)):
+        found = kept.get((block.identity, replicate), [])
+        places = [at for at in range(1, len(block.comparisons) + 1) if not pairs_of(at, found)]
+        seconds += forecast.replicate_s(block, places) if places else 0.0
+    return seconds
 
 
 def console() -> Console:
@@ -118,7 +135,9 @@ def rendered(folder: Path, form: str) -> str:
     told = predictions(matrix, read_catalogue())
     if form == "terminal":
         where = console()
-        return matrix_to_terminal(matrix, width=where.width, colour=where.is_terminal, outlooks=told)
+        return matrix_to_terminal(
+            matrix, width=where.width, colour=where.is_terminal, outlooks=told, command=read_run(folder).command
+        )
     if form == "markdown":
         return matrix_to_markdown(matrix, read_run(folder).command, told)
     if form == "json":
@@ -205,28 +224,26 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
     found, catalogue = read_run(folder), read_catalogue()
     kept = read_kept(folder)
     advised = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
-    if form == "terminal" and output is None and not verbose:
-        _print_overview(advised, folder)
-    else:
-        deliver(_rendered(advised, form, catalogue), output)
-
-
-def _print_overview(advised: Advised, folder: Path) -> None:
-    where, best = console(), (made.best for one in advised.advice.workloads for made in one.ready_made)
-    asked = (advised.commands.get(one.rows[-1].comparison) for one in best if one)
-    for part in advice_overview(advised.advice, __version__, where.width):
-        where.print(part, highlight=False)
-    where.print(asking(str(folder), [one for one in asked if one]), highlight=False, soft_wrap=True)
-
-
-def _rendered(advised: Advised, form: str, catalogue: Catalogue) -> str:
     if form == "json":
-        return advice_json.advice_to_json(advised.advice, advised.commands)
-    found = chapters(advised.advice, catalogue.optimizations)
+        deliver(advice_to_json(advised.advice, advised.commands), output)
+        return
+    if form == "terminal" and output is None and not verbose:
+        last = after_advice(advised.advice, advised.commands, str(folder))
+        parts = (*advice_overview(advised.advice, __version__), *last)
+    else:
+        facts = sentences.heading(kept.matrix)
+        parts = tuple(advice_parts(chapters(advised.advice, catalogue.optimizations), advised.commands, facts))
+    deliver_parts(parts, form, output)
+
+
+def deliver_parts(parts: Iterable[Part], form: str, output: Path | None, *, short: bool = False) -> None:
+    """Prints a document, or writes it, as Markdown or as a terminal shows it (if short, without details)."""
     if form == "markdown":
-        return advice_text.advice_to_markdown(found, advised.commands, sentences.heading(advised.advice.run.matrix))
-    where = console()
-    return advice_text.advice_to_terminal(found, advised.commands, width=where.width, colour=where.is_terminal)
+        deliver(to_markdown(parts), output)
+    elif output is None:
+        show(parts, console(), short=short)
+    else:
+        deliver(to_terminal(parts, width=console().width, short=short), output)
 
 
 # `claims`: what the runs of each machine say of the ledger's promises.
@@ -253,7 +270,11 @@ def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Pat
     witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(_below(results)))
     if not witnesses:
         raise Mistake(f"There is no measured run in {results}; ./speedmatrix run --design claims makes one.")
-    deliver(_rendered_claims(accounts(witnesses, catalogue, only), form), output)
+    found = accounts(witnesses, catalogue, only)
+    if form == "json":
+        deliver(claims_to_json(found), output)
+    else:
+        deliver_parts(claims_parts(found), form, output, short=True)
 
 
 def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None = None) -> list[Account]:
@@ -264,13 +285,6 @@ def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | Non
         for name in machines
     ]
     return sorted(found, key=lambda one: -sum(finding.measured_value is not None for finding in one.findings))
-
-
-def _rendered_claims(accounts: Sequence[Account], form: str) -> str:
-    if form == "terminal":
-        where = console()
-        return claims_to_terminal(accounts, width=where.width, colour=where.is_terminal)
-    return claims_to_markdown(accounts) if form == "markdown" else claims_to_json(accounts)
 
 
 def _below(results: Path) -> list[Path]:
@@ -362,7 +376,11 @@ def show_comparison(wanted: Wanted, form: str, output: Path | None) -> None:
     if form not in FORMS:
         raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
     places, prices = _places(wanted), _prices(wanted)  # what the user named is refused before anything is computed
-    deliver(_rendered_comparison(compare(places, known_limits(), prices), form), output)
+    found = compare(places, known_limits(), prices)
+    if form == "json":
+        deliver(comparison_to_json(found), output)
+    else:
+        deliver_parts(comparison_parts(found), form, output)
 
 
 def _places(wanted: Wanted) -> tuple[Column, ...]:
@@ -390,13 +408,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read ({error}); name a file of prices with --prices.") from error
-
-
-def _rendered_comparison(comparison: MachineComparison, form: str) -> str:
-    if form == "terminal":
-        where = console()
-        return comparison_to_terminal(comparison, width=where.width, colour=where.is_terminal)
-    return comparison_to_markdown(comparison) if form == "markdown" else comparison_to_json(comparison)
 
 
 # `list`: the workloads, optimizations, claims and designs there are.

@@ -16,7 +16,7 @@ from harness.core.configuration import Configuration
 from harness.core.plan import NoResult, Plan
 from harness.core.recipe import Value
 from harness.core.records import Arm, Lost, Ready, Record, Window
-from harness.report.matrix import grid
+from harness.report.document import grid
 
 # Columns: the name, type and meaning of everything in the Parquet tables; their order is that of the files.
 

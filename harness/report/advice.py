@@ -1,8 +1,9 @@
-"""The page of advice: sections of points for each workload, in the order in which one acts on them."""
+"""Advice: sections of points for each workload, in the order in which one acts on them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.analyze.advice import (
     LEAST_GAIN,
@@ -17,15 +18,17 @@ from harness.analyze.advice import (
     WorkloadAdvice,
     remedy,
 )
-from harness.analyze.attribution import WHOLE, BreakEven, Effect, JointEffect, Kind, learns_alike
+from harness.analyze.attribution import WHOLE, BreakEven, Effect, Gain, JointEffect, Kind, learns_alike
 from harness.analyze.estimate import MOST_REPLICATES
 from harness.analyze.profile import Bottleneck, Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
 from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Optimization
+from harness.report import document
 from harness.report import matrix as sentences
+from harness.report.document import COLOURS, Code, Facts, Heading, Items, Part, Span, Text, tabled, to_json, warning
 from harness.report.matrix import TIMED, behind
-from harness.report.words import duration, factor, ratio, share, size
+from harness.report.words import change, duration, factor, one_line, ratio, share, size, stage
 
 # Points of advice about single options: the gain, what it costs and what speaks against it, in words.
 
@@ -116,11 +119,11 @@ def _price(item: Item) -> Iterator[str]:
     found = []
     if ours is not None and theirs is not None:
         kind, host = host_memory(ours, theirs)
-        found.append(f"{kind} {_change(*host)}")
+        found.append(f"{kind} {change(*host)}")
         if ours.device_bytes is not None and theirs.device_bytes:
-            found.append(f"device peak {_change(ours.device_bytes, theirs.device_bytes)}")
+            found.append(f"device peak {change(ours.device_bytes, theirs.device_bytes)}")
         if ours.joules and theirs.joules:
-            found.append(f"energy a sample {_change(ours.joules, theirs.joules)}")
+            found.append(f"energy a sample {change(ours.joules, theirs.joules)}")
     if item.break_even is not None:
         later = max(0.0, item.break_even.extra_s[1])
         found.append(f"start +{duration(later)}" if later > _NO_SLOWER_S else "no slower start")
@@ -209,13 +212,7 @@ def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
 
 
 def _memory(where: str, ours: int, theirs: int) -> str:
-    return f"{where} {size(ours)} instead of {size(theirs)} ({_change(ours, theirs)})"
-
-
-def _change(ours: float, theirs: float) -> str:
-    """In whole percent: `+20 %`, `±0 %`."""
-    percent = round(100 * (ours / theirs - 1))
-    return f"{percent:+d} %" if percent else "±0 %"
+    return f"{where} {size(ours)} instead of {size(theirs)} ({change(ours, theirs)})"
 
 
 def starts(found: BreakEven | None) -> Iterator[str]:
@@ -291,7 +288,6 @@ RULES = {
         "training pay back."
     ),
 }
-_STAGES = {"input": "the input", "compute": "the training step"}
 
 
 def stack(made: ReadyMade, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
@@ -376,15 +372,15 @@ def unwritten(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> tup
         names |= dict.fromkeys(str(one) for one in (*options, *untried))
     found = ((name, known.get(name.partition("=")[0])) for name in names)
     return tuple(
-        Point(name=name, title=one.title, main=(_sort_of(one),), code=remedy(one, counsel.device))
+        Point(
+            name=name,
+            title=one.title,
+            main=(f"Stage {one.stage}, numerics {one.numerics}.",),
+            code=remedy(one, counsel.device),
+        )
         for name, one in found
         if one is not None
     )
-
-
-def _sort_of(one: Optimization) -> str:
-    exact = {Numerics.EXACT: "exact", Numerics.CLOSE: "close", Numerics.DIFFERENT: "different"}[one.numerics]
-    return f"Stage {one.stage}, numerics {exact}."
 
 
 def meeting(one: JointEffect) -> Point:
@@ -407,25 +403,27 @@ def _why(one: JointEffect) -> str:
         return "Synergy: they help each other, so switch them on together."
     if one.kind is Kind.REDUNDANT:
         return "Redundant: others of its stage do the same work, so one of them is enough."
-    stage = _STAGES.get(one.held_by or "", f"stage {one.held_by}")
+    holder = f"the {stage(one.held_by or '')}"
     if one.gap.log > 0:
-        return f"Masked: {stage} hides it until the others are on."
-    return f"Masked: once the others are on, {stage} holds the stack back."
+        return f"Masked: {holder} hides it until the others are on."
+    return f"Masked: once the others are on, {holder} holds the stack back."
 
 
 DOMINATES, MINOR = 1.5, 1.25  # times faster without a stage: where to begin, and where not to
 IDLE = 0.5  # of the time, from which a device that waits for its host is worth a word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Points = tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Points under one heading."""
 
     key: str
     title: str
-    lead: str = ""
-    points: tuple[Point, ...] = ()
-    is_appendix: bool = False  # left out on the terminal
+    lead: str
+    points: Points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,7 +435,7 @@ class Chapter:
     leads: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
-    skipped: tuple[tuple[str, str], ...]  # subjects, and the words that they share
+    skipped: tuple[tuple[str, str], ...]  # configurations, and the words that they share
 
 
 def chapters(advice: Advice, known: Mapping[str, Optimization]) -> tuple[Chapter, ...]:
@@ -507,75 +505,33 @@ def _chapter_warnings(counsel: WorkloadAdvice) -> Iterator[str]:
 
 
 def _sections(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
-    yield from _gains(counsel)
-    some = any(one.best or one.untried for one in counsel.ready_made)
+    """What is faster, the largest gain first; then stacks; then what is not switched on, and what is not known."""
+
+    def told(point: Callable[..., Point], what: Recommendation, *, own: bool | None = None) -> Points:
+        found = counsel.recommended(what)
+        return tuple(point(one, counsel) for one in found if own is None or one.is_own_code is own)
+
+    on, some = Recommendation.SWITCH_ON, any(one.best or one.untried for one in counsel.ready_made)
     made = tuple(stack(one, counsel, known) for one in counsel.ready_made) if some else ()
-    yield Section(key="stacks", title="Three ready-made stacks", lead=_of_stacks(counsel), points=made)
-    yield Section(
-        key="together",
-        title="How options meet",
-        lead="The figure is what an option brings beside others over what it brings alone.",
-        points=tuple(map(meeting, counsel.joint_effects)),
-    )
-    yield from _rest(counsel)
-    yield Section(
-        key="code",
-        title="The code of what these stacks switch on",
-        points=unwritten(counsel, known),
-        is_appendix=True,
-    )
-
-
-def _gains(counsel: WorkloadAdvice) -> Iterator[Section]:
-    """What is faster, the largest gain first."""
-    options = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if not one.is_own_code)
-    own = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if one.is_own_code)
-    yield Section(
-        key="on",
-        title="Switch on",
-        lead="The largest gain first.",
-        points=tuple(full(one, counsel) for one in options),
-    )
-    yield Section(
-        key="own",
-        title="Fix in your own code",
-        lead="These are causes in the system's own code rather than settings of PyTorch. The largest gain first.",
-        points=tuple(full(one, counsel) for one in own),
-    )
-    yield Section(
-        key="warning",
-        title="Faster, with a warning",
-        lead="Not recommended before its score was compared.",
-        points=tuple(full(one, counsel) for one in counsel.recommended(Recommendation.WITH_WARNING)),
-    )
-
-
-def _rest(counsel: WorkloadAdvice) -> Iterator[Section]:
-    """What is not switched on, and what is not known."""
-    yield Section(
-        key="off",
-        title="Leave off",
-        lead="Surely slower here, the most harmful last.",
-        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.LEAVE_OFF)),
-    )
-    yield Section(
-        key="same",
-        title="Makes no difference",
-        lead="Within 2 % of nothing; decide by what else it costs.",
-        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.NO_EFFECT)),
-    )
-    yield Section(
-        key="undecided",
-        title="Undecided",
-        lead="The intervals allow more than one verdict. The fewest replicates first.",
-        points=tuple(map(open_question, sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates))),
-    )
-    yield Section(
-        key="withheld",
-        title="No advice: verdict withheld",
-        lead="The machine was too disturbed, or has shown that it misses effects of this size.",
-        points=tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE))),
-    )
+    undecided = sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates)
+    own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
+    warned = "Not recommended before its score was compared."
+    meet = "The figure is what an option brings beside others over what it brings alone."
+    harmful = "Surely slower here, the most harmful last."
+    same = "Within 2 % of nothing; decide by what else it costs."
+    open_ = "The intervals allow more than one verdict. The fewest replicates first."
+    doubt = "The machine was too disturbed, or has shown that it misses effects of this size."
+    yield Section("on", "Switch on", "The largest gain first.", told(full, on, own=False))
+    yield Section("own", "Fix in your own code", own, told(full, on, own=True))
+    yield Section("warning", "Faster, with a warning", warned, told(full, Recommendation.WITH_WARNING))
+    yield Section("stacks", "Three ready-made stacks", _of_stacks(counsel), made)
+    yield Section("together", "How options meet", meet, tuple(map(meeting, counsel.joint_effects)))
+    yield Section("off", "Leave off", harmful, told(short, Recommendation.LEAVE_OFF))
+    yield Section("same", "Makes no difference", same, told(short, Recommendation.NO_EFFECT))
+    yield Section("undecided", "Undecided", open_, tuple(map(open_question, undecided)))
+    withheld_ = tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE)))
+    yield Section("withheld", "No advice: verdict withheld", doubt, withheld_)
+    yield Section("code", "The code of what these stacks switch on", "", unwritten(counsel, known))
 
 
 def _replicates(item: Item) -> float:
@@ -587,3 +543,153 @@ def _of_stacks(counsel: WorkloadAdvice) -> str:
     return (
         f"Numbers against {base}, and only of stacks that were measured, one option or more: {counsel.looked_at} here."
     )
+
+
+# The whole advice as a document.
+
+NO_COMMAND = "No command of this version asks for this alone."
+RULE = "Ordered by gain; each figure is a ratio with its 95 % interval for its own configuration alone."
+Commands = Mapping[Comparison, str]
+
+
+def advice_parts(
+    found: Sequence[Chapter], commands: Commands, heading: Sequence[tuple[str, str]] = ()
+) -> Iterator[Part]:
+    """All of an advice; `heading` are the facts that every number depends on."""
+    yield from (Heading("What to do", 1), Text(RULE))
+    if heading:
+        yield Facts(tuple(heading))
+    for chapter in found:
+        yield Heading(chapter.title)
+        yield from map(warning, chapter.warnings)
+        yield from map(Text, chapter.leads)
+        for section in chapter.sections:
+            yield Heading(section.title, 3)
+            if section.lead:
+                yield Text(section.lead)
+            yield Items(tuple(_point_item(one, commands) for one in section.points))
+        if chapter.skipped:
+            yield Heading("Not measured", 3)
+            yield from tabled(("configuration", "why"), chapter.skipped)
+
+
+def _point_item(point: Point, commands: Commands) -> document.Item:
+    words = (
+        Span(point.name, "bold"),
+        *((Span(f" {point.figure}"),) if point.figure else ()),
+        *((Span(f" {point.verdict}", COLOURS[point.verdict]),) if point.figure and point.verdict else ()),
+        *((Span(f": {point.title}"),) if point.title else ()),
+    )
+    parts: list[Part] = [*map(warning, point.warnings), *map(Text, (*point.main, *point.sentences))]
+    if point.code:
+        parts.append(Code(point.code, "python"))
+    if point.ask is not None:
+        command = commands.get(point.ask)
+        if told := point.lead if command else NO_COMMAND:
+            parts.append(Text(told))
+        if command:
+            parts.append(Code(one_line(command)))
+    return document.Item(words, tuple(parts))
+
+
+# Advice as JSON: the same in numbers, under a schema number that rises when a name changes its meaning.
+
+SCHEMA = 2
+
+
+def advice_to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
+    """The advice as JSON; units are in the names, an endless bound is null."""
+    environment = advice.run.environment
+    found = {
+        "schema": SCHEMA,
+        "run": advice.run.name,
+        "machine": environment.machine,
+        "environment": environment.digest,
+        "workloads": [_counsel_data(one, advice, commands) for one in advice.workloads],
+    }
+    return to_json(found)
+
+
+def _counsel_data(counsel: WorkloadAdvice, advice: Advice, commands: Mapping[Comparison, str]) -> dict[str, Any]:
+    base = counsel.base
+    return {
+        "workload": counsel.workload,
+        "reference": str(base.config) if base else None,
+        "reference_name": base.name if base else None,
+        "bottleneck": base.profile.bottleneck if base and base.profile else None,
+        "no_advice": without_advice(counsel),
+        "items": [_item_data(one, commands, counsel.device) for one in counsel.items],
+        "interplays": [_joint_effect_data(one) for one in counsel.joint_effects],
+        "stacks": [_stack_data(one, commands) for one in counsel.ready_made],
+        "measured_stacks": counsel.looked_at,
+        "skipped": [
+            {"subjects": labels, "why": why}
+            for labels, why in sentences.no_results(advice.run.matrix, counsel.workload)
+        ],
+    }
+
+
+def _item_data(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[str, Any]:
+    effect, optimization = item.effect, item.optimization
+    ours, theirs = effect.with_it, effect.without_it
+    kind, host = host_memory(ours, theirs) if ours and theirs else (None, None)
+    return {
+        "switch": str(item.option),
+        "advice": item.recommendation,
+        "own_code": item.is_own_code,
+        "on_top_of": str(effect.below),
+        "timing": effect.timing,
+        "gain": _gain_data(effect.gain),
+        "last": _gain_data(item.last),
+        "verdict": effect.verdict,
+        "pairs": effect.estimate.pairs,
+        "restarts": effect.estimate.processes,
+        "numerics": optimization.numerics if optimization else None,
+        "quality": effect.row.quality,
+        "host_memory": kind,
+        "host_bytes": host,
+        "device_bytes": [ours.device_bytes, theirs.device_bytes] if ours and theirs else None,
+        "start_up": _start_data(item.break_even),
+        "requires": optimization.requires if optimization else (),
+        "excludes": tuple(optimization.excludes) if optimization else (),
+        "snippet": remedy(optimization, device) if optimization else None,
+        "restarts_to_decide": item.replicates,
+        "command": commands.get(effect.row.comparison),
+    }
+
+
+def _gain_data(gain: Gain | None) -> dict[str, float] | None:
+    return {"ratio": gain.ratio, "low": gain.low, "high": gain.high} if gain else None
+
+
+def _start_data(found: BreakEven | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"extra_s": found.extra_s, "break_even_steps": found.steps, "break_even_s": found.seconds}
+
+
+def _joint_effect_data(one: JointEffect) -> dict[str, Any]:
+    gains = {"alone": _gain_data(one.alone), "beside_others": _gain_data(one.beside), "gap": _gain_data(one.gap)}
+    return {"subject": one.label, "among": one.among, "kind": one.kind, "held_by": one.held_by, **gains}
+
+
+def _stack_data(made: ReadyMade, commands: Mapping[Comparison, str]) -> dict[str, Any]:
+    untried = made.untried
+    return {
+        "style": made.style,
+        "best_measured": _candidate_data(made.best),
+        "among": made.among,
+        "not_measured": {"stack": untried.label, "command": commands.get(untried)} if untried else None,
+    }
+
+
+def _candidate_data(one: Candidate | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    config = {
+        "subject": one.label,
+        "cell": str(one.config),
+        "gain": _gain_data(one.gain),
+        "learns_alike": one.learns_alike,
+    }
+    return {**config, "start_up": _start_data(one.break_even)}

@@ -1,20 +1,44 @@
-"""Predicted: what the stage model says beyond the measured configurations, in words, before any format is chosen.
+"""Predictions: what the stage model says beyond the measured configurations, and the winner of a search, in words.
 
 A predicted ratio is written with a sign that no measured one has, and with its own interval; it has no verdict.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from harness.analyze.attribution import Gain
+from harness.analyze.estimate import Estimate
 from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction, UpperBound
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction
 from harness.analyze.search.stage_model import Stack
+from harness.analyze.search.winner import Certainty, Winner
+from harness.analyze.soundness import Absence
+from harness.report.document import Code, Column, Heading, Part, Text, plain, tabled, to_json
 from harness.report.words import NOTHING, called, factor, one_line, ratio
 
 TITLE = "Predicted, not measured"
-COLUMNS = "stack that was not measured", "predicted, 90 %"
+HEADS = "stack that was not measured", "predicted, 90 %"
 PARTS = "part", "alone, 95 %", "share by the model, 95 %", "last, 95 %"
 CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
+
+
+def outlook_parts(outlook: WorkloadPrediction) -> Iterator[Part]:
+    """What was predicted and not measured, in italics where a measured ratio would be upright."""
+    yield Heading(title(outlook))
+    yield from map(Text, prediction_sentences(outlook))
+    yield from tabled((HEADS[0], Column(name=HEADS[1], style="italic")), rows(outlook))
+    if outlook.decomposition is not None:
+        yield from decomposition_parts(outlook.decomposition, f"What {outlook.decomposition.label} is made of")
+    if outlook.check is not None:
+        yield Heading("Foretold and measured", 3)
+        yield from map(Text, check_sentences(outlook.check))
+        yield from tabled(CHECKS, check_rows(outlook))
+
+
+def decomposition_parts(found: Decomposition, title: str) -> Iterator[Part]:
+    """What each option of a measured stack brings."""
+    yield from (Heading(title, 3), Text(part_sentence(found)))
+    yield from tabled(PARTS, part_rows(found))
 
 
 def title(outlook: WorkloadPrediction) -> str:
@@ -135,3 +159,145 @@ def _gain(found: Gain | None) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+# Both as JSON, and the winner of a search: the stack, its own number, how sure that is, what each part brings.
+
+
+def prediction_data(outlook: WorkloadPrediction) -> dict[str, Any]:
+    """What was predicted and not measured; `refused` says why there is nothing."""
+    said, check = outlook.prediction, outlook.check
+    return {
+        "reference": {**plain(outlook.config), "name": str(outlook.config)},
+        "refused": said if isinstance(said, str) else None,
+        "foretold": None if isinstance(said, str) else said.validation,
+        "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
+        "stacks": [] if isinstance(said, str) else [_stack_data(one) for one in said.fastest],
+        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},
+        "anatomy": decomposition_data(outlook.decomposition) if outlook.decomposition else None,
+        "cross_check": {
+            "cells_fitted": check.fitted,
+            "median_error": check.median_error,
+            "worst_error": check.worst_error,
+            "inside_90": check.inside,
+            "median_error_of_products": check.multiplied_error,
+            "cells": [
+                {**_stack_data(one.predicted), "measured": one.ratio, "product": one.multiplied}
+                for one in check.configs
+            ],
+        }
+        if check
+        else None,
+    }
+
+
+def _stack_data(one: Predicted) -> dict[str, Any]:
+    options = [str(option) for option in one.arrangement.options]
+    return {"switches": options, "predicted_ratio": one.ratio, "low_90": one.low, "high_90": one.high}
+
+
+def decomposition_data(found: Decomposition) -> dict[str, Any]:
+    """A stack in parts; every ratio with its 95 % interval."""
+    parts = []
+    for one in found.parts:
+        gains = {name: _gain_data(getattr(one, name)) for name in ("alone", "share", "last")}
+        parts.append({"switch": str(one.option), **gains})
+    return {"subject": found.label, "total": _gain_data(found.total), "parts": parts}
+
+
+def _gain_data(found: Gain | None) -> dict[str, float] | None:
+    return None if found is None else {"ratio": found.ratio, "low_95": found.low, "high_95": found.high}
+
+
+SCHEMA = 1
+
+
+def winner_parts(found: Winner) -> Iterator[Part]:
+    """What is printed of a winner."""
+    yield Text(headline(found), style="bold")
+    yield from map(Text, winner_sentences(found))
+    if found.decomposition is not None:
+        yield from decomposition_parts(found.decomposition, "What each part brings")
+    if found.command:
+        yield from (Text("To measure it again:"), Code(found.command))
+    yield Text("Kept in " + ", ".join(found.runs) + f". Next: ./speedmatrix report {found.runs[0]}")
+
+
+def headline(found: Winner) -> str:
+    """The stack and its own number: `leak: A+B=2 trains 1.83x [1.79, 1.88] as fast as the baseline`."""
+    where = f"{found.reference.workload}, size {found.reference.size}, batch {found.reference.batch}"
+    if not found.stack:
+        return one_line(f"{where}: no stack was measured that is faster than {called(found.name)}.")
+    stack = "+".join(map(str, found.stack))
+    if isinstance(found.result, Estimate):
+        return one_line(
+            f"{where}: {stack} trains {ratio(found.result)} as fast as {found.name} ({found.result.verdict})."
+        )
+    return one_line(f"{where}: {stack} was the fastest in the search, and has no number of its own yet.")
+
+
+def winner_sentences(found: Winner) -> Iterator[str]:
+    """How the number came about, and how sure it is that nothing is faster."""
+    if isinstance(found.result, Estimate) and found.sought is not None:
+        yield (
+            f"The number and its 95 % interval come from {found.result.processes} fresh replicates of both, made after "
+            f"the stack had been picked. In the search it was {factor(found.sought)}x, which is too good on average: "
+            "it was picked for that."
+        )
+    if isinstance(found.result, Absence):
+        yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
+    yield from _sure(found.certainty)
+    if found.unfinished:
+        yield "Something is left to measure: give the same command again, and it goes on where it stopped."
+
+
+def _sure(certainty: Certainty) -> Iterator[str]:
+    rounds = f"{certainty.rounds} round{'s' if certainty.rounds != 1 else ''} of proposals"
+    yield (
+        f"{certainty.measured} of {certainty.stacks:,} stacks at most were measured, {rounds}. "
+        f"The search ended: {one_line(certainty.ended)}."
+    )
+    if isinstance(certainty.model, str):
+        yield f"No prediction says what the other stacks would give: {one_line(certainty.model)}."
+    else:
+        yield (
+            f"The model behind it foretold {certainty.model.stacks} stacks that it did not know with an error of "
+            f"{100 * certainty.model.median_error:.1f} % in the median."
+        )
+    if certainty.gain is not None:
+        word = "faster" if certainty.gain > 0 else "slower"
+        yield (
+            f"The best stack that was not measured is predicted to be {abs(100 * certainty.gain):.1f} % {word} than "
+            "the best measured one."
+        )
+    if certainty.gain is not None and not certainty.ranked:
+        yield "Not all stacks were ranked: only those on the way down from good ones."
+    for words in certainty.left_out:
+        yield f"Left out: {one_line(words)}."
+
+
+def winner_to_json(found: Winner) -> str:
+    """The winner as JSON; ratios are null where there is none."""
+    certainty, result = found.certainty, found.result
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "reference": str(found.reference),
+        "stack": [str(one) for one in found.stack],
+        "estimate": result if isinstance(result, Estimate) else None,
+        "absence": result if isinstance(result, Absence) else None,
+        "ratio_in_the_search": found.sought,
+        "anatomy": decomposition_data(found.decomposition) if found.decomposition else None,
+        "ended": certainty.ended,
+        "model_refused": certainty.model if isinstance(certainty.model, str) else None,
+        "foretold": None if isinstance(certainty.model, str) else certainty.model,
+        "rounds": certainty.rounds,
+        "stacks_measured": certainty.measured,
+        "stacks_at_most": certainty.stacks,
+        "all_ranked": certainty.ranked,
+        "predicted_gain_left": certainty.gain,
+        "left_out": certainty.left_out,
+        "runs": found.runs,
+        "unfinished": found.unfinished,
+        "command": found.command or None,
+    }
+    return to_json(document)

@@ -12,7 +12,7 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.cli.sharing import publication_on_disk, publish, stale
 from harness.core.mistake import Mistake
-from harness.report.figures.style import MARK
+from harness.report.figures import MARK
 from harness.results import finished
 from harness.store import ORIGIN, Journal, create, finish
 from tests.analyze.synthetic import STARTS, comparison, plan, records

@@ -18,7 +18,7 @@ from harness.cli import measuring
 from harness.cli.measuring import best
 from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
-from harness.report.search import headline, shown, winner_sentences, winner_to_json
+from harness.report.prediction import headline, winner_parts, winner_sentences, winner_to_json
 from harness.run import preparation
 from harness.run.preparation import Place
 from harness.search import QualityClass, Search, SearchRequest, searched
@@ -89,7 +89,7 @@ def test_the_same_command_again_measures_nothing(whole: tuple[Laboratory, Winner
 def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[Laboratory, Winner]) -> None:
     _, found = whole
     console = Console(width=120, file=StringIO(), record=True)
-    for part in shown(found):
+    for part in winner_parts(found):
         console.print(part)
     text = " ".join(console.export_text().split())
     assert headline(found) in text

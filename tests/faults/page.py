@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.core.records import Fault
 from harness.exchange.placing import Cleaner
-from harness.report.matrix import escaped
+from harness.report.document import escaped
 from harness.run.fault import AGAIN, COURSES
 from tests.faults.injected import Injected
 
