@@ -273,7 +273,7 @@ def _patience(wish: Wish, environment: Environment) -> Protocol:
     On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
     for each arm of every second stack.
     """
-    return PROTOCOLS["standard"] if environment.device == "cuda" else protocol_named(wish.protocol)
+    return PROTOCOLS["standard"] if environment.accelerated else protocol_named(wish.protocol)
 
 
 def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.integrations.listing import Asked, Listed, listed
 
@@ -23,7 +24,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "device": {
         "action": "append",
         "metavar": "DEVICE",
-        "help": "auto, cpu or cuda; may be repeated. auto if none is named.",
+        "help": f"auto, {' or '.join(DEVICES)}; may be repeated. auto if none is named.",
     },
     "budget": {
         "metavar": "TIME",
