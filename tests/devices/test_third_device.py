@@ -28,6 +28,7 @@ def test_what_a_device_lacks_is_said() -> None:
         device_named("cpu").graph()
 
 
+@pytest.mark.filterwarnings("ignore:.*no accelerator is found:UserWarning")
 @pytest.mark.parametrize("stack", [(), ("non_blocking", "pin_memory", "device_prefetch")])
 def test_a_device_of_ones_own_trains_as_the_cpu_does(
     stack: tuple[str, ...], smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
