@@ -99,8 +99,9 @@ def test_replays_are_counted_among_the_calls_of_the_host(monkeypatch: pytest.Mon
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_profiled_step_is_taken_once_and_its_calls_are_named() -> None:
     """On a CPU the profiler sees operators, which are the host's."""
-    taken = []
-    on_device, by_host = launched(lambda: taken.append(torch.ones(2).sum()), Cuda("cpu"))
+    taken, device = [], Device("cpu")
+    device.profiled = Cuda.profiled
+    on_device, by_host = launched(lambda: taken.append(torch.ones(2).sum()), device)
     assert len(taken) == 1
     assert on_device == []
     assert "aten::sum" in by_host
