@@ -251,7 +251,7 @@ def _patience(request: Request, environment: Environment) -> Protocol:
     On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
     for each arm of every second stack.
     """
-    return PROTOCOLS["standard"] if environment.device == "cuda" else protocol_named(request.protocol)
+    return PROTOCOLS["standard"] if environment.accelerated else protocol_named(request.protocol)
 
 
 def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:

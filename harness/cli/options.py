@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from harness.core.configuration import current_names
+from harness.core.environment import DEVICES
 
 
 def todays(text: str | None) -> str | None:
@@ -49,7 +50,7 @@ Target = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Device = Annotated[str, typer.Option(help=f"auto, {' or '.join(DEVICES)}.")]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="All of it: settings, notes and causes, and each missing result by name.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.request import Request
 from harness.integrations.configurations import BUDGET, Listed, listed, recorded
@@ -25,7 +26,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "device": {
         "action": "append",
         "metavar": "DEVICE",
-        "help": "auto, cpu or cuda; may be repeated. auto if none is named.",
+        "help": f"auto, {' or '.join(DEVICES)}; may be repeated. auto if none is named.",
     },
     "budget": {
         "metavar": "TIME",

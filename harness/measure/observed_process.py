@@ -16,6 +16,7 @@ from torch import Tensor, multiprocessing
 from harness.core.environment import STEMS
 from harness.core.recipe import Value
 from harness.measure.device import cores_of
+from harness.measure.devices import Device
 from harness.measure.evaluation import Interlude, ReadBacks
 from harness.measure.feed import STRATEGIES, Collate, Counted, Feed, Pickling, WorkerStart, as_it_is, collate_directly
 from harness.measure.loop import Diverged, GrowingHistory, Habit, Monitor, PreallocatedHistory
@@ -130,10 +131,9 @@ class Tally:
     device_frees: int  # calls that gave memory back to the driver
 
 
-def tally(device: torch.device) -> Tally:
+def tally(device: Device) -> Tally:
     """The counts of this moment."""
-    frees = torch.cuda.memory_stats(device)["num_device_free"] if device.type == "cuda" else 0
-    return Tally(collections=gc.get_stats()[2]["collections"], device_frees=frees)
+    return Tally(collections=gc.get_stats()[2]["collections"], device_frees=device.frees())
 
 
 def of_habits(habits: Iterable[Habit], before: Tally, after: Tally, steps: int) -> dict[str, Value]:
@@ -213,11 +213,11 @@ def _loss(value: float, device: torch.device) -> Tensor:
 PROBE_BYTES = 256 << 20
 
 
-def of_launch() -> dict[str, Value]:
-    """The allocator of host memory, and on CUDA the kind of the device's segments."""
+def of_launch(device: Device) -> dict[str, Value]:
+    """The allocator of host memory, and the kind of the device's segments where it has any."""
     shown: dict[str, Value] = {"malloc": _allocator()}
-    if torch.cuda.is_available():
-        shown["expandable_segments"] = all_expandable(torch.cuda.memory_snapshot())
+    if (segments := device.segments()) is not None:
+        shown["expandable_segments"] = all_expandable(segments)
     return shown
 
 

@@ -14,12 +14,13 @@ from torch.amp.grad_scaler import GradScaler
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
 from harness.measure.delay import Delay, delay_of
+from harness.measure.devices import Device
 from harness.measure.feed import Feed, open_feed
 from harness.measure.loop import Habit, examined, habits_of, recording
 from harness.measure.model import called, shaped
 from harness.measure.phases import Phases, phases_for
 from harness.measure.step import Batch, Bound, StepGraph, marking, shape_of_step, trained_by
-from harness.measure.transfer import Ahead, CudaRoad, arriving, transfer_to
+from harness.measure.transfer import Ahead, SideStream, arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
@@ -38,7 +39,7 @@ class Task:
     size: Size
     recipe: Recipe
     data: Path
-    device: torch.device
+    device: Device
     seed: int  # of the model; the data's order is the same for every seed
     endless: bool  # leave out the boundary between epochs
 
@@ -102,7 +103,7 @@ class Session:
         """One pass over the evaluation set by the session's recipe or another one, the model in evaluation mode."""
         task, model = self.task, self.trainee.model
         with evaluating(model):
-            return task.parts.evaluate(model, task.data, task.size, recipe or task.recipe, task.device)
+            return task.parts.evaluate(model, task.data, task.size, recipe or task.recipe, task.device.torch)
 
 
 @contextmanager
@@ -122,7 +123,7 @@ def open_session(task: Task) -> Session:
     dataset = task.parts.dataset(task.data, task.size, task.recipe)
     feed = open_feed(dataset, task.size, task.recipe, seed=0, endless=task.endless)
     trainee = open_trainee(task, phases)
-    ahead = Ahead(CudaRoad(trainee.move, task.device, phases), feed.fetch) if task.recipe.device_prefetch else None
+    ahead = Ahead(SideStream(trainee.move, task.device, phases), feed.fetch) if task.recipe.device_prefetch else None
     return Session(task=task, trainee=trainee, feed=feed, phases=phases, ahead=ahead)
 
 
@@ -130,10 +131,10 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     """A model from the task's seed, its optimizer and the bound values of its step."""
     recipe, device, parts = task.recipe, task.device, task.parts
     model, loss, optimizer = _network(task)
-    device_stage = parts.device_stage(task.data, task.size, recipe, device)
+    device_stage = parts.device_stage(task.data, task.size, recipe, device.torch)
     torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
-    scaler = GradScaler(device.type) if recipe.gradient_scaling else None
-    move = transfer_to(device, recipe, getattr(device_stage, "on_host", ()))
+    scaler = GradScaler(device.torch.type) if recipe.gradient_scaling else None
+    move = transfer_to(device.torch, recipe, getattr(device_stage, "on_host", ()))
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
@@ -144,13 +145,13 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         transfer=arriving(phases.copying(move), device_stage),
         model=called(model, recipe),
         loss=loss,
-        autocast=autocast_for(device, recipe),
+        autocast=autocast_for(device.torch, recipe),
         backward=examined(scaled_backward(scaler) if scaler else plain_backward, recipe),
         update=phases.finishing(update),
         record=recording(metrics, (*habits, delay) if delay and delay.place == "host" else habits),
         micro_batches=recipe.micro_batches,
     )
-    graph = StepGraph(trained_by(bound, update)) if recipe.cuda_graph else None
+    graph = StepGraph(trained_by(bound, update), device) if recipe.cuda_graph else None
     return Trainee(
         model=model,
         loss=loss,
@@ -161,7 +162,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         device_stage=device_stage,
         habits=habits,
         delay=delay,
-        mark=marking(recipe),
+        mark=marking(recipe, device),
         bound=replace(bound, whole_step=phases.finishing(graph)) if graph else bound,
         graph=graph,
     )
@@ -169,7 +170,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
 
 def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     """Model, loss and optimizer, drawn from the task's seed."""
-    recipe, device, parts = task.recipe, task.device, task.parts
+    recipe, device, parts = task.recipe, task.device.torch, task.parts
     torch.manual_seed(task.seed)
     model = shaped(parts.model(task.size, recipe).to(device), recipe)
     loss = parts.loss(task.size, recipe).to(device)

@@ -363,10 +363,9 @@ def marked(block: Block, asked: Collection[Question]) -> Block:
 def _hindrance(claim: Claim, ground: Ground) -> str | None:
     if claim.untestable:
         return claim.untestable
-    on_cuda = ground.environment.device == "cuda"
-    if claim.metric is Metric.DEVICE_SHARE and not on_cuda:
+    if claim.metric is Metric.DEVICE_SHARE and not ground.environment.accelerated:
         return NO_DEVICE_TIMES
-    if claim.metric is Metric.DEVICE_MEMORY and not on_cuda:
+    if claim.metric is Metric.DEVICE_MEMORY and not ground.environment.accelerated:
         return NO_DEVICE_MEMORY
     named = (one for stack in (claim.treatment, claim.reference) for one in _meant(stack, ground))
     absent = next((one.name for one in named if one.name not in ground.known), None)

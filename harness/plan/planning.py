@@ -73,7 +73,7 @@ def reference_request(name: str, workload: str, size: str | None, batch: int | N
 
 def usual_size(environment: Environment) -> str:
     """The size that is measured where none is named."""
-    return "standard" if environment.device == "cuda" else "quick"
+    return "standard" if environment.accelerated else "quick"
 
 
 def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:

@@ -77,10 +77,8 @@ def _import_for(workload: str) -> None:
 
 def task_of(job: Job) -> "Task":
     """All that decides how the arm's session is built; imports torch."""
-    import torch
-    import torch._dynamo
-
     from harness.catalogue import read_catalogue
+    from harness.measure.devices import device_named
     from harness.measure.session import Task
 
     catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None, ledger=False)
@@ -90,7 +88,7 @@ def task_of(job: Job) -> "Task":
         size=job.size,
         recipe=job.recipe,
         data=Path(job.data),
-        device=torch.device(job.device),
+        device=device_named(job.device),
         seed=job.seed,
         endless=job.timing is not job.timing.EPOCH,
     )
