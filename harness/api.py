@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
+from harness import __version__
 from harness.analyze import matrix as analysis
 from harness.analyze.comparison import MachineComparison, of_runs
 from harness.analyze.comparison import compare as side_by_side
@@ -30,7 +31,8 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan
 from harness.core.records import Record
 from harness.core.request import Request
-from harness.report.matrix import matrix_to_terminal
+from harness.report.document import to_terminal
+from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
 from harness.run.arm import ProcessArm
 from harness.run.execution import Campaign
@@ -59,6 +61,7 @@ from harness.store import Journal, clock_note, create, finish, read_records, res
 
 __all__ = ["Matrix", "Mistake", "Place", "Request", "Row", "compare", "load", "plan", "run"]
 
+WIDTH = 100  # characters of a matrix that is printed
 IN_FLIGHT_S = 3.0  # beyond its end, for a window that has begun; whatever takes longer is cut off
 NOTHING_TIMED = (
     "Nothing was timed: what is left takes longer to start and to warm up than there was time. Give it more (--budget, "
@@ -128,8 +131,8 @@ class Matrix:
         raise Mistake("to_frame needs polars or pandas; install one of them, or use to_dicts().")
 
     def __str__(self) -> str:
-        """The report as the terminal shows it."""
-        return matrix_to_terminal(self.analysis)
+        """One screen, as the terminal shows it after `run`; `./speedmatrix report --verbose` has the rest."""
+        return to_terminal(overview(self.analysis, __version__), width=WIDTH)
 
     def __repr__(self) -> str:
         """How many comparisons there are, and where they lie."""

@@ -87,7 +87,7 @@ def _calibration(folder: Path) -> Calibration:
     return calibrate(read_run(folder).plan, read_records(folder))
 
 
-def shelf(folders: Iterable[Path]) -> list[StoredRun]:
+def stored_runs(folders: Iterable[Path]) -> list[StoredRun]:
     """All runs of real times among some folders; raises Mistake on a damaged one."""
     return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
 

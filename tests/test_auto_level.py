@@ -15,7 +15,7 @@ CATALOGUE = read_catalogue()
 LARGE = replace(ENVIRONMENT, cores=6)
 
 
-def wish(**words: object) -> Request:
+def request_of(**words: object) -> Request:
     return replace(Request(workloads=("leak",), size="smoke", device="cpu"), **words)
 
 
@@ -31,7 +31,7 @@ def test_what_has_no_levels_has_no_automatic_one() -> None:
     option = Option(name="set_to_none", level="auto")
     assert settled(option, CATALOGUE.optimizations["set_to_none"], LARGE) == option
     with pytest.raises(Mistake, match="has no level auto"):
-        prepared(wish(only=("set_to_none=auto",)))
+        prepared(request_of(only=("set_to_none=auto",)))
 
 
 def test_the_real_system_may_have_had_it() -> None:
@@ -42,12 +42,12 @@ def test_the_real_system_may_have_had_it() -> None:
 @pytest.mark.parametrize("words", [{"only": ("workers=auto",)}, {"stack": "workers=auto"}])
 def test_a_plan_shows_the_number(words: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.run.preparation.read_environment", lambda _: LARGE)
-    (comparison,) = prepared(wish(**words)).plan.comparisons
+    (comparison,) = prepared(request_of(**words)).plan.comparisons
     assert comparison.label == "workers=5"
     assert comparison.treatment.options == (Option(name="workers", level=5),)
 
 
 def test_a_reference_may_be_written_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.run.preparation.read_environment", lambda _: LARGE)
-    (comparison,) = prepared(wish(reference="workers=auto", only=("set_to_none",))).plan.comparisons
+    (comparison,) = prepared(request_of(reference="workers=auto", only=("set_to_none",))).plan.comparisons
     assert comparison.reference.options == (Option(name="workers", level=5),)

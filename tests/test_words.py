@@ -37,6 +37,7 @@ IN_PROSE = {name: re.compile(rf"(?<!-)\b(?:{name})\b", re.IGNORECASE) for name i
 IN_NAMES = {
     *("burst", "bursts", "bracket", "brackets", "restart", "restarts", "life", "lives", "engaged", "unengaged"),
     *("ceiling", "ceilings", "crowding", "interference", "unrest", "anatomy", "interplay", "interplays", "gauged"),
+    *("counsel", "outlook", "outlooks", "wish", "quest", "shelf", "leg", "legs", "ground"),
     *("ruling", "rulings", "hole", "holes", "cell", "cells", "switch", "switches", "subject", "subjects"),
 }
 ELSEWHERE = {"asv_cells"}  # a file that asv's users know

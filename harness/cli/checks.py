@@ -311,10 +311,10 @@ def refuse_mixture(of_a_plan: Mapping[str, object], of_coverage: Mapping[str, ob
         raise Mistake(f"{unmeant[0]} is for rehearse --coverage; add --coverage, or leave it out.")
 
 
-def show_rehearsal(wish: Request, effects: tuple[str, ...], results: Path | None) -> None:
-    """Rehearses a wish and prints the matrix beside the truth."""
+def show_rehearsal(request: Request, effects: tuple[str, ...], results: Path | None) -> None:
+    """Rehearses a request and prints the matrix beside the truth."""
     known = Effects(dict(_effect(text) for text in effects))
-    ready = prepared(wish)
+    ready = prepared(request)
     for name in known.named:
         ready.catalogue.optimization(name)  # refuses a name that would silently be without effect
     with tempfile.TemporaryDirectory() as scratch:
@@ -390,7 +390,7 @@ FOLDER = "verified"  # under the machine's results
 class Examination:
     """What the user asked for."""
 
-    wish: Request
+    request: Request
     place: Place
     steps: int
     at_once: int
@@ -398,7 +398,7 @@ class Examination:
 
 def verify(asked: Examination) -> int:
     """Verifies and prints; gives 0 when every promise was kept, else 1."""
-    ready, console = prepared(asked.wish), Console(highlight=False)
+    ready, console = prepared(asked.request), Console(highlight=False)
     with measuring_alone():
         arms = _arms(ready, asked, console)
     found = [
@@ -476,7 +476,7 @@ def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examinat
     }
     facts |= {"environment": encode(ready.environment)}
     try:
-        rows = _with_others(encode(found), facts, path) if asked.wish.only or asked.wish.stack else encode(found)
+        rows = _with_others(encode(found), facts, path) if asked.request.only or asked.request.stack else encode(found)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -109,12 +109,12 @@ def plan(
     from harness.cli.measuring import show_plan
     from harness.core.request import Request
 
-    wish = Request(
+    request = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
-    show_plan(wish, as_json=json)
+    show_plan(request, as_json=json)
 
 
 # Commands that measure, train or check.
@@ -176,13 +176,13 @@ def run(
     from harness.core.request import Request
     from harness.run.preparation import Place
 
-    wish = Request(
+    request = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    raise typer.Exit(measure(wish, place, partial(show_matrix, workload, verbose=verbose)))
+    raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))
 
 
 @app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
@@ -210,7 +210,7 @@ def calibrate(
     from harness.core.request import Request
     from harness.run.preparation import Place
 
-    wish = Request(
+    request = Request(
         workloads=tuple(workloads or ()),
         size=size,
         design="calibration",
@@ -222,7 +222,7 @@ def calibrate(
         own=workload,
         target=target or (None if replicates or rounds else CALIBRATION_TARGET),
     )
-    raise typer.Exit(measure_and_show(wish, Place(results=results, data=data, budget=budget, fresh=fresh)))
+    raise typer.Exit(measure_and_show(request, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
 @app.command(
@@ -273,7 +273,7 @@ def rehearse(
         differ = REPLICATE_NOISE if luck is None else luck / 100
         asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))
-    wish = Request(
+    request = Request(
         workloads=tuple(workloads or ()),
         size="quick",
         design=design,
@@ -282,7 +282,7 @@ def rehearse(
         device="cpu",
         own=workload,
     )
-    show_rehearsal(wish, tuple(effect or ()), results)
+    show_rehearsal(request, tuple(effect or ()), results)
 
 
 @app.command(epilog=examples("learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200"))
@@ -329,7 +329,7 @@ def verify(
     from harness.core.request import Request
     from harness.run.preparation import Place
 
-    wish = Request(
+    request = Request(
         workloads=tuple(workloads or ()),
         size=size,
         only=tuple(only or ()),
@@ -341,7 +341,7 @@ def verify(
         own=workload,
     )
     place = Place(results=results, data=data, budget="none", fresh=True)
-    raise typer.Exit(verified(Examination(wish=wish, place=place, steps=steps, at_once=at_once)))
+    raise typer.Exit(verified(Examination(request=request, place=place, steps=steps, at_once=at_once)))
 
 
 data_commands = typer.Typer(

@@ -32,7 +32,7 @@ from harness.core.recipe import Value
 from harness.core.records import Record
 from harness.core.workload import Workload
 from harness.plan.cost import Forecast
-from harness.plan.designs import DESIGNS, Ground, resolve
+from harness.plan.designs import DESIGNS, ClaimContext, resolve
 from harness.plan.planning import commands, pace_of
 from harness.plan.schedule import by_replicate, pairs_of
 from harness.prediction import predictions
@@ -52,7 +52,7 @@ from harness.results import (
     matrix_of,
     newest,
     read_kept,
-    shelf,
+    stored_runs,
     thresholds_of,
 )
 from harness.store import IN_PROGRESS, Run, read_records, read_run
@@ -129,14 +129,14 @@ def rendered(folder: Path, form: str) -> str:
     if form == "html":
         catalogue = read_catalogue()
         found = exhibit(folder, catalogue)
-        found = replace(found, outlooks=predictions(found.kept.matrix, catalogue))
+        found = replace(found, predictions=predictions(found.kept.matrix, catalogue))
         return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
     matrix = matrix_of(folder)
     told = predictions(matrix, read_catalogue())
     if form == "terminal":
         where = console()
         return matrix_to_terminal(
-            matrix, width=where.width, colour=where.is_terminal, outlooks=told, command=read_run(folder).command
+            matrix, width=where.width, colour=where.is_terminal, predictions=told, command=read_run(folder).command
         )
     if form == "markdown":
         return matrix_to_markdown(matrix, read_run(folder).command, told)
@@ -342,7 +342,7 @@ def _finding(claim: Claim, witnesses: Sequence[Witness], catalogue: Catalogue, o
 def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Catalogue) -> Finding:
     workload, known = catalogue.workload(name), catalogue.optimizations
     meant = {
-        environment: resolve(claim, Ground(workload=workload, environment=environment, known=known))
+        environment: resolve(claim, ClaimContext(workload=workload, environment=environment, known=known))
         for environment in {one.environment for one in witnesses}
     }
     looks = [
@@ -390,7 +390,7 @@ def _places(wanted: Wanted) -> tuple[Column, ...]:
         folders = finished(wanted.results)
         if not folders:
             raise Mistake(f"There is no finished run in {wanted.results}; ./speedmatrix run measures one.")
-        return of_machines(shelf(folders))
+        return of_machines(stored_runs(folders))
     if not wanted.runs:
         raise Mistake("Name the folders of two runs or more, or compare --machines for all below --results.")
     return of_runs([read_kept(folder) for folder in wanted.runs])

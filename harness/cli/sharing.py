@@ -27,7 +27,7 @@ from harness.report.published import Place, Publication, file_name, published_pl
 from harness.report.published_pages import index_page, machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.words import one_line
-from harness.results import finished, matrix_of, read_kept, shelf
+from harness.results import finished, matrix_of, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
@@ -240,7 +240,7 @@ def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claim
 def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
     ours = [folder for folder in folders if not (folder / ORIGIN).exists()]
     # What somebody else measured decides claims where we measured nothing ourselves.
-    return published_place(name, shelf(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
+    return published_place(name, stored_runs(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
 
 
 def _files(publication: Publication, results: Path, format_link: str | None) -> Iterator[tuple[str, str]]:

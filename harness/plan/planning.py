@@ -25,7 +25,7 @@ from harness.core.protocol import PROTOCOLS, Protocol
 from harness.core.request import Request
 from harness.core.workload import Workload
 from harness.plan.cost import USUAL, Pace
-from harness.plan.designs import CROSSED, DESIGNS, Ground, Question, marked, questions
+from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
 from harness.plan.feasibility import Entry, Scope, all_options, compare, single
 from harness.plan.schedule import blocks
 
@@ -221,8 +221,10 @@ def first_what_is_claimed(
     for block in planned_blocks:
         name = block.reference.workload
         if name not in asked:
-            ground = Ground(workload=catalogue.workload(name), environment=environment, known=catalogue.optimizations)
-            asked[name] = questions(catalogue.claims, ground)
+            context = ClaimContext(
+                workload=catalogue.workload(name), environment=environment, known=catalogue.optimizations
+            )
+            asked[name] = questions(catalogue.claims, context)
         yield marked(block, asked[name])
 
 

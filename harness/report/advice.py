@@ -57,7 +57,7 @@ class Point:
     lead: str = ""  # to that command
 
 
-def full(item: Item, counsel: WorkloadAdvice) -> Point:
+def full(item: Item, about: WorkloadAdvice) -> Point:
     """Everything that there is to say of an option that gains."""
     one = item.optimization
     return Point(
@@ -65,14 +65,14 @@ def full(item: Item, counsel: WorkloadAdvice) -> Point:
         title=one.title if one else "",
         figure=ratio(item.effect.gain),
         verdict=item.effect.verdict,
-        main=(*_price(item), *_of_level(item, counsel)),
-        sentences=tuple(_of_gain(item, counsel)),
-        warnings=tuple(_warnings(item, counsel)),
-        code=remedy(one, counsel.device) if one else "",
+        main=(*_price(item), *_of_level(item, about)),
+        sentences=tuple(_of_gain(item, about)),
+        warnings=tuple(_warnings(item, about)),
+        code=remedy(one, about.device) if one else "",
     )
 
 
-def short(item: Item, counsel: WorkloadAdvice) -> Point:
+def short(item: Item, about: WorkloadAdvice) -> Point:
     """The figure and what it rests on, for what is not switched on."""
     effect = item.effect
     return Point(
@@ -80,7 +80,7 @@ def short(item: Item, counsel: WorkloadAdvice) -> Point:
         title=item.optimization.title if item.optimization else "",
         figure=ratio(effect.gain),
         verdict=effect.verdict,
-        main=(_measured(effect, counsel), *_elsewhere(item, counsel), *notes(effect)),
+        main=(_measured(effect, about), *_elsewhere(item, about), *notes(effect)),
     )
 
 
@@ -133,11 +133,11 @@ def _price(item: Item) -> Iterator[str]:
     yield f"Costs: {', '.join(found)}."
 
 
-def _of_gain(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
-    yield _measured(item.effect, counsel)
-    yield from _in_stack(item, counsel)
-    yield from _meetings(item, counsel)
-    yield from _elsewhere(item, counsel)
+def _of_gain(item: Item, about: WorkloadAdvice) -> Iterator[str]:
+    yield _measured(item.effect, about)
+    yield from _in_stack(item, about)
+    yield from _meetings(item, about)
+    yield from _elsewhere(item, about)
     yield from costs(item.effect.with_it, item.effect.without_it)
     yield from starts(item.break_even)
     yield quality(item.effect.row.quality, item.optimization.numerics if item.optimization else None)
@@ -146,16 +146,16 @@ def _of_gain(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     yield from notes(item.effect)
 
 
-def _measured(effect: Effect, counsel: WorkloadAdvice) -> str:
+def _measured(effect: Effect, about: WorkloadAdvice) -> str:
     """What was timed, on top of what, and how much stands behind it."""
     instead = f", instead of {', '.join(map(str, effect.instead_of))}" if effect.instead_of else ""
     turned = "; measured as what its absence costs" if effect.turned else ""
-    return f"{_place(effect, counsel)}{instead}: {behind(effect.estimate)}{turned}."
+    return f"{_place(effect, about)}{instead}: {behind(effect.estimate)}{turned}."
 
 
-def _place(effect: Effect, counsel: WorkloadAdvice) -> str:
+def _place(effect: Effect, about: WorkloadAdvice) -> str:
     """What was timed and on top of what, long stacks by their names or their lengths."""
-    timed, whole = f"On {TIMED[effect.timing]}", counsel.whole
+    timed, whole = f"On {TIMED[effect.timing]}", about.whole
     if whole is not None and effect.above == whole.comparison.treatment:
         return f"{timed}, last in {whole.label}"
     if not effect.turned:
@@ -169,34 +169,34 @@ def shortened(stack: str) -> str:
     return stack if len(names) <= _MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
-def _of_level(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _of_level(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     """A word where the code, which is an example, shows another level than the one that was measured."""
     level, one = item.option.level, item.optimization
-    if one is not None and level is not None and str(level) not in remedy(one, counsel.device):
+    if one is not None and level is not None and str(level) not in remedy(one, about.device):
         yield f"The code is an example; what was measured is {item.option}."
 
 
-def _in_stack(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
-    whole = counsel.whole
+def _in_stack(item: Item, about: WorkloadAdvice) -> Iterator[str]:
+    whole = about.whole
     if item.last is None or whole is None or item.effect.turned:
         return
     yield f"Beside all others of {whole.label} it brings {ratio(item.last)}."
 
 
-def _meetings(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _meetings(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     """Whether it simply multiplies with others, where that was seen not to be so."""
-    for one in counsel.joint_effects:
+    for one in about.joint_effects:
         pair = [one.label, one.among]
         if str(item.option) in pair:
             pair.remove(str(item.option))
             yield f"With {pair[0]}: {one.kind}."
 
 
-def _elsewhere(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _elsewhere(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     """The same switch on larger stacks, but for what is told of it beside all others."""
     for one in item.elsewhere:
         if item.last is None or one.gain != item.last:
-            yield f"{_place(one, counsel)}: {ratio(one.gain)}, {one.verdict}."
+            yield f"{_place(one, about)}: {ratio(one.gain)}, {one.verdict}."
 
 
 def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
@@ -256,11 +256,11 @@ def notes(effect: Effect) -> tuple[str, ...]:
     return tuple(f"Note: {one}." for one in effect.row.notes if not one.startswith("quality "))
 
 
-def _warnings(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _warnings(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     if item.recommendation is Recommendation.WITH_WARNING:
         yield from quality_warnings(item.effect.row.quality, item.optimization)
-    calls = {str(one.option): one.recommendation for one in counsel.items}
-    base = counsel.base.config.options if counsel.base else ()
+    calls = {str(one.option): one.recommendation for one in about.items}
+    base = about.base.config.options if about.base else ()
     for below in (one for one in item.effect.below.options if one not in base and not item.effect.turned):
         call = calls.get(str(below))
         if call not in {Recommendation.SWITCH_ON, None}:
@@ -290,17 +290,17 @@ RULES = {
 }
 
 
-def stack(made: ReadyMade, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
+def stack(made: ReadyMade, about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
     """One ready-made stack: its number where it has one, and what its rule would put together where nobody did."""
-    best, earlier = made.best, counsel.ready_made[: list(Style).index(made.style)]
+    best, earlier = made.best, about.ready_made[: list(Style).index(made.style)]
     twin = next((one for one in earlier if best and one.best and one.best.config == best.config), None)
     same = next((one for one in earlier if one.untried == made.untried), None) if made.untried else None
     return Point(
         name=made.style.capitalize(),
         figure=ratio(best.gain) if best else "",
         verdict="faster" if best else "",
-        main=(RULES[made.style], _told(best, twin, counsel), *_put_together(made, same)),
-        sentences=tuple(_best(best, made.among, counsel, known)) if best and not twin else (),
+        main=(RULES[made.style], _told(best, twin, about), *_put_together(made, same)),
+        sentences=tuple(_best(best, made.among, about, known)) if best and not twin else (),
         warnings=tuple(_stack_warnings(best)) if best else (),
         ask=None if same else made.untried or _again(best, twin),
         lead="This measures what the rule puts together:"
@@ -323,20 +323,20 @@ def _put_together(made: ReadyMade, same: ReadyMade | None) -> Iterator[str]:
     yield f"From what pays one by one the rule puts together {put}: not measured as a stack."
 
 
-def _told(best: Candidate | None, twin: ReadyMade | None, counsel: WorkloadAdvice) -> str:
+def _told(best: Candidate | None, twin: ReadyMade | None, about: WorkloadAdvice) -> str:
     """What the best measured stack is."""
     if best is None:
         return "No stack that was measured here keeps this rule and is surely faster."
     if twin is not None:
         return f"It is the same stack as the {twin.style} one."
-    shown = ", ".join(map(str, added(best, counsel))) or "the reference without what it names"
+    shown = ", ".join(map(str, added(best, about))) or "the reference without what it names"
     return f"It is {shown}." if shown == best.label else f"{best.label}: {shown}."
 
 
-def _best(best: Candidate, among: int, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[str]:
-    named = added(best, counsel)
+def _best(best: Candidate, among: int, about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[str]:
+    named = added(best, about)
     if len(best.rows) > 1:
-        yield f"Over {counsel.base.name if counsel.base else 'the reference'} by way of {best.rows[0].label}."
+        yield f"Over {about.base.name if about.base else 'the reference'} by way of {best.rows[0].label}."
     if among > 1:
         yield f"The best of {among} that keep the rule, so it looks a little better than it is."
     yield from costs(best.profile, best.base_profile)
@@ -350,9 +350,9 @@ def loosest(found: Iterable[Numerics]) -> Numerics | None:
     return max(found, key=order.index, default=None)
 
 
-def added(best: Candidate, counsel: WorkloadAdvice) -> tuple[Option, ...]:
+def added(best: Candidate, about: WorkloadAdvice) -> tuple[Option, ...]:
     """What a stack has beyond the base."""
-    base = counsel.base.config.options if counsel.base else ()
+    base = about.base.config.options if about.base else ()
     return tuple(one for one in best.config.options if one not in base)
 
 
@@ -363,11 +363,11 @@ def _stack_warnings(best: Candidate) -> Iterator[str]:
         yield from quality_warnings(row.quality, None)
 
 
-def unwritten(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
+def unwritten(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
     """The code of every option that a ready-made stack names."""
     names: dict[str, None] = {}
-    for made in counsel.ready_made:
-        options = added(made.best, counsel) if made.best else ()
+    for made in about.ready_made:
+        options = added(made.best, about) if made.best else ()
         untried = made.untried.treatment.options if made.untried else ()
         names |= dict.fromkeys(str(one) for one in (*options, *untried))
     found = ((name, known.get(name.partition("=")[0])) for name in names)
@@ -376,7 +376,7 @@ def unwritten(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> tup
             name=name,
             title=one.title,
             main=(f"Stage {one.stage}, numerics {one.numerics}.",),
-            code=remedy(one, counsel.device),
+            code=remedy(one, about.device),
         )
         for name, one in found
         if one is not None
@@ -443,38 +443,38 @@ def chapters(advice: Advice, known: Mapping[str, Optimization]) -> tuple[Chapter
     return tuple(_chapter(one, advice, known) for one in advice.workloads)
 
 
-def _chapter(counsel: WorkloadAdvice, advice: Advice, known: Mapping[str, Optimization]) -> Chapter:
-    found = tuple(one for one in _sections(counsel, known) if one.points)
+def _chapter(about: WorkloadAdvice, advice: Advice, known: Mapping[str, Optimization]) -> Chapter:
+    found = tuple(one for one in _sections(about, known) if one.points)
     return Chapter(
-        workload=counsel.workload,
-        title=sentences.title(counsel.base) if counsel.base else f"{counsel.workload}: no ratio yet",
-        leads=tuple(_leads(counsel)),
-        warnings=tuple(_chapter_warnings(counsel)),
+        workload=about.workload,
+        title=sentences.title(about.base) if about.base else f"{about.workload}: no ratio yet",
+        leads=tuple(_leads(about)),
+        warnings=tuple(_chapter_warnings(about)),
         sections=found,
-        skipped=sentences.no_results(advice.run.matrix, counsel.workload),
+        skipped=sentences.no_results(advice.run.matrix, about.workload),
     )
 
 
-def without_advice(counsel: WorkloadAdvice) -> str | None:
+def without_advice(about: WorkloadAdvice) -> str | None:
     """Why nothing is advised about a workload without a ratio of a switch on whole steps or passes; None elsewhere."""
-    if counsel.base is None:
+    if about.base is None:
         return "No comparison has a ratio yet, so that nothing can be advised; the reasons stand below."
-    if counsel.base.timing not in WHOLE:
+    if about.base.timing not in WHOLE:
         return "No ratio of training was measured, only of its parts, so that nothing can be advised to switch on."
-    if not counsel.items and counsel.whole is None and not counsel.looked_at:
+    if not about.items and about.whole is None and not about.looked_at:
         return "No comparison that has a ratio switches anything on or off, so that nothing can be advised."
     return None
 
 
-def _leads(counsel: WorkloadAdvice) -> Iterator[str]:
-    profile = counsel.base.profile if counsel.base else None
-    if unadvised := without_advice(counsel):
+def _leads(about: WorkloadAdvice) -> Iterator[str]:
+    profile = about.base.profile if about.base else None
+    if unadvised := without_advice(about):
         yield unadvised
-    elif not counsel.recommended(Recommendation.SWITCH_ON, Recommendation.WITH_WARNING) and counsel.items:
-        stacked = any(one.best for one in counsel.ready_made)
+    elif not about.recommended(Recommendation.SWITCH_ON, Recommendation.WITH_WARNING) and about.items:
+        stacked = any(one.best for one in about.ready_made)
         yield f"No single option was surely faster here{'' if stacked else ', and no measured stack either'}."
-    if counsel.base and profile and profile.bottleneck:
-        yield sentences.cause(counsel.base.name, profile.bottleneck)
+    if about.base and profile and profile.bottleneck:
+        yield sentences.cause(about.base.name, profile.bottleneck)
         yield _where_to_begin(profile.bottleneck)
     if profile and _waits(profile):
         spanned = share(profile.device_span or 0)
@@ -496,24 +496,24 @@ def _waits(profile: Profile) -> bool:
     return held and profile.device_span is not None and profile.device_span < IDLE
 
 
-def _chapter_warnings(counsel: WorkloadAdvice) -> Iterator[str]:
-    if counsel.is_small:
+def _chapter_warnings(about: WorkloadAdvice) -> Iterator[str]:
+    if about.is_small:
         yield "Measured at size smoke, which shows that things run: its times are no advice."
-    if counsel.parts:
-        told = f"{len(counsel.parts)} ratios time the loader or the step alone"
+    if about.parts:
+        told = f"{len(about.parts)} ratios time the loader or the step alone"
         yield f"{told}: they tell what a part gains, and no more than that of training."
 
 
-def _sections(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
+def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
     """What is faster, the largest gain first; then stacks; then what is not switched on, and what is not known."""
 
     def told(point: Callable[..., Point], what: Recommendation, *, own: bool | None = None) -> Points:
-        found = counsel.recommended(what)
-        return tuple(point(one, counsel) for one in found if own is None or one.is_own_code is own)
+        found = about.recommended(what)
+        return tuple(point(one, about) for one in found if own is None or one.is_own_code is own)
 
-    on, some = Recommendation.SWITCH_ON, any(one.best or one.untried for one in counsel.ready_made)
-    made = tuple(stack(one, counsel, known) for one in counsel.ready_made) if some else ()
-    undecided = sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates)
+    on, some = Recommendation.SWITCH_ON, any(one.best or one.untried for one in about.ready_made)
+    made = tuple(stack(one, about, known) for one in about.ready_made) if some else ()
+    undecided = sorted(about.recommended(Recommendation.UNDECIDED), key=_replicates)
     own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
     warned = "Not recommended before its score was compared."
     meet = "The figure is what an option brings beside others over what it brings alone."
@@ -524,25 +524,23 @@ def _sections(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Ite
     yield Section("on", "Switch on", "The largest gain first.", told(full, on, own=False))
     yield Section("own", "Fix in your own code", own, told(full, on, own=True))
     yield Section("warning", "Faster, with a warning", warned, told(full, Recommendation.WITH_WARNING))
-    yield Section("stacks", "Three ready-made stacks", _of_stacks(counsel), made)
-    yield Section("together", "How options meet", meet, tuple(map(meeting, counsel.joint_effects)))
+    yield Section("stacks", "Three ready-made stacks", _of_stacks(about), made)
+    yield Section("together", "How options meet", meet, tuple(map(meeting, about.joint_effects)))
     yield Section("off", "Leave off", harmful, told(short, Recommendation.LEAVE_OFF))
     yield Section("same", "Makes no difference", same, told(short, Recommendation.NO_EFFECT))
     yield Section("undecided", "Undecided", open_, tuple(map(open_question, undecided)))
-    withheld_ = tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE)))
+    withheld_ = tuple(map(withheld, about.recommended(Recommendation.NO_ADVICE)))
     yield Section("withheld", "No advice: verdict withheld", doubt, withheld_)
-    yield Section("code", "The code of what these stacks switch on", "", unwritten(counsel, known))
+    yield Section("code", "The code of what these stacks switch on", "", unwritten(about, known))
 
 
 def _replicates(item: Item) -> float:
     return float("inf") if item.replicates is None else item.replicates
 
 
-def _of_stacks(counsel: WorkloadAdvice) -> str:
-    base = counsel.base.name if counsel.base else "the reference"
-    return (
-        f"Numbers against {base}, and only of stacks that were measured, one option or more: {counsel.looked_at} here."
-    )
+def _of_stacks(about: WorkloadAdvice) -> str:
+    base = about.base.name if about.base else "the reference"
+    return f"Numbers against {base}, and only of stacks that were measured, one option or more: {about.looked_at} here."
 
 
 # The whole advice as a document.
@@ -610,21 +608,20 @@ def advice_to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
     return to_json(found)
 
 
-def _counsel_data(counsel: WorkloadAdvice, advice: Advice, commands: Mapping[Comparison, str]) -> dict[str, Any]:
-    base = counsel.base
+def _counsel_data(about: WorkloadAdvice, advice: Advice, commands: Mapping[Comparison, str]) -> dict[str, Any]:
+    base = about.base
     return {
-        "workload": counsel.workload,
+        "workload": about.workload,
         "reference": str(base.config) if base else None,
         "reference_name": base.name if base else None,
         "bottleneck": base.profile.bottleneck if base and base.profile else None,
-        "no_advice": without_advice(counsel),
-        "items": [_item_data(one, commands, counsel.device) for one in counsel.items],
-        "interplays": [_joint_effect_data(one) for one in counsel.joint_effects],
-        "stacks": [_stack_data(one, commands) for one in counsel.ready_made],
-        "measured_stacks": counsel.looked_at,
+        "no_advice": without_advice(about),
+        "items": [_item_data(one, commands, about.device) for one in about.items],
+        "interplays": [_joint_effect_data(one) for one in about.joint_effects],
+        "stacks": [_stack_data(one, commands) for one in about.ready_made],
+        "measured_stacks": about.looked_at,
         "skipped": [
-            {"subjects": labels, "why": why}
-            for labels, why in sentences.no_results(advice.run.matrix, counsel.workload)
+            {"subjects": labels, "why": why} for labels, why in sentences.no_results(advice.run.matrix, about.workload)
         ],
     }
 

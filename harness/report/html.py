@@ -53,7 +53,7 @@ class Exhibit:
     evidence: tuple[Evidence, ...]
     commands: Mapping[Comparison, str]  # that measure one comparison alone; not every comparison has one
     rehearsed: bool = False  # its times are invented
-    outlooks: tuple[WorkloadPrediction, ...] = ()  # what is predicted beyond it
+    predictions: tuple[WorkloadPrediction, ...] = ()  # what is predicted beyond it
     advice: tuple[Chapter, ...] = ()  # what to do, workload by workload
     questions: Mapping[Comparison, str] = field(default_factory=dict)  # the commands that answer what it leaves open
 

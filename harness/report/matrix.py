@@ -327,7 +327,7 @@ def details(row: Row) -> Iterator[str]:
 # The whole report.
 
 
-def matrix_parts(matrix: Matrix, command: str, outlooks: Iterable[WorkloadPrediction] = ()) -> Iterator[Part]:
+def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPrediction] = ()) -> Iterator[Part]:
     """All of a matrix; `command` is the command line that measures the same again."""
     yield Heading("Speedup matrix", 1)
     yield Facts(heading(matrix))
@@ -345,8 +345,8 @@ def matrix_parts(matrix: Matrix, command: str, outlooks: Iterable[WorkloadPredic
         if missing := no_results(matrix, workload):
             yield Heading(f"{workload}, without a ratio")
             yield from tabled(("configuration", "why"), missing)
-    for one in outlooks:
-        yield from predicted.outlook_parts(one)
+    for one in predictions:
+        yield from predicted.prediction_parts(one)
 
 
 def matrix_to_terminal(
@@ -354,16 +354,16 @@ def matrix_to_terminal(
     *,
     width: int = 100,
     colour: bool = False,
-    outlooks: Iterable[WorkloadPrediction] = (),
+    predictions: Iterable[WorkloadPrediction] = (),
     command: str = "",
 ) -> str:
     """The whole report as text of so many columns, with terminal colours if wanted."""
-    return document.to_terminal(matrix_parts(matrix, command, outlooks), width=width, colour=colour)
+    return document.to_terminal(matrix_parts(matrix, command, predictions), width=width, colour=colour)
 
 
-def matrix_to_markdown(matrix: Matrix, command: str, outlooks: Iterable[WorkloadPrediction] = ()) -> str:
+def matrix_to_markdown(matrix: Matrix, command: str, predictions: Iterable[WorkloadPrediction] = ()) -> str:
     """The whole report as Markdown."""
-    return document.to_markdown(matrix_parts(matrix, command, outlooks))
+    return document.to_markdown(matrix_parts(matrix, command, predictions))
 
 
 # The JSON report: everything a script needs, under a schema number that rises when a name changes its meaning.
@@ -371,7 +371,7 @@ def matrix_to_markdown(matrix: Matrix, command: str, outlooks: Iterable[Workload
 SCHEMA = 1
 
 
-def matrix_to_json(matrix: Matrix, outlooks: Iterable[WorkloadPrediction] = ()) -> str:
+def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = ()) -> str:
     """The matrix as JSON; units are in the names, rates in samples a second, an endless bound is null."""
     tables = [_table_data(table) for table in matrix.tables]
     content = {
@@ -386,7 +386,7 @@ def matrix_to_json(matrix: Matrix, outlooks: Iterable[WorkloadPrediction] = ()) 
         "cells_with_a_ratio": matrix.looked_at,
         "tables": tables,
         "holes": matrix.no_results,
-        "predicted": [predicted.prediction_data(one) for one in outlooks],
+        "predicted": [predicted.prediction_data(one) for one in predictions],
     }
     return document.to_json(content)
 

@@ -22,17 +22,17 @@ PARTS = "part", "alone, 95 %", "share by the model, 95 %", "last, 95 %"
 CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
 
 
-def outlook_parts(outlook: WorkloadPrediction) -> Iterator[Part]:
+def prediction_parts(about: WorkloadPrediction) -> Iterator[Part]:
     """What was predicted and not measured, in italics where a measured ratio would be upright."""
-    yield Heading(title(outlook))
-    yield from map(Text, prediction_sentences(outlook))
-    yield from tabled((HEADS[0], Column(name=HEADS[1], style="italic")), rows(outlook))
-    if outlook.decomposition is not None:
-        yield from decomposition_parts(outlook.decomposition, f"What {outlook.decomposition.label} is made of")
-    if outlook.check is not None:
+    yield Heading(title(about))
+    yield from map(Text, prediction_sentences(about))
+    yield from tabled((HEADS[0], Column(name=HEADS[1], style="italic")), rows(about))
+    if about.decomposition is not None:
+        yield from decomposition_parts(about.decomposition, f"What {about.decomposition.label} is made of")
+    if about.check is not None:
         yield Heading("Foretold and measured", 3)
-        yield from map(Text, check_sentences(outlook.check))
-        yield from tabled(CHECKS, check_rows(outlook))
+        yield from map(Text, check_sentences(about.check))
+        yield from tabled(CHECKS, check_rows(about))
 
 
 def decomposition_parts(found: Decomposition, title: str) -> Iterator[Part]:
@@ -41,22 +41,22 @@ def decomposition_parts(found: Decomposition, title: str) -> Iterator[Part]:
     yield from tabled(PARTS, part_rows(found))
 
 
-def title(outlook: WorkloadPrediction) -> str:
+def title(about: WorkloadPrediction) -> str:
     """What a section is about: `Predicted, not measured: leak, size quick, batch 64, against the baseline`."""
-    config = outlook.config
+    config = about.config
     return one_line(
-        f"{TITLE}: {config.workload}, size {config.size}, batch {config.batch}, against {called(outlook.name)}"
+        f"{TITLE}: {config.workload}, size {config.size}, batch {config.batch}, against {called(about.name)}"
     )
 
 
-def prediction_sentences(outlook: WorkloadPrediction) -> Iterator[str]:
+def prediction_sentences(about: WorkloadPrediction) -> Iterator[str]:
     """What must be known before a predicted number, or the words that stand in its place."""
-    said = outlook.prediction
+    said = about.prediction
     if isinstance(said, str):
         yield f"Nothing is predicted: {one_line(said)}."
     else:
         yield _trust(said)
-        yield from _left(said, outlook)
+        yield from _left(said, about)
         yield from map(upper_bound, said.upper_bounds)
 
 
@@ -69,12 +69,12 @@ def _trust(said: Prediction) -> str:
     )
 
 
-def _left(said: Prediction, outlook: WorkloadPrediction) -> Iterator[str]:
+def _left(said: Prediction, about: WorkloadPrediction) -> Iterator[str]:
     if said.unmeasured == 0:
         yield "Every possible stack of these options was measured: nothing is left to predict."
-    elif outlook.best is not None:
+    elif about.best is not None:
         count = "too many to count" if said.unmeasured is None else f"{said.unmeasured:,}"
-        label, found = outlook.best
+        label, found = about.best
         yield f"Stacks that were not measured: {count}. The fastest measured is {one_line(label)}: {ratio(found)}."
 
 
@@ -85,11 +85,11 @@ def upper_bound(found: UpperBound) -> str:
     return f"By the model, a stage that cost nothing would make {one_line(found.name)} faster by at most: {words}."
 
 
-def rows(outlook: WorkloadPrediction) -> Iterator[tuple[str, str]]:
+def rows(about: WorkloadPrediction) -> Iterator[tuple[str, str]]:
     """The fastest stacks that were not measured, each with what is predicted."""
-    if not isinstance(outlook.prediction, str):
-        for one in outlook.prediction.fastest:
-            yield stack(one.arrangement.options, outlook), predicted(one)
+    if not isinstance(about.prediction, str):
+        for one in about.prediction.fastest:
+            yield stack(one.arrangement.options, about), predicted(one)
 
 
 def predicted(one: Predicted) -> str:
@@ -97,15 +97,15 @@ def predicted(one: Predicted) -> str:
     return f"≈ {ratio(one)}"
 
 
-def stack(found: Stack, outlook: WorkloadPrediction) -> str:
+def stack(found: Stack, about: WorkloadPrediction) -> str:
     """A stack by the shortest of its names: what it adds to the reference, or what it lacks of all together."""
-    plain = [str(one) for one in found if one not in outlook.config.options]
-    lacking = [str(one) for one in outlook.whole if one not in found]
-    added = "+".join(plain) or outlook.name
-    if outlook.decomposition is None or set(found) - set(outlook.whole) or len(lacking) >= len(plain):
+    plain = [str(one) for one in found if one not in about.config.options]
+    lacking = [str(one) for one in about.whole if one not in found]
+    added = "+".join(plain) or about.name
+    if about.decomposition is None or set(found) - set(about.whole) or len(lacking) >= len(plain):
         return one_line(added)
     return one_line(
-        f"{outlook.decomposition.label} without {', '.join(lacking)}" if lacking else outlook.decomposition.label
+        f"{about.decomposition.label} without {', '.join(lacking)}" if lacking else about.decomposition.label
     )
 
 
@@ -145,11 +145,11 @@ def check_sentences(check: CrossCheck) -> Iterator[str]:
         )
 
 
-def check_rows(outlook: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]:
+def check_rows(about: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]:
     """Each stack that the model did not know, as measured, as it foretold it, and as singles would have it."""
-    for one in outlook.check.configs if outlook.check else ():
+    for one in about.check.configs if about.check else ():
         product = NOTHING if one.multiplied is None else f"{factor(one.multiplied)}x"
-        name = stack(one.predicted.arrangement.options, outlook)
+        name = stack(one.predicted.arrangement.options, about)
         yield name, f"{factor(one.ratio)}x", predicted(one.predicted), product
 
 
@@ -164,17 +164,17 @@ def _percent(share: float) -> str:
 # Both as JSON, and the winner of a search: the stack, its own number, how sure that is, what each part brings.
 
 
-def prediction_data(outlook: WorkloadPrediction) -> dict[str, Any]:
+def prediction_data(about: WorkloadPrediction) -> dict[str, Any]:
     """What was predicted and not measured; `refused` says why there is nothing."""
-    said, check = outlook.prediction, outlook.check
+    said, check = about.prediction, about.check
     return {
-        "reference": {**plain(outlook.config), "name": str(outlook.config)},
+        "reference": {**plain(about.config), "name": str(about.config)},
         "refused": said if isinstance(said, str) else None,
         "foretold": None if isinstance(said, str) else said.validation,
         "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
         "stacks": [] if isinstance(said, str) else [_stack_data(one) for one in said.fastest],
         "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},
-        "anatomy": decomposition_data(outlook.decomposition) if outlook.decomposition else None,
+        "anatomy": decomposition_data(about.decomposition) if about.decomposition else None,
         "cross_check": {
             "cells_fitted": check.fitted,
             "median_error": check.median_error,

@@ -205,13 +205,13 @@ def test_runs_of_other_workloads_or_other_comparisons_are_refused() -> None:
 
 
 def test_machines_are_their_newest_answers_and_environments_are_never_mixed() -> None:
-    shelf = [
+    stored_runs = [
         told(SMALL, {"workers": 1.5, "amp": 1.2}, day=1),
         told(SMALL, {"workers": 2.0}, day=2),
         told(LARGE, {"workers": 3.0}, day=3),
         told(replace(SMALL, memory_bytes=1), {"workers": 1.0}, day=4),
     ]
-    places = of_machines(shelf)
+    places = of_machines(stored_runs)
     assert (places[0].letter, places[0].environment) == ("A", SMALL)  # the one with most ratios
     assert len(places) == 3
     made = compare(places, NOTHING_KNOWN, NO_PRICES)

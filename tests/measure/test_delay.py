@@ -111,6 +111,7 @@ def test_a_delay_of_the_device_keeps_its_length_at_the_clock_of_a_device_at_work
         return lambda: seconds
 
     monkeypatch.setattr(torch.cuda, "_sleep", slept.append)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: None)
     monkeypatch.setattr(delays, "cycles_per_s", lambda _device: idle)
     monkeypatch.setattr(delays, "_between_events", between)
     delay = Delay(place="device", share=0.1, device=Cuda("cpu"))
