@@ -15,9 +15,8 @@ from pytest_benchmark.logger import PytestBenchmarkWarning
 from harness.api import Place, measured
 from harness.core.mistake import Mistake
 from harness.integrations import pytest_options
-from harness.integrations.configurations import Listed, wanted
+from harness.integrations.configurations import Found, Listed, found_in, machine_facts, wanted
 from harness.integrations.pytest_options import budget_in, listing, requests_in
-from harness.integrations.replay import Found, found_in, machine_facts
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 

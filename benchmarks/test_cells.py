@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from harness.integrations.configurations import Listed
+from harness.integrations.configurations import Clock, Found, Listed, facts, shown, words
 from harness.integrations.pytest_options import budget_in, listing
-from harness.integrations.replay import Clock, Found, facts, shown, words
 
 CLOCK = Clock()
 TREATMENT = "treatment"

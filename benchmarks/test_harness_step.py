@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from harness.core.mistake import Mistake
+from harness.integrations.configurations import ITSELF, RELATIVE, SECONDS, Clock
 from harness.integrations.overhead import Overhead, overhead
 from harness.integrations.pytest_options import requests_in
-from harness.integrations.replay import ITSELF, RELATIVE, SECONDS, Clock
 
 CLOCK = Clock()
 WORKLOAD, SIZE = "leak", "smoke"

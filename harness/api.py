@@ -28,15 +28,13 @@ from harness.analyze.comparison import compare as side_by_side
 from harness.analyze.estimate import precisions
 from harness.analyze.verdict import Thresholds
 from harness.core.mistake import Mistake
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.records import Record
-from harness.core.request import Request
 from harness.report.document import to_terminal
 from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
 from harness.run.arm import ProcessArm
 from harness.run.execution import Campaign
-from harness.run.lock import measuring_alone, stopping_on_terminate
 from harness.run.preparation import (
     REPORT_S,
     Data,
@@ -48,12 +46,14 @@ from harness.run.preparation import (
     forecast_of,
     free_memory,
     job_of,
+    measuring_alone,
     own_data,
     prepared,
     run_of,
     seconds_of,
     served_in,
     started,
+    stopping_on_terminate,
 )
 from harness.run.replicate import Watcher
 from harness.run.sentinel import Sentinel

@@ -7,7 +7,7 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.core.configuration import Option, parse_option, settled
 from harness.core.mistake import Mistake
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.run.preparation import prepared
 from tests.analyze.synthetic import ENVIRONMENT
 

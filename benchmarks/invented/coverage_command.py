@@ -31,7 +31,7 @@ from harness.analyze.estimate import Estimate, point_of, precisions
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.analyze.pairing import pair
-from harness.cli.progress import preparing
+from harness.cli.measuring import preparing
 from harness.cli.reading import console, deliver
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake

@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
 
 def compared(task: "Task", rounds: int, random: Random) -> dict[str, list[float]]:
     """Builds both sides and times them in turns; seconds a step and their ratios, one for each round."""
-    from harness.measure.device import settle_backend, timed
+    from harness.measure.devices import settle_backend, timed
 
     def undisturbed(side: str) -> float:
         before_s = without_a_core_s()

@@ -33,12 +33,11 @@ from harness.cli.campaign_state import (
     search_of,
     slower,
 )
-from harness.cli.progress import Terminal
+from harness.cli.measuring import Terminal
 from harness.cli.reading import console, show_claims
 from harness.cli.sharing import CLAIMS, publish
 from harness.core.mistake import Mistake
-from harness.core.plan import Block
-from harness.core.request import Request
+from harness.core.plan import Block, Request
 from harness.exchange.archive import STATE, check_place, keep_runs, opened, own_runs, pack
 from harness.plan.campaign import MOST, PAGES_S, Kind, Phase, check_minutes, check_session, measuring_s, quotas
 from harness.report.campaign import (
@@ -56,8 +55,17 @@ from harness.report.prediction import headline
 from harness.report.words import one_line
 from harness.results import calibration_beside
 from harness.run.data import data_folder, data_root
-from harness.run.lock import measuring_alone, stopping_on_terminate
-from harness.run.preparation import REPORT_S, Data, Place, Prepared, age_s, run_of, seconds_of
+from harness.run.preparation import (
+    REPORT_S,
+    Data,
+    Place,
+    Prepared,
+    age_s,
+    measuring_alone,
+    run_of,
+    seconds_of,
+    stopping_on_terminate,
+)
 from harness.search import FIRST, Search, SearchBudget, searched, stacks_in
 from harness.store import IN_PROGRESS, MEASUREMENTS, ORIGIN, RUN, create, finish, read_records, read_run, replace_file
 

@@ -23,7 +23,7 @@ from harness.core.codec import Malformed, decode, encode
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment, differing, is_one_kind
 from harness.core.mistake import Mistake
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.exchange.archive import STATE
 from harness.plan import cost
 from harness.plan.campaign import MOST, Kind, Phase

@@ -35,7 +35,6 @@ from harness.plan.cost import Forecast
 from harness.plan.designs import DESIGNS, ClaimContext, resolve
 from harness.plan.planning import commands, pace_of
 from harness.plan.schedule import by_replicate, pairs_of
-from harness.prediction import predictions
 from harness.report import matrix as sentences
 from harness.report.advice import advice_parts, advice_to_json, chapters
 from harness.report.claims import claims_parts, claims_to_json, promised
@@ -55,6 +54,7 @@ from harness.results import (
     stored_runs,
     thresholds_of,
 )
+from harness.search import predictions
 from harness.store import IN_PROGRESS, Run, read_records, read_run
 
 # The advice of a run, and the commands that answer what it leaves open.

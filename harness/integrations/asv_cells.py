@@ -127,7 +127,7 @@ def expected_s(workload: Workload) -> float:
 
 def _measure(name: str, folder: Path) -> Measured:
     from harness.api import Place, measured
-    from harness.core.request import Request
+    from harness.core.plan import Request
     from harness.integrations.configurations import no_results
 
     workload = read_catalogue(ledger=False).workload(name)

@@ -19,7 +19,7 @@ from harness.core.mistake import Mistake
 from harness.measure.surroundings import read_environment
 from harness.run.arm import launch_environment
 from harness.run.fork_server import ROOT
-from harness.run.lock import measuring_alone
+from harness.run.preparation import measuring_alone
 
 LIMIT_S = 300.0  # for one process
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.integrations.configurations import BUDGET, Listed, listed, recorded
 
 BENCHMARKS = "benchmarks"  # the folder

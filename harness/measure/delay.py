@@ -15,8 +15,7 @@ from torch import Tensor
 
 from harness.core.configuration import DELAY_S
 from harness.core.recipe import Recipe, Value
-from harness.measure.device import timed
-from harness.measure.devices import Device
+from harness.measure.devices import Device, timed
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

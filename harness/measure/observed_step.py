@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.core.recipe import Value
 from harness.measure.devices import Device
-from harness.measure.model import OVERWRITING
 from harness.measure.observed_process import (
     of_ahead,
     of_backward,
@@ -31,7 +30,7 @@ from harness.measure.observed_process import (
     of_page_cache,
     tally,
 )
-from harness.measure.session import Task, Trainee
+from harness.measure.session import OVERWRITING, Task, Trainee
 
 # What torch.compile shows: its graphs, its breaks, and the layers that Python still runs one by one.
 

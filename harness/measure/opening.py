@@ -14,8 +14,7 @@ from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.core.workload import Built
 from harness.measure import observed_step as evidence
-from harness.measure.device import timed
-from harness.measure.devices import Device
+from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
 from harness.measure.session import Session, open_trainee, step_of

@@ -15,11 +15,11 @@ from harness.core.recipe import Recipe, Value
 from harness.core.workload import Learned
 from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
-from harness.measure.device import effective_backend, settle_backend, stamped, timed
+from harness.measure.devices import effective_backend, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
+from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import Opening, observe, spreads, take_first_steps, upper_bounds_of
-from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up

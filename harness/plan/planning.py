@@ -20,9 +20,8 @@ from harness.core.configuration import (
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing, promises
-from harness.core.plan import Block, NoResult, Plan
+from harness.core.plan import Block, NoResult, Plan, Request
 from harness.core.protocol import PROTOCOLS, Protocol
-from harness.core.request import Request
 from harness.core.workload import Workload
 from harness.plan.cost import USUAL, Pace
 from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions

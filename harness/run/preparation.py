@@ -1,14 +1,21 @@
 """Preparation: a request on this machine becomes a plan, with the files, services and jobs that its arms need."""
 
+import fcntl
 import os
 import re
+import shlex
+import signal
+import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import ceil, inf
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime, monotonic
+from types import FrameType
 
 from harness import __version__
 from harness.catalogue import read_catalogue
@@ -17,9 +24,8 @@ from harness.core.configuration import Configuration, compose, expected
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.recipe import Recipe, Value
-from harness.core.request import Request
 from harness.core.workload import Size
 from harness.measure.surroundings import free_bytes, read_environment
 from harness.plan.cost import Forecast, Pace
@@ -29,6 +35,92 @@ from harness.run.arm import Job, ProcessArm
 from harness.run.data import START_LIMIT_S, data_folder, data_root, ensure_all, serving
 from harness.run.sentinel import Sentinel
 from harness.store import Run, read_records, resumable
+
+# One measurement at a time, and how it is stopped.
+
+
+LONGEST_COMMAND = 200  # characters of it that another campaign is told
+
+
+@contextmanager
+def measuring_alone(path: Path | None = None) -> Iterator[None]:
+    """Holds the machine for one campaign; raises Mistake with the owner when another one has it.
+
+    The kernel frees the lock when its owner ends, however it ends.
+    """
+    descriptor = _opened(path or _usual_place())
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Mistake(_taken(os.pread(descriptor, 1000, 0).decode(errors="replace"))) from None
+        _sign(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _usual_place() -> Path:
+    try:
+        return Path(tempfile.gettempdir()) / "speedmatrix-measuring.lock"
+    except FileNotFoundError:
+        raise Mistake("No folder for temporary files can be written; set TMPDIR to one that can.") from None
+
+
+def _opened(path: Path) -> int:
+    """The lock's file; another user's may be read alone, which suffices to lock it."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as first:
+        try:
+            return os.open(path, os.O_RDONLY)
+        except OSError:
+            raise Mistake(
+                f"Cannot lock {path} ({first.strerror}), which keeps two measurements apart; "
+                "set TMPDIR to a folder that can be written."
+            ) from first
+
+
+def _sign(descriptor: int) -> None:
+    """Writes who holds the lock, for whoever meets it: a number, the hour, the command."""
+    command = shlex.join(["speedmatrix", *sys.argv[1:]])[:LONGEST_COMMAND]
+    owner = f"{os.getpid()}\n{datetime.now(UTC).strftime('%H:%M:%S UTC on %d %B %Y')}\n{command}\n"
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        return
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, owner.encode(), 0)
+
+
+def _taken(signature: str) -> str:
+    """The sentence for whoever came second; a file that tells nothing is somebody's whom we may not name."""
+    process, since, command, *_ = [*signature.splitlines(), "", "", ""]
+    if not process.isdigit() or not Path(f"/proc/{process}").exists():
+        return "Another user's process is measuring on this machine; wait for it to end."
+    return (
+        f"Process {process} is measuring on this machine (since {since}: {command}); "
+        f"wait for it, or stop it with: kill {process}"
+    )
+
+
+@contextmanager
+def stopping_on_terminate() -> Iterator[None]:
+    """Treats SIGTERM, as a scheduler sends it, like Ctrl-C; a thread beside the first leaves signals alone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# Preparation: a request on this machine becomes a plan, with the files, services and jobs that its arms need.
+
 
 Data = dict[tuple[str, str], Path]  # folders by workload and size
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import build_matrix
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.plan import Block, Plan

@@ -22,9 +22,8 @@ from harness.analyze.estimate import Difference
 from harness.analyze.matrix import NO_PRICES, parse_prices
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import NoResult
+from harness.core.plan import NoResult, Request
 from harness.core.records import Window
-from harness.core.request import Request
 from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told

@@ -12,11 +12,10 @@ from rich.console import Console
 
 from harness.analyze.estimate import precisions
 from harness.catalogue import read_catalogue
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
-from harness.core.plan import Block
-from harness.core.request import Request
+from harness.core.plan import Block, Request
 from harness.plan.planning import planned
 from harness.run.execution import Campaign
 from harness.run.preparation import Prepared

@@ -11,8 +11,8 @@ from harness.catalogue import read_catalogue
 from harness.cli import main
 from harness.core.configuration import Comparison
 from harness.core.optimization import Timing
+from harness.core.plan import Request
 from harness.core.protocol import PROTOCOLS
-from harness.core.request import Request
 from harness.plan.planning import commands, planned
 from harness.store import Run
 from tests.test_store import RUN_FACTS

@@ -10,7 +10,7 @@ from harness.cli import measuring as calibrating
 from harness.cli.checks import rehearse
 from harness.cli.measuring import show
 from harness.cli.reading import rendered
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.results import calibration_beside, decides, matrix_of
 from harness.run.preparation import Prepared, prepared
 from harness.run.rehearsal import Effects

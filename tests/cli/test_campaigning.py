@@ -29,11 +29,10 @@ from harness.cli.campaign_state import (
     resolved,
     slowness,
 )
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
-from harness.core.plan import Block
+from harness.core.plan import Block, Request
 from harness.core.records import Window, window_pairs
-from harness.core.request import Request
 from harness.exchange.archive import STATE, pack
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import Kind, Phase, measuring_s

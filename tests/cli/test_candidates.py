@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from harness.core.environment import Environment
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.measure.surroundings import read_environment
 from harness.search import QualityClass, SearchRequest, put_off, request_of
 from tests.analyze.machines import H200

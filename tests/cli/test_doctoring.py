@@ -11,7 +11,7 @@ import pytest
 from harness import api
 from harness.cli import doctor as doctoring
 from harness.cli import measuring
-from harness.cli.doctor import Finding, examine, show_health
+from harness.cli.checks import Finding, examine, show_health
 from harness.core.mistake import Mistake
 from harness.measure import surroundings
 from harness.measure.surroundings import SETTINGS

@@ -26,9 +26,9 @@ from harness.cli.explain import (
 from harness.core.configuration import Comparison, compose, parse_config, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
+from harness.core.plan import Request
 from harness.core.protocol import PROTOCOLS
 from harness.core.recipe import Recipe, Value, patched
-from harness.core.request import Request
 from harness.measure.step import plain_step
 from harness.plan.designs import alone
 from harness.plan.planning import Context, reference_request

@@ -14,10 +14,9 @@ from harness.catalogue import read_catalogue
 from harness.cli.reading import rendered
 from harness.plan.designs import space_of, varied
 from harness.plan.search import ranked
-from harness.prediction import predictions
 from harness.report import prediction as predicted
 from harness.results import matrix_of
-from harness.search import searched
+from harness.search import predictions, searched
 from tests.analyze.worlds import GPU, study, world
 from tests.cli.simulated import Laboratory, Truth, truth
 from tests.pipelines import drawn

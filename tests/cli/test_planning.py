@@ -9,9 +9,8 @@ from harness.catalogue import read_catalogue
 from harness.cli.campaign_state import phases_of, resolved
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.plan import Plan
+from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS
-from harness.core.request import Request
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
 from harness.plan.planning import pace_of, planned

@@ -9,10 +9,9 @@ import pytest
 from rich.console import Console
 
 from harness.analyze.estimate import precisions
-from harness.cli.progress import Progress
-from harness.core.plan import Block, Plan
+from harness.cli.measuring import Progress
+from harness.core.plan import Block, Plan, Request
 from harness.core.records import Record
-from harness.core.request import Request
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock

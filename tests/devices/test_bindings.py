@@ -16,7 +16,7 @@ from torch import nn
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts
 from harness.measure.cuda import Cuda
-from harness.measure.device import effective_backend, settle_backend
+from harness.measure.devices import effective_backend, settle_backend
 from harness.measure.observed_process import tally
 from harness.measure.observed_process import all_expandable
 from harness.measure.phases import EventPhases

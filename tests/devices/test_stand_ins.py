@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay
-from harness.measure.device import timed
+from harness.measure.devices import timed
 from harness.measure.phases import EventPhases
 from harness.measure.session import Task, open_trainee, step_of
 from harness.measure.step import EAGER_STEPS

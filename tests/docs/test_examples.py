@@ -13,8 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe
 from harness.core.workload import Workload
-from harness.measure.device import effective_backend, settle_backend
-from harness.measure.devices import device_named
+from harness.measure.devices import device_named, effective_backend, settle_backend
 from harness.measure.session import Session, Task, open_session
 
 ROOT = Path(__file__).resolve().parents[2]

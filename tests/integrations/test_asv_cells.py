@@ -11,8 +11,7 @@ from harness import api
 from harness.catalogue import read_catalogue
 from harness.core import protocol
 from harness.core.mistake import Mistake
-from harness.core.plan import NoResult, Plan
-from harness.core.request import Request
+from harness.core.plan import NoResult, Plan, Request
 from harness.integrations import asv_cells, configurations
 from harness.plan.cost import Forecast
 from harness.plan.planning import planned

@@ -15,7 +15,7 @@ from harness.integrations import pytest_options
 from harness.integrations.configurations import samples
 from harness.integrations.pytest_options import BENCHMARKS
 from harness.report.words import ratio
-from harness.run.lock import measuring_alone
+from harness.run.preparation import measuring_alone
 from harness.store import read_run
 from tests.integrations.pytest_session import ROOT, benchmarks_of, pytest_in
 from tests.integrations.recorded import COMMAND, WITH_RATIO, record

@@ -8,7 +8,7 @@ import pytest
 from harness.core.configuration import Comparison, Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.integrations.configurations import Listed, listed, recorded, wanted
 from tests.integrations.recorded import COMPARED, NO_RESULT, record
 

@@ -14,7 +14,7 @@ from harness.core.recipe import Recipe, Value
 from harness.measure import observed_step as compiling
 from harness.measure import observed_step as evidence
 from harness.measure.devices import Device
-from harness.measure.model import called
+from harness.measure.session import called
 from harness.measure.step import Bound
 
 pytestmark = [

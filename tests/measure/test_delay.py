@@ -17,8 +17,7 @@ from harness.measure import delay as delays
 from harness.measure import trial
 from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay, begun, delay_of, spin
-from harness.measure.device import settle_backend, timed
-from harness.measure.devices import Device
+from harness.measure.devices import Device, settle_backend, timed
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of

@@ -11,7 +11,7 @@ import torch
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.measure.cuda import Cuda
-from harness.measure.device import settle_backend, timed
+from harness.measure.devices import settle_backend, timed
 from harness.measure.phases import EventPhases
 from harness.measure.session import open_session
 from harness.measure.step import EAGER_STEPS, StepGraph, trained_by

@@ -21,7 +21,7 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure.cuda import Cuda
-from harness.measure.device import timed
+from harness.measure.devices import timed
 from harness.measure.gpu import multi_process_service, read_settings
 from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
 from harness.measure.telemetry import Board, board_of

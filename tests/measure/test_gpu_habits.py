@@ -13,7 +13,7 @@ from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure import session
 from harness.measure.cuda import Cuda
-from harness.measure.device import settle_backend
+from harness.measure.devices import settle_backend
 from harness.measure.loop import Monitor, examined, habits_of
 from harness.measure.trial import begin
 from harness.measure.update import plain_backward

@@ -18,8 +18,7 @@ from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation
 from harness.measure import observed_step as evidence
 from harness.measure import session, trial
-from harness.measure.device import settle_backend
-from harness.measure.devices import Device
+from harness.measure.devices import Device, settle_backend
 from harness.measure.loop import (
     Call,
     Diverged,

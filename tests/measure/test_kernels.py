@@ -14,8 +14,7 @@ from harness.core.recipe import Recipe
 from harness.measure import observed_step as evidence
 from harness.measure import observed_step as kernels
 from harness.measure.cuda import Cuda
-from harness.measure.device import settle_backend
-from harness.measure.devices import Device
+from harness.measure.devices import Device, settle_backend
 from harness.measure.observed_step import counted, launched, of_kernels
 from harness.measure.trial import UNTIMED, begin
 from harness.run.replicate import untimed

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
-from harness.measure.device import settle_backend
-from harness.measure.devices import Device
+from harness.measure.devices import Device, settle_backend
 from harness.measure.session import Task
 from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of

@@ -10,13 +10,12 @@ import pytest
 from rich.console import Console
 
 from harness.analyze.estimate import precisions
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Arm, Fault, Place, Precision, Precisions, Record, Window, window_pairs
-from harness.core.request import Request
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.records import Fault, Lost, Record, Window
-from harness.core.request import Request
 from harness.run.arm import ArmLost, BudgetSpent
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared

@@ -11,7 +11,7 @@ from harness.cli.checks import rehearse
 from harness.cli.reading import rendered
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
-from harness.core.request import Request
+from harness.core.plan import Request
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, prepared
 from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
