@@ -35,7 +35,11 @@ def _found(name: str, library_path: str) -> str | None:
 
 STEP_BYTES = 1 << 26
 MATRIX_UNITS = ("amx_bf16", "bf16")  # flags of a processor with matrix units for bfloat16, as x86 and Arm call them
-DEVICES = ("cpu", "cuda")  # that a run can be measured on; all but the first work while the host goes on
+# What a run can be measured on, and the class that measures there. A new device is a module with one, and a line here.
+DEVICES = {
+    "cpu": "harness.measure.devices:Device",
+    "cuda": "harness.measure.cuda:Cuda",
+}
 LATER = frozenset({"variables", "cpu_flags", "allocators"})  # facts that the first runs did not record
 MEMORY_SHARE = 0.03  # by which total memory differs between machines that are sold as the same
 
@@ -70,7 +74,7 @@ class Environment:
     @property
     def accelerated(self) -> bool:
         """Whether the device is another one than the host."""
-        return self.device != DEVICES[0]
+        return self.device != "cpu"
 
     @property
     def digest(self) -> str:

@@ -14,15 +14,10 @@ import torch
 from torch import Tensor, multiprocessing
 from torch.profiler import ProfilerActivity
 
+from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
 from harness.measure.gpu import Driver
-
-# Name in an environment -> class. A new device is a module with such a class, and a line here.
-KINDS = {
-    "cpu": "harness.measure.devices:Device",
-    "cuda": "harness.measure.cuda:Cuda",
-}
 
 
 class Device:
@@ -127,7 +122,7 @@ class Device:
 
 def device_named(name: str) -> Device:
     """The device that an environment names, with or without a number; raises KeyError where none is known."""
-    device: Device = resolve_name(KINDS[name.partition(":")[0]])(name)
+    device: Device = resolve_name(DEVICES[name.partition(":")[0]])(name)
     return device
 
 

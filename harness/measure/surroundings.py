@@ -65,7 +65,7 @@ def read_environment(device: str = "auto") -> Environment:
     if device == "cuda" and not gpu:
         raise Mistake(unused_gpu() or "No CUDA device answers on this machine; leave out --device cuda.")
     return Environment(
-        device="cuda" if gpu else "cpu",
+        device="cuda" if gpu else "cpu" if device == "auto" else device,
         accelerator=gpu.get("name"),
         accelerator_memory_bytes=int(gpu["memory"]) if gpu else None,
         capability=gpu.get("capability"),

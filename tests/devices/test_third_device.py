@@ -1,12 +1,12 @@
-"""A device that the harness has never heard of trains, once it is a module and a line in the list of kinds."""
+"""A device that the harness has never heard of trains, once it is a module and a line in the list of devices."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.core.environment import DEVICES
 from harness.core.optimization import Timing
-from harness.measure import devices
 from harness.measure.devices import Device, device_named
 from harness.measure.trial import UNTIMED, begin
 from tests.devices.counted import COPY_S, Counted
@@ -33,7 +33,7 @@ def test_what_a_device_lacks_is_said() -> None:
 def test_a_device_of_ones_own_trains_as_the_cpu_does(
     stack: tuple[str, ...], smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(devices.KINDS, "counted", "tests.devices.counted:Counted")
+    monkeypatch.setitem(DEVICES, "counted", "tests.devices.counted:Counted")
     device = device_named("counted")
     assert isinstance(device, Counted)
     task = replace(task_of("leak", smoke_data["leak"], ()), endless=True)
