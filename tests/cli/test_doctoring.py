@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from harness import api
-from harness.cli import doctor as doctoring
+from harness.cli import checks as doctoring
 from harness.cli import measuring
 from harness.cli.checks import Finding, examine, show_health
 from harness.core.mistake import Mistake
@@ -17,7 +17,7 @@ from harness.measure import surroundings
 from harness.measure.surroundings import SETTINGS
 from harness.run.preparation import Place
 from tests.measure.planted import Nvml, Refused, Running
-from tests.test_auto_level import wish
+from tests.test_auto_level import request_of
 
 CLOCKS = {1: 345, 2: 3201}
 HEALTHY: dict[str, Any] = {
@@ -163,7 +163,7 @@ def test_run_says_that_it_measures_the_cpu_beside_a_gpu(
     plant_amd(monkeypatch, tmp_path, there=True)
     monkeypatch.setattr(api, "measuring_alone", ended)
     with pytest.raises(Mistake, match="enough"):
-        measuring.measure(wish(device=device), Place(results=tmp_path, data=None, budget="none", fresh=True))
+        measuring.measure(request_of(device=device), Place(results=tmp_path, data=None, budget="none", fresh=True))
     assert ("AMD" in capsys.readouterr().err) == told
 
 
