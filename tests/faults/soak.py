@@ -57,7 +57,8 @@ class Soaked:
     commands: int = 0
     killed: dict[str, int] = field(default_factory=lambda: {"command": 0, "arm": 0})
     configs: int = 0  # planned: treatments in their replicates
-    missing: list[Configuration] = field(default_factory=list)
+    missing: list[Configuration] = field(default_factory=list)  # without a word why
+    given_up: int = 0  # whose arms were killed in every attempt, and whose records say so
     double: list[Configuration] = field(default_factory=list)
     windows: int = 0
     windows_twice: int = 0  # under one name
@@ -134,7 +135,10 @@ def _compare(stage: Stage, soaked: Soaked) -> None:
     windows = [one for one in records if isinstance(one, Window)]
     found = dict(_counted(plan, windows))
     soaked.configs = len(found)
-    soaked.missing = [config for config, count in found.items() if count < plan.protocol.rounds]
+    short = [config for config, count in found.items() if count < plan.protocol.rounds]
+    failed = {_place(one) for one in records if isinstance(one, Lost) and one.outcome == "failed"}
+    soaked.missing = [(block, *rest) for block, *rest in short if not failed & {(block, *rest), (block, rest[0], 0)}]
+    soaked.given_up = len(short) - len(soaked.missing)
     soaked.double = [config for config, count in found.items() if count > plan.protocol.rounds]
     soaked.windows = len(windows)
     soaked.windows_twice = len(windows) - len({(one.arm, one.order) for one in windows})
@@ -154,6 +158,10 @@ def _counted(plan: Plan, windows: list[Window]) -> Iterator[tuple[Configuration,
                 yield (block.identity, replicate, position), sum(map(len, each))
 
 
+def _place(one: Lost) -> Configuration:
+    return one.arm.block, one.arm.replicate, one.arm.position
+
+
 def _kinds(records: tuple[Record, ...]) -> dict[str, int]:
     return dict(Counter(f"{one.kind}, {one.outcome}" for one in records if isinstance(one, Lost)))
 
@@ -167,6 +175,7 @@ def to_markdown(asked: Asked, soaked: Soaked) -> str:
         "times an arm was killed": soaked.killed["arm"],
         "configurations planned (a treatment in a replicate)": soaked.configs,
         "configurations missing": len(soaked.missing),
+        "configurations given up, their arms killed in every attempt": soaked.given_up,
         "configurations with more pairs than planned": len(soaked.double),
         "windows recorded": soaked.windows,
         "windows recorded twice": soaked.windows_twice,
