@@ -32,6 +32,9 @@ STORED = {
     "configs": "cells",
     "drift": "interference",
     "joint_effects": "interplays",
+    "contention": "crowding",
+    "thresholds": "terms",
+    "replicate_rates": "restart_rates",
 }
 
 
