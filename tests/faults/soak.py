@@ -11,13 +11,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
 from harness.core.plan import Plan
-from harness.core.records import Lost, Record, Window, window_pairs
+from harness.core.records import Fault, Lost, Record, Window, window_pairs
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 from tests.faults.own_doing import only
@@ -57,8 +57,8 @@ class Soaked:
     commands: int = 0
     killed: dict[str, int] = field(default_factory=lambda: {"command": 0, "arm": 0})
     configs: int = 0  # planned: treatments in their replicates
-    missing: list[Configuration] = field(default_factory=list)  # without a word why
-    given_up: int = 0  # whose arms were killed in every attempt, and whose records say so
+    missing: list[Configuration] = field(default_factory=list)
+    given_up: int = 0  # configurations without all their pairs because an arm was killed in its last attempt
     double: list[Configuration] = field(default_factory=list)
     windows: int = 0
     windows_twice: int = 0  # under one name
@@ -136,8 +136,7 @@ def _compare(stage: Stage, soaked: Soaked) -> None:
     found = dict(_counted(plan, windows))
     soaked.configs = len(found)
     short = [config for config, count in found.items() if count < plan.protocol.rounds]
-    failed = {_place(one) for one in records if isinstance(one, Lost) and one.outcome == "failed"}
-    soaked.missing = [(block, *rest) for block, *rest in short if not failed & {(block, *rest), (block, rest[0], 0)}]
+    soaked.missing = unexplained(short, records)
     soaked.given_up = len(short) - len(soaked.missing)
     soaked.double = [config for config, count in found.items() if count > plan.protocol.rounds]
     soaked.windows = len(windows)
@@ -158,8 +157,19 @@ def _counted(plan: Plan, windows: list[Window]) -> Iterator[tuple[Configuration,
                 yield (block.identity, replicate, position), sum(map(len, each))
 
 
-def _place(one: Lost) -> Configuration:
-    return one.arm.block, one.arm.replicate, one.arm.position
+def unexplained(short: Iterable[Configuration], records: Iterable[Record]) -> list[Configuration]:
+    """Those of which no record says that their arm, or their reference, was killed in its last attempt."""
+    losses = [one for one in records if isinstance(one, Lost)]
+    given_up = {
+        (one.arm.block, one.arm.replicate, one.arm.position)
+        for one in losses
+        if one.kind is Fault.KILLED and one.outcome == "failed"
+    }
+    return [
+        (block, replicate, position)
+        for block, replicate, position in short
+        if not given_up & {(block, replicate, position), (block, replicate, 0)}
+    ]
 
 
 def _kinds(records: tuple[Record, ...]) -> dict[str, int]:
@@ -175,7 +185,7 @@ def to_markdown(asked: Asked, soaked: Soaked) -> str:
         "times an arm was killed": soaked.killed["arm"],
         "configurations planned (a treatment in a replicate)": soaked.configs,
         "configurations missing": len(soaked.missing),
-        "configurations given up, their arms killed in every attempt": soaked.given_up,
+        "configurations given up because an arm was killed in its last attempt": soaked.given_up,
         "configurations with more pairs than planned": len(soaked.double),
         "windows recorded": soaked.windows,
         "windows recorded twice": soaked.windows_twice,

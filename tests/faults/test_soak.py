@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.soak import Asked, Soaked, soak, to_markdown
+from harness.core.records import Arm, Fault, Lost
+from tests.faults.soak import Asked, Soaked, soak, to_markdown, unexplained
 
 
 @pytest.mark.thorough
@@ -15,7 +16,30 @@ def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Pat
     assert soaked.is_sound, soaked
     assert sum(soaked.killed.values()) >= 2
     assert soaked.configs == 6
+    assert soaked.given_up < soaked.configs
     assert soaked.windows > 0
+
+
+def lost(position: int, kind: Fault, outcome: str) -> Lost:
+    arm = Arm(block="b00", replicate=0, attempt=2, position=position)
+    return Lost(arm=arm, outcome=outcome, reason="", trace="", kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("record", "missing"),
+    [
+        (lost(1, Fault.KILLED, "failed"), [2]),
+        (lost(0, Fault.KILLED, "failed"), []),
+        (lost(1, Fault.KILLED, "interrupted"), [1, 2]),
+        (lost(1, Fault.ERROR, "failed"), [1, 2]),
+    ],
+    ids=["arm", "reference", "another attempt follows", "a fault of its own"],
+)
+def test_only_an_arm_that_was_killed_in_its_last_attempt_explains_what_is_missing(
+    record: Lost, missing: list[int]
+) -> None:
+    short = [("b00", 0, 1), ("b00", 0, 2)]
+    assert unexplained(short, [record]) == [("b00", 0, position) for position in missing]
 
 
 @pytest.mark.parametrize(
