@@ -26,6 +26,7 @@ from harness.core.workload import Size
 from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
 from harness.run.fork_server import ROOT, forked
 from harness.run.processes import (
+    SUSPENDED,
     begin_peaks,
     members_of,
     read_accounts,
@@ -81,7 +82,6 @@ MEMORY = {*THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 LOOK_S = 0.2  # between two looks at an arm that has not answered
 STACK_S = 1.0  # in which an arm that is silent may say where it stands
 HANG_UP_S = 5.0  # between the end of the channel and that of the process
-STOPPED = "T"
 LONGEST_TRACE = 4000  # characters
 
 
@@ -239,7 +239,7 @@ class ProcessArm:
         """Refuses to wait for an arm whose time is up, or that somebody else has suspended."""
         if monotonic() > self._deadline_s:
             raise BudgetSpent
-        stopped = state_of(self._process.pid) == STOPPED
+        stopped = state_of(self._process.pid) == SUSPENDED
         if stopped or (monotonic() > until and self._has_a_stopped_worker()):
             words = "somebody else suspended it (SIGSTOP)"
             raise ArmLost(Fault.SUSPENDED, with_remedy(Fault.SUSPENDED, words), self._log_tail())
@@ -249,7 +249,7 @@ class ProcessArm:
             raise ArmLost(fault, with_remedy(fault, words), self._log_tail())
 
     def _has_a_stopped_worker(self) -> bool:
-        return any(state_of(one) == STOPPED for one in members_of(frozenset({self._process.pid})))
+        return any(state_of(one) == SUSPENDED for one in members_of(frozenset({self._process.pid})))
 
     def _stack(self) -> str:
         """Where the arm stands, which it writes into its log when it is asked to; empty if it cannot."""

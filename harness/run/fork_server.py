@@ -20,12 +20,13 @@ from pathlib import Path
 from threading import Lock, RLock
 from time import monotonic, sleep
 
-from harness.run.processes import end_groups, kill_group
+from harness.run.processes import SUSPENDED, end_groups, is_alive, kill_group, state_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 64  # bytes of a message
 LOOK_S = 0.02  # between two looks at a process whose end is awaited
 SILENT_S = 30.0  # after which a server is taken for lost: it forks and tells in milliseconds
+NAME = "speedmatrix-arm"  # of an arm's process, for whoever looks at a list of them
 
 
 class Lost(Exception):
@@ -93,9 +94,12 @@ class ForkServer:
     _ended: dict[int, int] = field(default_factory=dict)  # number -> exit status
 
     def fork(self, channel: socket.socket, log: int) -> Forked | None:
-        """Asks for an arm, which is forked when all is imported; None where the server has ended with its last arm."""
+        """Asks for an arm, which is forked when all is imported.
+
+        None where the server has ended with its last arm, or where somebody has killed or suspended it.
+        """
         with self._lock:
-            if self.closed:
+            if self.closed or not is_alive(self.process.pid) or state_of(self.process.pid) == SUSPENDED:
                 return None
             with suppress(BrokenPipeError, ConnectionResetError):  # whoever waits for the arm is told why
                 socket.send_fds(self.control, [b"fork"], [channel.fileno(), log])
@@ -107,6 +111,8 @@ class ForkServer:
         """The process of an arm; None where it is not forked and nobody wants to wait; raises Lost."""
         with self._lock:
             while len(self._forked) <= number:
+                if self.closed:
+                    raise Lost
                 self.control.settimeout(SILENT_S if wait else 0.0)
                 try:
                     self._forked.append(int(self._told()))
@@ -120,16 +126,17 @@ class ForkServer:
             if number in self._ended:
                 return self._ended[number]
             try:
-                if self.pid(self._asked - 1, wait=False) is None:  # it answers in the order of what it was asked
+                if (process := self.pid(number, wait=False)) is None:
                     return self.process.poll()
+                if is_alive(process):
+                    return None
+                self.pid(self._asked - 1, wait=True)  # it answers in the order of what it was asked
                 self.control.settimeout(SILENT_S)
-                self.control.send(str(self._forked[number]).encode())
-                told = self._told().decode()
-            except (Lost, BrokenPipeError, ConnectionResetError):
-                return self.process.poll() or -signal.SIGKILL
-            if told != "alive":
-                self._ended[number] = int(told)
-            return self._ended.get(number)
+                self.control.send(str(process).encode())
+                self._ended[number] = int(self._told())
+            except (Lost, BrokenPipeError, ConnectionResetError, TimeoutError):
+                self._ended[number] = self.process.poll() or -signal.SIGKILL
+            return self._ended[number]
 
     def let_go(self, number: int) -> None:
         """An arm is needed no more; with the last one the server ends."""
@@ -209,9 +216,9 @@ def serve_forks(control: socket.socket) -> socket.socket | None:
                 os.close(one)
             control.send(str(process).encode())
         elif asked:
-            ended, status = os.waitpid(int(asked), os.WNOHANG)
+            ended, status = os.waitpid(int(asked), 0)  # the launcher has seen that it lives no more
             living.discard(ended)
-            control.send(str(os.waitstatus_to_exitcode(status)).encode() if ended else b"alive")
+            control.send(str(os.waitstatus_to_exitcode(status)).encode())
         else:
             for one in living:
                 kill_group(one)
@@ -219,7 +226,9 @@ def serve_forks(control: socket.socket) -> socket.socket | None:
 
 
 def _channel_of_arm(channel: int, log: int) -> socket.socket:
-    """Makes the process that was forked one of its own: its session, its output."""
+    """Makes the process that was forked one of its own: its name, its session, its output."""
+    with suppress(OSError):  # a system without /proc
+        Path("/proc/self/comm").write_text(NAME)
     os.setsid()
     for stream in (1, 2):
         os.dup2(log, stream)

@@ -17,6 +17,7 @@ import psutil
 
 PROCESSES, SHARED = Path("/proc"), Path("/dev/shm")  # noqa: S108  where torch leaves batches, not we
 OURS = re.compile(r"torch_(\d+)_.*")  # torch names a segment after the process that made it
+SUSPENDED = "T"  # by SIGSTOP, in the letters of `state_of`
 WAIT_S = 5.0  # a process that holds a device's memory takes a moment to let it go
 
 
