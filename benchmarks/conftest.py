@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from pytest_benchmark.logger import PytestBenchmarkWarning
 
+from harness.api import Place, measured
 from harness.core.mistake import Mistake
 from harness.integrations import pytest_options
-from harness.integrations.configurations import measured
-from harness.integrations.listing import Listed, wanted
-from harness.integrations.pytest_options import asked_in, listing
-from harness.integrations.replay import Found, found_in, machine_facts
+from harness.integrations.configurations import Found, Listed, found_in, machine_facts, wanted
+from harness.integrations.pytest_options import budget_in, listing, requests_in
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 
@@ -44,8 +43,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_benchmark_generate_machine_info(config: pytest.Config) -> dict[str, Any]:
     """Facts instead of pytest-benchmark's own, which name the host and change with the clock of the processor."""
-    asked = asked_in(config)
-    return machine_facts(read_run(asked.run).environment if asked.run else read_environment(asked.devices[0]))
+    run = config.getoption("speedmatrix_run")
+    return machine_facts(read_run(run).environment if run else read_environment(requests_in(config)[0].device))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -121,15 +120,15 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def _found_or_mistake(session: pytest.Session, device: str, results: Path) -> Found | Mistake:
     """Every benchmark of a device fails with the same sentence where its run failed, and none tries again."""
-    asked = asked_in(session.config)
+    run, budget = session.config.getoption("speedmatrix_run"), budget_in(session.config)
     try:
-        if asked.run is not None:
-            return found_in(asked.run)
+        if run is not None:
+            return found_in(run)
         on_device = [one for one in listing(session.config) if one.device == device]
-        want = wanted(asked, on_device, _selected(session))
-        limit = "no limit of time" if want.budget == "none" else f"at most {want.budget}"
-        _say(session.config, f"Measuring, {limit}: ./speedmatrix {' '.join(want.command)}")
-        return found_in(measured(want, results))
+        want = wanted(requests_in(session.config)[0], on_device, _selected(session))
+        limit = "no limit of time" if budget == "none" else f"at most {budget}"
+        _say(session.config, f"Measuring, {limit}: ./speedmatrix {' '.join(want.words)} --budget {budget}")
+        return found_in(measured(want, Place(results=results, budget=budget, fresh=True)))
     except Mistake as mistake:
         return mistake
 

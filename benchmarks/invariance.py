@@ -25,8 +25,6 @@ from scipy import stats
 from benchmarks.precision.in_harness import _run as run_facts
 from harness.analyze.pairing import OTHERS
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import job_of, served_in
-from harness.cli.planning import Prepared
 from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
@@ -35,6 +33,7 @@ from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
 from harness.run.arm import ProcessArm
 from harness.run.data import data_root, ensure_data
+from harness.run.preparation import Prepared, job_of, served_in
 from harness.run.sentinel import Sentinel
 
 RECORDS, PAGE = Path(__file__).with_name("invariance.jsonl"), Path("docs/invariance.md")
@@ -89,7 +88,7 @@ def _prepared(name: str) -> Prepared:
         design="invariance", seed=0, protocol=BRIEF.fixed(), blocks=blocks(comparisons, BRIEF.treatments),
         no_results=(), names={str(plain): "baseline"}, promises=promises(known),
     )  # fmt: skip
-    return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan, real_data={})
+    return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan)
 
 
 def _replicate(name: str, replicate: int) -> Iterator[dict[str, Any]]:

@@ -32,7 +32,7 @@ from harness import __version__
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.measure.surroundings import read_environment
-from harness.run.lock import measuring_alone
+from harness.run.preparation import measuring_alone
 
 HERE = Path(__file__).parent
 PAIRS: Mapping[float, tuple[int, int]] = {1.05: (21, 20), 1.0: (20, 20)}  # truth -> passes

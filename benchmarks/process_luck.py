@@ -22,8 +22,6 @@ import numpy as np
 
 from benchmarks.precision.in_harness import _run as run_facts
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import job_of, served_in
-from harness.cli.planning import Prepared
 from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
@@ -32,6 +30,7 @@ from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
 from harness.run.arm import ProcessArm
 from harness.run.data import data_root, ensure_data
+from harness.run.preparation import Prepared, job_of, served_in
 from harness.run.sentinel import Sentinel
 
 RECORDS = Path(__file__).with_name("process_luck.jsonl")
@@ -63,7 +62,7 @@ def _prepared(name: str) -> Prepared:
         design="process_luck", seed=0, protocol=BRIEF.fixed(), blocks=blocks(comparisons, 2 * EACH), no_results=(),
         names={str(plain): "baseline"}, promises=promises([catalogue.known[TUNED]]),
     )  # fmt: skip
-    return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan, real_data={})
+    return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan)
 
 
 def _sitting(name: str, sitting: int) -> Iterator[dict[str, Any]]:

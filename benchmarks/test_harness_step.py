@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from harness.core.mistake import Mistake
+from harness.integrations.configurations import ITSELF, RELATIVE, SECONDS, Clock
 from harness.integrations.overhead import Overhead, overhead
-from harness.integrations.pytest_options import asked_in
-from harness.integrations.replay import ITSELF, RELATIVE, SECONDS, Clock
+from harness.integrations.pytest_options import requests_in
 
 CLOCK = Clock()
 WORKLOAD, SIZE = "leak", "smoke"
@@ -36,7 +36,7 @@ def measured(request: pytest.FixtureRequest) -> Overhead:
     if request.config.getoption("benchmark_disable"):
         pytest.skip("with --benchmark-disable no samples are shown, so none are measured")
     try:
-        return overhead(WORKLOAD, size=SIZE, device=asked_in(request.config).devices[0])
+        return overhead(WORKLOAD, size=SIZE, device=requests_in(request.config)[0].device)
     except Mistake as mistake:
         pytest.fail(str(mistake), pytrace=False)
 

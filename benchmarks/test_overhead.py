@@ -96,10 +96,11 @@ def by_harness(recipe: Recipe) -> Step:
     import torch
     from torch import nn
 
-    from harness.measure.phases import CpuPhases
+    from harness.measure.devices import device_named
+    from harness.measure.phases import HostPhases
     from harness.measure.session import Task, open_trainee, step_of
 
-    phases = CpuPhases()
+    phases = HostPhases()
     size = Size(batch=1, epoch_steps=1, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=1)
     parts = Parts(
         model=lambda _size, _recipe: nn.Linear(1, 1),
@@ -108,7 +109,7 @@ def by_harness(recipe: Recipe) -> Step:
         dataset=lambda *_: [],  # type: ignore[arg-type,return-value]
         clip_norm=1e9 if recipe == FULL else None,
     )
-    task = Task(parts=parts, size=size, recipe=recipe, data=Path(), device=torch.device("cpu"), seed=0, endless=True)
+    task = Task(parts=parts, size=size, recipe=recipe, data=Path(), device=device_named("cpu"), seed=0, endless=True)
     batches = repeat((torch.ones(1, 1), torch.ones(1, 1)))
     return step_of(open_trainee(task, phases), phases.waiting(batches.__next__))
 

@@ -4,6 +4,7 @@
 that a crash cut short is ignored and cut off by the next append.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.codec import Malformed, decode, encode
-from harness.core.environment import Environment
+from harness.core.environment import Environment, differing
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan, in_todays_words
 from harness.core.records import Lost, Ready, Record, Window
@@ -21,6 +22,7 @@ from harness.core.records import Lost, Ready, Record, Window
 # 1 had no `data` in a plan and no `rounds` in a block, 2 nothing of what leads into a window; up to 3 all arms ran
 # under malloc thresholds of ours: see core/plan.py.
 SCHEMA = 4
+ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
 # Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.
 IN_PROGRESS = "in_progress"
@@ -74,7 +76,7 @@ def create(results: Path, run: Run) -> Path:
     try:
         folder.mkdir(parents=True)
         (folder / IN_PROGRESS).touch()  # first: a run without it is held to be finished
-        _write_durably(folder / RUN, run_text(run))
+        _write_durably(folder / RUN, run_text(run).encode())
         _sync_folder(folder.parent)
     except OSError as error:
         raise Mistake(
@@ -208,14 +210,97 @@ class Journal:
             line = line[self._file.write(line) :]
 
 
-def _write_durably(path: Path, text: str) -> None:
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    _sync_folder(path.parent)
+# Resuming: which unfinished run a command goes on with, and when it must not.
+
+
+def resumable(results: Path, run: Run) -> Path | None:
+    """The folder of the run that the same command has begun, or None.
+
+    Raises Mistake where it was begun under other conditions: windows of two of them are never one measurement.
+    """
+    found = in_progress(results, run.digest)
+    # A damaged one is noticed before anything is written beside it; one of a former baseline is left alone.
+    if found is not None and read_run(found).plan == run.plan:
+        return found
+    for folder, other in _begun_elsewise(results, run):
+        raise Mistake(
+            f"This command has begun the run in {folder} under other conditions: {'; '.join(changes(other, run))}. "
+            "Restore them to continue it, or begin anew with --fresh."
+        )
+    return None
+
+
+def changes(before: Run, now: Run) -> Iterator[str]:
+    """What differs between the conditions of two runs, each as `name was, now is`."""
+    if before.version != now.version:
+        yield f"speedmatrix was {before.version}, now is {now.version}"
+    for name, was, is_now in differing(before.environment, now.environment):
+        yield f"{name} was {_shown(was)}, now is {_shown(is_now)}"
+
+
+def clock_note(results: Path, run: Run) -> str | None:
+    """Words where a run says that it began later than now, as after a clock that went back; else None."""
+    folders = (path.parent.name for path in (results / run.environment.machine).glob(f"*/{RUN}"))
+    newest = max(folders, default="")
+    if newest.partition("-")[0] <= stamp_of(run):
+        return None
+    return (
+        f"The clock says {run.began}, and the run {newest} says that it began later. Nothing is lost by that, but "
+        "reports take the run with the later name for the newest."
+    )
+
+
+def _begun_elsewise(results: Path, run: Run) -> Iterator[tuple[Path, Run]]:
+    """Unfinished runs of the same plan or command on this machine under other conditions, the newest first.
+
+    One that is older than a run of today's conditions was left behind on purpose, by --fresh.
+    """
+    machine = results / run.environment.machine
+    since = max((path.name for path in machine.glob(f"*-{run.digest}")), default="")
+    for folder in reversed(unfinished(results)):
+        other = _readable(folder) if folder.parent == machine and folder.name > since else None
+        if other is None or other.rehearsed != run.rehearsed:
+            continue
+        same = other.plan == run.plan or other.command == run.command
+        if same and any(changes(other, run)):
+            yield folder, other
+
+
+def _readable(folder: Path) -> Run | None:
+    """What a run is; None of one that is damaged: nobody could continue it, and whoever reports it is told."""
+    try:
+        return read_run(folder)
+    except Mistake:
+        return None
+
+
+def _shown(fact: str | int | None) -> str:
+    return "missing" if fact is None else str(fact)
+
+
+# Replacing: a file that is written beside itself and then renamed, so that nobody ever reads half of it.
+
+
+def replace_file(path: Path, content: bytes, remedy: str) -> None:
+    """Writes a file whole or not at all, down to the disk; raises Mistake with the remedy where that cannot be."""
+    try:
+        _write_durably(path, content)
+    except OSError as error:
+        raise Mistake(f"Cannot write {path} ({error.strerror}); {remedy}.") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        if partial.is_file():
+            partial.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
@@ -223,5 +308,8 @@ def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # of a file system that keeps no folders
+            raise
     finally:
         os.close(descriptor)

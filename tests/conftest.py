@@ -101,7 +101,7 @@ def smoke_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, P
     """The real files of every workload at size smoke, written once for all tests, and the servers over them."""
     from harness.catalogue import read_catalogue
     from harness.core.workload import ADDRESS
-    from harness.run.services import serving
+    from harness.run.data import serving
 
     folders = Folders()
     with ExitStack() as closing:

@@ -5,33 +5,18 @@ from dataclasses import replace
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.planning import Wish, prepared
 from harness.core.configuration import Option, parse_option, settled
 from harness.core.mistake import Mistake
+from harness.core.plan import Request
+from harness.run.preparation import prepared
 from tests.analyze.synthetic import ENVIRONMENT
 
 CATALOGUE = read_catalogue()
 LARGE = replace(ENVIRONMENT, cores=6)
 
 
-def wish(**words: object) -> Wish:
-    usual: dict[str, object] = {
-        "workloads": ("leak",),
-        "size": "smoke",
-        "batch": None,
-        "design": "alone",
-        "only": (),
-        "stack": None,
-        "reference": "baseline",
-        "probe": None,
-        "protocol": "brief",
-        "replicates": None,
-        "rounds": None,
-        "seed": 0,
-        "device": "cpu",
-        "own": None,
-    }
-    return Wish(**{**usual, **words})  # type: ignore[arg-type]
+def request_of(**words: object) -> Request:
+    return replace(Request(workloads=("leak",), size="smoke", device="cpu"), **words)
 
 
 @pytest.mark.parametrize(("text", "level"), [("workers=auto", 5), ("trainer_threads=auto", 6), ("workers=2", 2)])
@@ -46,7 +31,7 @@ def test_what_has_no_levels_has_no_automatic_one() -> None:
     option = Option(name="set_to_none", level="auto")
     assert settled(option, CATALOGUE.optimizations["set_to_none"], LARGE) == option
     with pytest.raises(Mistake, match="has no level auto"):
-        prepared(wish(only=("set_to_none=auto",)))
+        prepared(request_of(only=("set_to_none=auto",)))
 
 
 def test_the_real_system_may_have_had_it() -> None:
@@ -56,13 +41,13 @@ def test_the_real_system_may_have_had_it() -> None:
 
 @pytest.mark.parametrize("words", [{"only": ("workers=auto",)}, {"stack": "workers=auto"}])
 def test_a_plan_shows_the_number(words: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.planning.read_environment", lambda _: LARGE)
-    (comparison,) = prepared(wish(**words)).plan.comparisons
+    monkeypatch.setattr("harness.run.preparation.read_environment", lambda _: LARGE)
+    (comparison,) = prepared(request_of(**words)).plan.comparisons
     assert comparison.label == "workers=5"
     assert comparison.treatment.options == (Option(name="workers", level=5),)
 
 
 def test_a_reference_may_be_written_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.cli.planning.read_environment", lambda _: LARGE)
-    (comparison,) = prepared(wish(reference="workers=auto", only=("set_to_none",))).plan.comparisons
+    monkeypatch.setattr("harness.run.preparation.read_environment", lambda _: LARGE)
+    (comparison,) = prepared(request_of(reference="workers=auto", only=("set_to_none",))).plan.comparisons
     assert comparison.reference.options == (Option(name="workers", level=5),)

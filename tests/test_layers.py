@@ -21,8 +21,16 @@ MAY_IMPORT = {
     "report": {"core", "analyze"},
     "catalogue": {"core", "optimizations", "workloads"},
     "run": {"core", "catalogue", "measure", "store", "plan"},
+    "results": {"core", "catalogue", "store", "analyze"},
+    "prediction": {"core", "plan", "analyze"},
+    "search": {"core", "catalogue", "store", "plan", "analyze", "prediction", "results", "run"},
+    "api": {"core", "run", "results", "store", "analyze", "report", "exchange"},
+    "integrations": {"core", "catalogue", "store", "plan", "measure", "analyze", "report", "results", "run", "api"},
 }
-EVERYTHING = {"cli", "integrations", "__main__"}
+EVERYTHING = {"cli", "__main__"}
+# What starts arms is called by the Python interface; these check without timing, rehearse, or time the harness itself.
+STARTS_ARMS = {"arm", "execution", "replicate", "sentinel", "services", "worker"}
+WITHOUT_THE_INTERFACE = {"harness/cli/checks.py", "harness/integrations/overhead.py"}
 BLIND = {"optimizations", "plan", "analyze", "report"}
 HOST_READERS = {"ctypes", "multiprocessing", "os", "pathlib", "platform", "psutil", "resource", "shutil", "socket"}
 HOST_READERS |= {"importlib.metadata", "importlib.util", "subprocess", "sys", "torch"}
@@ -68,8 +76,16 @@ def test_only_the_arrows_of_the_design(path: Path) -> None:
     own = layer(".".join(path.relative_to(ROOT).with_suffix("").parts))
     if own is None or own in EVERYTHING or own == "__init__":
         return
-    found = {layer(name) for name in imported(ast.parse(path.read_text(encoding="utf-8")))} - {None, own}
+    found = {layer(name) for name in imported(ast.parse(path.read_text(encoding="utf-8")))} - {None, own, "__version__"}
     assert found <= MAY_IMPORT[own]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_the_command_line_and_other_tools_measure_through_the_interface(path: Path) -> None:
+    if layer(".".join(path.relative_to(ROOT).parts)) not in {"cli", "integrations", "search"}:
+        return
+    found = {name.split(".")[2] for name in imported(ast.parse(path.read_text())) if name.startswith("harness.run.")}
+    assert not found & STARTS_ARMS or name_of(path) in WITHOUT_THE_INTERFACE
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
@@ -104,7 +120,7 @@ class Refuse:
         if name.split(".")[0] in {"torch", "torchvision", "torchaudio"}:
             raise AssertionError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
-import harness.analyze.matrix, harness.report.matrix, harness.report.matrix, harness.report.figures.interval_plot
+import harness.analyze.matrix, harness.report.matrix, harness.report.matrix, harness.report.figures
 import harness.report.matrix, harness.report.comparison, harness.plan.designs, harness.plan.schedule
 import harness.plan.schedule
 import harness.store, harness.cli, harness.run.execution

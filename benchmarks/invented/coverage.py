@@ -8,8 +8,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.estimate import Estimate, estimates, trimmed_means
-from harness.analyze.moderation import Array
-from harness.analyze.pairing import Pairs
+from harness.analyze.pairing import Array, Pairs
 from harness.analyze.verdict import Verdict, verdict
 
 PROMISED = (0.93, 0.98)  # of nominal 95 % intervals, the share that must hold the truth

@@ -31,11 +31,11 @@ from harness.analyze.estimate import Estimate, point_of, precisions
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.analyze.pairing import pair
-from harness.cli.planning import protocol_named
-from harness.cli.progress import preparing
+from harness.cli.measuring import preparing
 from harness.cli.reading import console, deliver
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
+from harness.plan.planning import protocol_named
 from harness.run.rehearsal import REPLICATE_NOISE
 
 POOLS = (10, 20, 30, 40)  # configurations of one run, in turn: as matrices have them

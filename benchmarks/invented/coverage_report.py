@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table as Grid
 
 from benchmarks.invented.coverage import CHEAPER, PROMISED, WRONG_AT_MOST, Check, Share, Tally
-from harness.report.matrix import escaped, grid
+from harness.report.document import escaped, grid
 from harness.report.words import NOTHING, duration
 
 SCHEMA = 2

@@ -16,7 +16,7 @@ from harness.measure.session import Task
 
 def step_by_hand(task: Task) -> Callable[[], float]:
     """One step of the baseline recipe: a batch, an update; gives the loss. The task must be plain and endless."""
-    parts, size, recipe, device = task.parts, task.size, task.recipe, task.device
+    parts, size, recipe, device = task.parts, task.size, task.recipe, task.device.torch
     batches = iter(_loader(task))
     torch.manual_seed(task.seed)
     model = parts.model(size, recipe).to(device)

@@ -22,16 +22,16 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from harness.catalogue import Catalogue, read_catalogue
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import Configuration, compose
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.workload import ADDRESS, Workload
 from harness.run.arm import Job
-from harness.run.data import data_root, ensure_data
+from harness.run.data import data_root, ensure_data, serving
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
 from harness.run.worker import task_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
 
 def compared(task: "Task", rounds: int, random: Random) -> dict[str, list[float]]:
     """Builds both sides and times them in turns; seconds a step and their ratios, one for each round."""
-    from harness.measure.device import settle_backend, timed
+    from harness.measure.devices import settle_backend, timed
 
     def undisturbed(side: str) -> float:
         before_s = without_a_core_s()

@@ -19,10 +19,8 @@ from harness import __version__
 from harness.analyze.claims import trials
 from harness.analyze.soundness import Absence
 from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import job_of
-from harness.cli.planning import Prepared
-from harness.cli.reading import calibration_beside
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage, Timing, promises
@@ -31,8 +29,10 @@ from harness.core.protocol import BRIEF
 from harness.core.records import Record
 from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
+from harness.results import calibration_beside
 from harness.run.arm import ROOT, ProcessArm
 from harness.run.execution import Campaign
+from harness.run.preparation import Prepared, job_of
 from harness.run.sentinel import Sentinel
 from harness.store import Journal, Run, create, read_records
 
@@ -105,7 +105,7 @@ def prepared() -> Prepared:
         names={str(config): "baseline"},
         promises=promises([fewer] if treatment != reference else []),
     )
-    return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan, real_data={})
+    return Prepared(catalogue=catalogue, environment=read_environment("cpu"), plan=plan)
 
 
 def measured(ready: Prepared, folder: Path) -> Campaign:

@@ -418,7 +418,7 @@ class WorkloadAdvice:
     base: Table | None  # rows against the reference with the fewest options; None where nothing has a ratio
     items: tuple[Item, ...]  # training before evaluation, the largest gain first
     whole: Row | None  # the largest measured stack
-    device: str  # where it was measured: cpu or cuda
+    device: str  # where it was measured
     joint_effects: tuple[JointEffect, ...]
     ready_made: tuple[ReadyMade, ...]  # empty where no training was timed
     looked_at: int  # measured stacks of training against the base, one option or more

@@ -11,8 +11,7 @@ from scipy import optimize, stats
 
 from harness.analyze.estimate import Estimate, results
 from harness.analyze.evidence import Evidence, gather
-from harness.analyze.moderation import Array, prior_of
-from harness.analyze.pairing import Pairs, log_ratio, log_totals, pair
+from harness.analyze.pairing import Array, Pairs, log_ratio, log_totals, pair, prior_of
 from harness.analyze.soundness import Absence
 from harness.analyze.verdict import MARGIN, Thresholds
 from harness.core.configuration import DELAY_S, Comparison, planted

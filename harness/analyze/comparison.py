@@ -11,8 +11,8 @@ from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.soundness import TRAINS
-from harness.analyze.tables import document, entries
 from harness.analyze.verdict import Verdict
+from harness.core.codec import document, entries
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake

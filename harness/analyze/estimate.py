@@ -10,8 +10,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.evidence import Evidence, gather
-from harness.analyze.moderation import Array, Moderated, lent, moderate
-from harness.analyze.pairing import Device, Pairs, Tail, errors, log_totals, pair
+from harness.analyze.pairing import Array, Device, Moderated, Pairs, Tail, errors, lent, log_totals, moderate, pair
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
 from harness.core.optimization import Timing

@@ -11,8 +11,8 @@ from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
-from harness.analyze.tables import document, entries
 from harness.analyze.verdict import Thresholds
+from harness.core.codec import document, entries
 from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from harness.analyze.moderation import Prior
+from harness.analyze.pairing import Prior
 
 MARGIN = 0.01  # nobody cares for less
 SAME = (0.98, 1.02)  # two one-sided tests: within it nothing changes that matters

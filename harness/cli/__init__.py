@@ -3,23 +3,9 @@
 import os
 import sys
 
-import typer
-
-from harness.cli.commands import GROUPS
+from harness.cli.commands import app
 from harness.core.mistake import Mistake
 from harness.report.words import one_line
-
-app = typer.Typer(
-    name="speedmatrix",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Measures which training optimizations pay on this machine, by how much, and why.",
-    epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
-)
-for _group in GROUPS:
-    app.add_typer(_group)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -15,6 +16,7 @@ from random import Random
 from statistics import median
 from time import monotonic, perf_counter
 
+import psutil
 from rich import box
 from rich import progress as bars
 from rich.console import Console
@@ -25,31 +27,205 @@ from harness.analyze.estimate import precisions
 from harness.analyze.evidence import numerics
 from harness.analyze.matrix import Matrix
 from harness.analyze.quality import SKIPPED, Verified, fell, findings, is_clear, verified
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import Place, job_of, prepare_data, served_in, stopping_on_terminate
-from harness.cli.planning import Context, Prepared, Wish, adopted, prepared, roots
-from harness.cli.progress import Progress, preparing, preparing_all
-from harness.cli.reading import matrix_of, print_matrix
+from harness.api import written
+from harness.catalogue import read_catalogue
+from harness.cli.measuring import Progress, Terminal, preparing, preparing_all
+from harness.cli.reading import print_matrix
+from harness.core.catalogue import Catalogue
 from harness.core.codec import decode, encode
 from harness.core.configuration import Comparison, Configuration, Conflict, compose, expected, parse_config, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Block
+from harness.core.parallel import cgroup_cpu_quota, usable_cores
+from harness.core.plan import Block, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Lost, Ready
 from harness.core.workload import Learned, Lesson, Size, Workload, Yardstick
-from harness.measure.surroundings import read_environment
+from harness.measure.gpu import GpuSettings, driver_of, multi_process_service, read_settings
+from harness.measure.surroundings import (
+    PACKAGES,
+    cpu_name,
+    governor,
+    memory_limit_bytes,
+    package_version,
+    processes_on_gpu,
+    read_environment,
+    read_gpu,
+    read_variables,
+    unused_gpu,
+)
+from harness.measure.unwritten import reads_unwritten
+from harness.plan.planning import Context
+from harness.results import matrix_of
 from harness.run.arm import Job
-from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes
+from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes, serving
 from harness.run.execution import Campaign
-from harness.run.lock import measuring_alone
+from harness.run.preparation import (
+    Place,
+    Prepared,
+    adopted,
+    job_of,
+    measuring_alone,
+    prepared,
+    roots,
+    served_in,
+    stopping_on_terminate,
+)
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import examined, untimed
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
 from harness.run.worker import Assignment, give
 from harness.store import Journal, Run, create, finish
+
+# `doctor`: whether this machine is fit to measure.
+
+
+GIB = 1 << 30
+_NOT_TOLD = "not told by the driver"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact about the machine: `good`, `note` or `bad`, and what to do about it."""
+
+    grade: str
+    what: str
+    found: str
+    advice: str = ""
+
+
+def show_health(results: Path, data: Path | None) -> int:
+    """Prints the findings; gives 1 when one of them forbids measuring, else 0."""
+    findings = list(examine(results, data))
+    table = Table(title="Is this machine fit to measure?", title_justify="left")
+    for heading in ("", "what", "found", "what to do"):
+        table.add_column(heading, overflow="fold")  # a variable that is to be typed must be there whole
+    for finding in findings:
+        table.add_row(finding.grade, finding.what, finding.found, finding.advice)
+    Console(highlight=False).print(table)
+    return int(any(finding.grade == "bad" for finding in findings))
+
+
+def examine(results: Path, data: Path | None) -> Iterator[Finding]:
+    """All findings, hardware first."""
+    yield from _processor()
+    yield from _memory()
+    yield from _gpu()
+    yield _disk("room for data", data_root(data), 2 * GIB)
+    yield _disk("room for results", results, GIB // 10)
+    yield _shared_memory()
+    yield from _software()
+    yield _variables()
+
+
+def _processor() -> Iterator[Finding]:
+    cores, quota = usable_cores(), cgroup_cpu_quota()
+    yield Finding("good" if cores > 1 else "note", "processor", f"{cpu_name()}, {cores} usable cores",
+                  "" if cores > 1 else "loader workers will share the trainer's core")  # fmt: skip
+    yield Finding("good", "cgroup limit", f"{quota:g} cores" if quota else "none")
+    speed = governor()
+    fixed = speed in (None, "performance")
+    yield Finding("good" if fixed else "note", "frequency governor", speed or "not shown by the kernel",
+                  "" if fixed else "set it to performance: clocks that follow the load widen intervals")  # fmt: skip
+    load = os.getloadavg()[0] / cores
+    busy = load > 0.5
+    yield Finding("note" if busy else "good", "load", f"{load:.2f} a core over the last minute",
+                  "stop other work: it widens every interval" if busy else "")  # fmt: skip
+
+
+def _memory() -> Iterator[Finding]:
+    limit, free = memory_limit_bytes(), psutil.virtual_memory().available
+    tight = free < 4 * GIB
+    yield Finding("note" if tight else "good", "memory", f"{limit / GIB:.1f} GiB, {free / GIB:.1f} GiB free",
+                  "choose --size smoke, or free some" if tight else "")  # fmt: skip
+
+
+def _gpu() -> Iterator[Finding]:
+    gpu = read_gpu()
+    if not gpu:
+        unused = unused_gpu()
+        yield Finding("note", "GPU", "one that is not used" if unused else "none answers",
+                      unused or "the CPU is measured; configurations that need CUDA say so")  # fmt: skip
+        yield from _convolutions()
+        return
+    others = processes_on_gpu()
+    yield Finding("good", "GPU", f"{gpu['name']}, driver {gpu['driver']}")
+    yield Finding("note" if others else "good", "processes on the GPU", _NOT_TOLD if others is None else str(others),
+                  "end them: two programs on one GPU measure each other" if others else "")  # fmt: skip
+    yield from _gpu_settings(read_settings(driver_of()))
+    service = multi_process_service()
+    yield Finding("note" if service else "good", "Multi-Process Service", service or "absent",
+                  "stop it (echo quit | nvidia-cuda-mps-control): suspended arms were never tried under it"
+                  if service else "")  # fmt: skip
+
+
+def _convolutions() -> Iterator[Finding]:
+    spoiled = reads_unwritten()
+    if spoiled is not None:
+        yield Finding("note" if spoiled else "good", "convolutions in bfloat16",
+                      "some read memory that nobody wrote" if spoiled else "read what was written",
+                      "their losses may be no numbers; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 cures it and is slower"
+                      if spoiled else "")  # fmt: skip
+
+
+def _gpu_settings(found: GpuSettings) -> Iterator[Finding]:
+    clock, most, memory = map(_megahertz, (found.clock_mhz, found.most_clock_mhz, found.memory_clock_mhz))
+    yield Finding("good", "GPU clocks", f"{clock} now, {most} at most, memory {memory}")
+    limit = found.power_limit_w
+    yield Finding("good", "GPU power limit", _NOT_TOLD if limit is None else f"{limit:,.0f} W")
+    kept = {None: _NOT_TOLD, True: "on", False: "off"}[found.persistent]
+    yield Finding("note" if found.persistent is False else "good", "GPU persistence mode", kept,
+                  "starts take longer: the driver is loaded anew for the first program"
+                  if found.persistent is False else "")  # fmt: skip
+    errors = found.memory_errors
+    yield Finding("bad" if errors else "good", "GPU memory errors", _NOT_TOLD if errors is None else f"{errors:,}",
+                  "take another GPU: what this one computes cannot be trusted" if errors else "")  # fmt: skip
+
+
+def _megahertz(clock: float | None) -> str:
+    return _NOT_TOLD if clock is None else f"{clock:,.0f} MHz"
+
+
+def _disk(what: str, folder: Path, least: int) -> Finding:
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not os.access(existing, os.W_OK):
+        return Finding("bad", what, f"{existing} is not writable", "choose another folder")
+    free = shutil.disk_usage(existing).free
+    enough = free > least
+    return Finding("good" if enough else "bad", what, f"{free / GIB:.1f} GiB free",
+                   "" if enough else f"needs {least / GIB:.1f} GiB")  # fmt: skip
+
+
+def _shared_memory() -> Finding:
+    path = Path("/dev/shm")  # noqa: S108  where loader workers hand over their batches
+    if not path.is_dir():
+        return Finding("note", "shared memory", f"{path} does not exist", "loader workers may not start")
+    free = shutil.disk_usage(path).free
+    enough = free > GIB // 4
+    return Finding("good" if enough else "bad", "shared memory", f"{free / GIB:.1f} GiB free",
+                   "" if enough else "loader workers need it: in a container, start it with --shm-size=2g")  # fmt: skip
+
+
+def _software() -> Iterator[Finding]:
+    for name in PACKAGES:
+        version = package_version(name)
+        yield Finding("good" if version else "note", name, version or "not installed",
+                      "" if version else "workloads that need it are skipped with words")  # fmt: skip
+    compiler = shutil.which("g++")
+    yield Finding("good" if compiler else "note", "C++ compiler", "g++" if compiler else "none",
+                  "" if compiler else "torch.compile needs one on a CPU")  # fmt: skip
+
+
+def _variables() -> Finding:
+    found = " ".join(f"{name}={value}" for name, value in read_variables(os.environ))
+    return Finding("note" if found else "good", "variables", found or "none by which libraries compute otherwise",
+                   "unset what is not meant to be measured: a run names them as part of its environment"
+                   if found else "")  # fmt: skip
+
+
+# `verify`: every optimization takes effect, and its losses keep the promise of its numerics class.
+
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
@@ -308,10 +484,10 @@ def refuse_mixture(of_a_plan: Mapping[str, object], of_coverage: Mapping[str, ob
         raise Mistake(f"{unmeant[0]} is for rehearse --coverage; add --coverage, or leave it out.")
 
 
-def show_rehearsal(wish: Wish, effects: tuple[str, ...], results: Path | None) -> None:
-    """Rehearses a wish and prints the matrix beside the truth."""
+def show_rehearsal(request: Request, effects: tuple[str, ...], results: Path | None) -> None:
+    """Rehearses a request and prints the matrix beside the truth."""
     known = Effects(dict(_effect(text) for text in effects))
-    ready = prepared(wish)
+    ready = prepared(request)
     for name in known.named:
         ready.catalogue.optimization(name)  # refuses a name that would silently be without effect
     with tempfile.TemporaryDirectory() as scratch:
@@ -387,7 +563,7 @@ FOLDER = "verified"  # under the machine's results
 class Examination:
     """What the user asked for."""
 
-    wish: Wish
+    request: Request
     place: Place
     steps: int
     at_once: int
@@ -395,7 +571,7 @@ class Examination:
 
 def verify(asked: Examination) -> int:
     """Verifies and prints; gives 0 when every promise was kept, else 1."""
-    ready, console = prepared(asked.wish), Console(highlight=False)
+    ready, console = prepared(asked.request), Console(highlight=False)
     with measuring_alone():
         arms = _arms(ready, asked, console)
     found = [
@@ -416,7 +592,7 @@ Key = tuple[Configuration, Timing, bool]  # the bool: it is a reference, and so 
 
 def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key, Ready | Lost]:
     """Every arm of the plan once, however many blocks it stands in."""
-    data, sentinel = prepare_data(ready, asked.place, console), Sentinel()
+    data, sentinel = written(ready, asked.place.data, Terminal(console)), Sentinel()
     jobs: dict[Key, Job] = {}
     for key, block, position in _wanted(ready):
         job = job_of(ready, data, block, replicate=0, position=position)
@@ -473,7 +649,7 @@ def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examinat
     }
     facts |= {"environment": encode(ready.environment)}
     try:
-        rows = _with_others(encode(found), facts, path) if asked.wish.only or asked.wish.stack else encode(found)
+        rows = _with_others(encode(found), facts, path) if asked.request.only or asked.request.stack else encode(found)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:

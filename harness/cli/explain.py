@@ -17,7 +17,6 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from harness.catalogue import read_catalogue
-from harness.cli.planning import Context, protocol_named, reference_request
 from harness.core.claims import Claim
 from harness.core.configuration import (
     Configuration,
@@ -37,6 +36,7 @@ from harness.core.recipe import Recipe, Value, difference
 from harness.core.workload import Workload
 from harness.measure.surroundings import read_environment
 from harness.plan.feasibility import equal_samples
+from harness.plan.planning import Context, protocol_named, reference_request
 from harness.report.claims import promised
 
 # Callables in words: what a bound value does, as its own docstring says, and the values that it closes over.
@@ -192,13 +192,14 @@ def bound_values(config: Explained) -> Iterator[tuple[str, Iterable[Link]]]:
 
 def _as_stepped(config: Explained, trainee: "Trainee") -> "Bound":
     """The values as the step gets them: batches sent ahead and parts marked, where the recipe says so."""
+    from harness.measure.devices import device_named
     from harness.measure.phases import phases_for
-    from harness.measure.transfer import Ahead, CudaRoad
+    from harness.measure.transfer import Ahead, SideStream
 
     bound = trainee.bound
     if config.recipe.device_prefetch:
-        device = next(trainee.model.parameters()).device
-        road = CudaRoad(trainee.move, device, phases_for(device))
+        device = device_named(config.context.environment.device)
+        road = SideStream(trainee.move, device, phases_for(device))
         bound = Ahead(road, bound.fetch).bound(bound, trainee.device_stage)
     return trainee.mark(bound)
 
@@ -212,12 +213,11 @@ def _model(recipe: Recipe, trainee: "Trainee") -> Iterator[Link]:
 
 
 def _trainee(config: Explained) -> "Trainee":
-    import torch
-
+    from harness.measure.devices import device_named
     from harness.measure.phases import phases_for
     from harness.measure.session import Task, open_trainee
 
-    device = torch.device(config.context.environment.device)
+    device = device_named(config.context.environment.device)
     parts = config.workload.parts()
     task = Task(
         parts=replace(parts, device_stage=partial(_stage_or_maker, parts.device_stage)),

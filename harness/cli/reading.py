@@ -5,9 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import cache
-from itertools import chain, groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +13,51 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import harness
 from harness import __version__
 from harness.analyze.advice import Advice, Recommendation, advise
-from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
-from harness.analyze.comparison import Column, Known, MachineComparison, compare, of_machines, of_runs, parse_limits
+from harness.analyze.comparison import Column, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
-from harness.analyze.verdict import UNCALIBRATED
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.planning import commands
-from harness.cli.prediction import predictions
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
 from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
-from harness.core.plan import TUNED
 from harness.core.recipe import Value
+from harness.core.records import Record
 from harness.core.workload import Workload
-from harness.plan.designs import DESIGNS, Ground, resolve
-from harness.report import advice_forms as advice_json
-from harness.report import advice_forms as advice_text
+from harness.plan.cost import Forecast
+from harness.plan.designs import DESIGNS, ClaimContext, resolve
+from harness.plan.planning import commands, pace_of
+from harness.plan.schedule import by_replicate, pairs_of
 from harness.report import matrix as sentences
-from harness.report.advice import chapters
-from harness.report.claims import claims_to_json, claims_to_markdown, claims_to_terminal, promised
-from harness.report.comparison import comparison_to_json, comparison_to_markdown, comparison_to_terminal
-from harness.report.html.document import to_html
-from harness.report.html.exhibit import Exhibit, Shown
-from harness.report.matrix import beyond, matrix_to_json, matrix_to_markdown, matrix_to_terminal, render
-from harness.report.overview import advice_overview, asking, closing, overview
-from harness.store import IN_PROGRESS, RUN, Run, read_records, read_run
+from harness.report.advice import advice_parts, advice_to_json, chapters
+from harness.report.claims import claims_parts, claims_to_json, promised
+from harness.report.comparison import comparison_parts, comparison_to_json
+from harness.report.document import Part, show, to_markdown, to_terminal
+from harness.report.html import Exhibit, Shown, to_html
+from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
+from harness.report.overview import advice_overview, after_advice, closing, overview
+from harness.report.words import duration
+from harness.results import (
+    calibration_beside,
+    finished,
+    known_limits,
+    matrix_of,
+    newest,
+    read_kept,
+    stored_runs,
+    thresholds_of,
+)
+from harness.search import predictions
+from harness.store import IN_PROGRESS, Run, read_records, read_run
 
-# WorkloadAdvice: the advice of a run, and the commands that answer what it leaves open.
+# The advice of a run, and the commands that answer what it leaves open.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +73,7 @@ def advised_by(kept: StoredRun, evidence: tuple[Evidence, ...], run: Run, catalo
     advice = advise(kept, evidence, catalogue.optimizations, catalogue.workloads)
     wanted = dict(_asked(advice))
     replicates = {one: count for one, count in wanted.items() if count is not None}
-    return Advised(advice=advice, commands=commands(run, wanted, catalogue, replicates))
+    return Advised(advice=advice, commands=commands(run.plan, run.environment, wanted, catalogue, replicates))
 
 
 def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
@@ -81,113 +88,35 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
                 yield made.best.rows[-1].comparison, None
 
 
-# The shelf: all runs below a folder of results, read for those that show or compare many.
-
-ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
-
-
-def finished(results: Path) -> list[Path]:
-    """The folders of all runs that have nothing left to measure, by machine and day."""
-    folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
-    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
-
-
-def read_kept(folder: Path) -> StoredRun:
-    """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
-    run = read_run(folder)
-    if run.rehearsed:
-        raise Mistake(
-            f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
-        )
-    matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
-    return StoredRun(
-        name=folder.resolve().name,
-        began=run.began,
-        command=run.command,
-        version=run.version,
-        matrix=matrix,
-        contributed=(folder / ORIGIN).exists(),
-    )
-
-
-def calibration_beside(folder: Path, run: Run) -> Calibration | None:
-    """What the machine of a run has shown: of the finished calibrations beside it the nearest in time, or None.
-
-    A machine that is shared can tell less on a busy day, which says little of the runs of a calm one. It must be of the
-    same environment, and nobody's but theirs who made the run: somebody else's machine may have the same parts and
-    another neighbour.
-    """
-    theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
-    nearest: tuple[timedelta, Path] | None = None
-    for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
-        if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
-            continue
-        found = read_run(other)
-        # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
-        # ours, as all were up to schema 3, of those without.
-        facts = (
-            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
-            for one in (found, run)
-        )
-        alike = len(set(facts)) == 1
-        away = abs(datetime.fromisoformat(found.began) - began)
-        if alike and decides(found) and (nearest is None or away < nearest[0]):
-            nearest = away, other
-    return None if nearest is None else _calibration(nearest[1])
-
-
-def _is_tuned(run: Run) -> bool:
-    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
-
-
-def decides(run: Run) -> bool:
-    """Whether a run is a calibration at sizes that prove something."""
-    return run.plan.design == DESIGN and all(one.reference.size != TOO_SMALL for one in run.plan.blocks)
-
-
-def _may_calibrate(folder: Path) -> bool:
-    """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
-    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
-
-
-@cache  # a finished run stays as it is, and every run beside it asks
-def _calibration(folder: Path) -> Calibration:
-    return calibrate(read_run(folder).plan, read_records(folder))
-
-
-def shelf(folders: Iterable[Path]) -> list[StoredRun]:
-    """All runs of real times among some folders; raises Mistake on a damaged one."""
-    return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
-
-
-NAMED = 3  # comparisons that lack a ratio for the same reason; more are counted after a run
 WIDE = 110  # columns of a report that goes into a file or a pipe
-
-
-def newest(results: Path) -> Path:
-    """The newest run below a folder; raises Mistake when there is none."""
-    found = sorted(results.glob("*/*/run.json"), key=lambda path: path.parent.name)
-    if not found:
-        raise Mistake(f"There is no run in {results}; ./speedmatrix run measures one.")
-    return found[-1].parent
-
-
-def matrix_of(folder: Path) -> Matrix:
-    """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
-    run = read_run(folder)
-    return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
 
 
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
     """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
-    where = console()
-    parts = overview(matrix, __version__, where.width)
+    run, unfinished, left = read_run(folder), None, ""
+    if (folder / IN_PROGRESS).exists():
+        unfinished = f"./{run.command}"
+        left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
+    parts = overview(matrix, __version__)
     if verbose:
-        parts = chain(render(matrix, where.width, NAMED), beyond(predictions(matrix, catalogue)))
-    for part in parts:
-        where.print(part, highlight=False)
-    unfinished = f"./{read_run(folder).command}" if (folder / IN_PROGRESS).exists() else None
-    where.print(closing(str(folder), unfinished), highlight=False, soft_wrap=True)
+        parts = matrix_parts(matrix, run.command, predictions(matrix, catalogue))
+    show((*parts, *closing(str(folder), unfinished, left)), console())
+
+
+def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
+    """About how many seconds the replicates take that every comparison of a plan gets and that are missing."""
+    references = {block.reference for block in run.plan.blocks if block.reference.workload in catalogue.workloads}
+    paces = {
+        one.workload: pace_of(catalogue.workload(one.workload), one.size, run.environment.device) for one in references
+    }
+    kept = by_replicate(records)
+    forecast = Forecast(plan=run.plan, kept=kept, paces=paces, arm_s={})
+    seconds = 0.0
+    for block, replicate in product(run.plan.blocks, range(run.plan.protocol.replicates)):
+        found = kept.get((block.identity, replicate), [])
+        places = [at for at in range(1, len(block.comparisons) + 1) if not pairs_of(at, found)]
+        seconds += forecast.replicate_s(block, places) if places else 0.0
+    return seconds
 
 
 def console() -> Console:
@@ -200,13 +129,15 @@ def rendered(folder: Path, form: str) -> str:
     if form == "html":
         catalogue = read_catalogue()
         found = exhibit(folder, catalogue)
-        found = replace(found, outlooks=predictions(found.kept.matrix, catalogue))
+        found = replace(found, predictions=predictions(found.kept.matrix, catalogue))
         return to_html(Shown(exhibits=(found,), known=catalogue.optimizations, version=__version__))
     matrix = matrix_of(folder)
     told = predictions(matrix, read_catalogue())
     if form == "terminal":
         where = console()
-        return matrix_to_terminal(matrix, width=where.width, colour=where.is_terminal, outlooks=told)
+        return matrix_to_terminal(
+            matrix, width=where.width, colour=where.is_terminal, predictions=told, command=read_run(folder).command
+        )
     if form == "markdown":
         return matrix_to_markdown(matrix, read_run(folder).command, told)
     if form == "json":
@@ -256,7 +187,7 @@ def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
         evidence=evidence,
         advice=chapters(advised.advice, catalogue.optimizations),
         questions=advised.commands,
-        commands=commands(run, compared, catalogue),
+        commands=commands(run.plan, run.environment, compared, catalogue),
         rehearsed=run.rehearsed,
     )
 
@@ -293,28 +224,26 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
     found, catalogue = read_run(folder), read_catalogue()
     kept = read_kept(folder)
     advised = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
-    if form == "terminal" and output is None and not verbose:
-        _print_overview(advised, folder)
-    else:
-        deliver(_rendered(advised, form, catalogue), output)
-
-
-def _print_overview(advised: Advised, folder: Path) -> None:
-    where, best = console(), (made.best for one in advised.advice.workloads for made in one.ready_made)
-    asked = (advised.commands.get(one.rows[-1].comparison) for one in best if one)
-    for part in advice_overview(advised.advice, __version__, where.width):
-        where.print(part, highlight=False)
-    where.print(asking(str(folder), [one for one in asked if one]), highlight=False, soft_wrap=True)
-
-
-def _rendered(advised: Advised, form: str, catalogue: Catalogue) -> str:
     if form == "json":
-        return advice_json.advice_to_json(advised.advice, advised.commands)
-    found = chapters(advised.advice, catalogue.optimizations)
+        deliver(advice_to_json(advised.advice, advised.commands), output)
+        return
+    if form == "terminal" and output is None and not verbose:
+        last = after_advice(advised.advice, advised.commands, str(folder))
+        parts = (*advice_overview(advised.advice, __version__), *last)
+    else:
+        facts = sentences.heading(kept.matrix)
+        parts = tuple(advice_parts(chapters(advised.advice, catalogue.optimizations), advised.commands, facts))
+    deliver_parts(parts, form, output)
+
+
+def deliver_parts(parts: Iterable[Part], form: str, output: Path | None, *, short: bool = False) -> None:
+    """Prints a document, or writes it, as Markdown or as a terminal shows it (if short, without details)."""
     if form == "markdown":
-        return advice_text.advice_to_markdown(found, advised.commands, sentences.heading(advised.advice.run.matrix))
-    where = console()
-    return advice_text.advice_to_terminal(found, advised.commands, width=where.width, colour=where.is_terminal)
+        deliver(to_markdown(parts), output)
+    elif output is None:
+        show(parts, console(), short=short)
+    else:
+        deliver(to_terminal(parts, width=console().width, short=short), output)
 
 
 # `claims`: what the runs of each machine say of the ledger's promises.
@@ -341,7 +270,11 @@ def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Pat
     witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(_below(results)))
     if not witnesses:
         raise Mistake(f"There is no measured run in {results}; ./speedmatrix run --design claims makes one.")
-    deliver(_rendered_claims(accounts(witnesses, catalogue, only), form), output)
+    found = accounts(witnesses, catalogue, only)
+    if form == "json":
+        deliver(claims_to_json(found), output)
+    else:
+        deliver_parts(claims_parts(found), form, output, short=True)
 
 
 def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None = None) -> list[Account]:
@@ -352,13 +285,6 @@ def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | Non
         for name in machines
     ]
     return sorted(found, key=lambda one: -sum(finding.measured_value is not None for finding in one.findings))
-
-
-def _rendered_claims(accounts: Sequence[Account], form: str) -> str:
-    if form == "terminal":
-        where = console()
-        return claims_to_terminal(accounts, width=where.width, colour=where.is_terminal)
-    return claims_to_markdown(accounts) if form == "markdown" else claims_to_json(accounts)
 
 
 def _below(results: Path) -> list[Path]:
@@ -383,8 +309,7 @@ def _read(folder: Path) -> Witness:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
-    calibration = calibration_beside(folder, run)
-    made = trials(run.plan, read_records(folder), calibration.thresholds if calibration else UNCALIBRATED)
+    made = trials(run.plan, read_records(folder), thresholds_of(folder))
     return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
 
 
@@ -417,7 +342,7 @@ def _finding(claim: Claim, witnesses: Sequence[Witness], catalogue: Catalogue, o
 def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Catalogue) -> Finding:
     workload, known = catalogue.workload(name), catalogue.optimizations
     meant = {
-        environment: resolve(claim, Ground(workload=workload, environment=environment, known=known))
+        environment: resolve(claim, ClaimContext(workload=workload, environment=environment, known=known))
         for environment in {one.environment for one in witnesses}
     }
     looks = [
@@ -434,7 +359,6 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
 # `compare`: the same configurations of several machines or environments, side by side.
 
 PRICES = "prices.toml"  # below the results, where somebody keeps one
-LIMITS = Path(harness.__file__).parent / "limits.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,7 +376,11 @@ def show_comparison(wanted: Wanted, form: str, output: Path | None) -> None:
     if form not in FORMS:
         raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
     places, prices = _places(wanted), _prices(wanted)  # what the user named is refused before anything is computed
-    deliver(_rendered_comparison(compare(places, _known(), prices), form), output)
+    found = compare(places, known_limits(), prices)
+    if form == "json":
+        deliver(comparison_to_json(found), output)
+    else:
+        deliver_parts(comparison_parts(found), form, output)
 
 
 def _places(wanted: Wanted) -> tuple[Column, ...]:
@@ -462,7 +390,7 @@ def _places(wanted: Wanted) -> tuple[Column, ...]:
         folders = finished(wanted.results)
         if not folders:
             raise Mistake(f"There is no finished run in {wanted.results}; ./speedmatrix run measures one.")
-        return of_machines(shelf(folders))
+        return of_machines(stored_runs(folders))
     if not wanted.runs:
         raise Mistake("Name the folders of two runs or more, or compare --machines for all below --results.")
     return of_runs([read_kept(folder) for folder in wanted.runs])
@@ -480,22 +408,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read ({error}); name a file of prices with --prices.") from error
-
-
-def _known() -> Known:
-    work: Mapping[tuple[str, str], int] = {
-        (name, size): count
-        for name, workload in read_catalogue().workloads.items()
-        for size, count in workload.operations.items()
-    }
-    return Known(limits=parse_limits(LIMITS.read_text(encoding="utf-8"), LIMITS.name), work=work)
-
-
-def _rendered_comparison(comparison: MachineComparison, form: str) -> str:
-    if form == "terminal":
-        where = console()
-        return comparison_to_terminal(comparison, width=where.width, colour=where.is_terminal)
-    return comparison_to_markdown(comparison) if form == "markdown" else comparison_to_json(comparison)
 
 
 # `list`: the workloads, optimizations, claims and designs there are.

@@ -12,23 +12,23 @@ from pathlib import Path
 
 from harness.analyze.collection import TOO_SMALL
 from harness.analyze.matrix import Matrix, build_matrix
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import replace_file
-from harness.cli.reading import ORIGIN, accounts, finished, matrix_of, read_kept, shelf, witnesses_of
+from harness.catalogue import read_catalogue
+from harness.cli.reading import accounts, witnesses_of
+from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
-from harness.exchange.placing import Origin, Placed, place
-from harness.exchange.privacy import Cleaner, clean_record, clean_run, private_words
+from harness.exchange.placing import Cleaner, Origin, Placed, clean_record, clean_run, place, private_words
 from harness.exchange.validation import Unfit, sentence
-from harness.report.figures.style import MARK
+from harness.report.figures import MARK
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged, label, page
 from harness.report.published import Place, Publication, file_name, published_place
-from harness.report.published_cells import Page
 from harness.report.published_pages import index_page, machine_page, workload_page
+from harness.report.published_parts import Page
 from harness.report.words import one_line
-from harness.store import folder_of, read_records, read_run
+from harness.results import finished, matrix_of, read_kept, stored_runs
+from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
 
@@ -240,7 +240,7 @@ def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claim
 def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
     ours = [folder for folder in folders if not (folder / ORIGIN).exists()]
     # What somebody else measured decides claims where we measured nothing ourselves.
-    return published_place(name, shelf(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
+    return published_place(name, stored_runs(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
 
 
 def _files(publication: Publication, results: Path, format_link: str | None) -> Iterator[tuple[str, str]]:

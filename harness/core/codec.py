@@ -6,12 +6,15 @@ written before it can then still be read.
 
 import math
 import sys
+import tomllib
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from harness.core.mistake import Mistake
 
 Kind = TypeVar("Kind")
 # Fields whose name has changed, and the name that stays in files and JSON reports; it holds for every dataclass.
@@ -144,3 +147,28 @@ def _mapping(data: object, where: str) -> dict[str, object]:
     if not isinstance(data, dict):
         raise Malformed(f"{where} must be an object")
     return data
+
+
+# TOML that people edit, read strictly into frozen data.
+
+
+def document(text: str, file: str, names: Collection[str]) -> dict[str, Any]:
+    """A TOML document that holds those names at most; raises Mistake that names the file."""
+    try:
+        found = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Mistake(f"{file} is not TOML ({error}); put it right.") from error
+    if foreign := sorted(set(found) - set(names)):
+        raise Mistake(f"{file} has an entry '{foreign[0]}'; it may hold {' and '.join(sorted(names))} alone.")
+    return found
+
+
+def entries(found: dict[str, Any], name: str, kind: type[Kind], file: str) -> tuple[Kind, ...]:
+    """The tables `[[name]]` of a document; raises Mistake that names the file and the table."""
+    tables = found.get(name, [])
+    if not isinstance(tables, list):
+        raise Mistake(f"{file} must hold '{name}' as tables [[{name}]].")
+    try:
+        return tuple(decode(kind, entry, f"{file}, {name} {number}") for number, entry in enumerate(tables, 1))
+    except Malformed as malformed:
+        raise Mistake(f"{malformed}; put the file right.") from malformed

@@ -35,6 +35,11 @@ def _found(name: str, library_path: str) -> str | None:
 
 STEP_BYTES = 1 << 26
 MATRIX_UNITS = ("amx_bf16", "bf16")  # flags of a processor with matrix units for bfloat16, as x86 and Arm call them
+# What a run can be measured on, and the class that measures there. A new device is a module with one, and a line here.
+DEVICES = {
+    "cpu": "harness.measure.devices:Device",
+    "cuda": "harness.measure.cuda:Cuda",
+}
 LATER = frozenset({"variables", "cpu_flags", "allocators"})  # facts that the first runs did not record
 MEMORY_SHARE = 0.03  # by which total memory differs between machines that are sold as the same
 
@@ -48,7 +53,7 @@ def round_memory(count: int) -> int:
 class Environment:
     """What a ratio depends on besides the configuration; bytes and counts, no names of people, hosts or folders."""
 
-    device: str  # cpu or cuda
+    device: str  # one of DEVICES
     accelerator: str | None
     accelerator_memory_bytes: int | None
     capability: str | None
@@ -65,6 +70,11 @@ class Environment:
     # Those of MATRIX_UNITS that the processor has, and the allocators that are installed; None where nobody looked.
     cpu_flags: tuple[str, ...] | None = field(default=None, metadata={"since": "0.3.0"})
     allocators: tuple[str, ...] | None = field(default=None, metadata={"since": "0.3.0"})
+
+    @property
+    def accelerated(self) -> bool:
+        """Whether the device is another one than the host."""
+        return self.device != "cpu"
 
     @property
     def digest(self) -> str:

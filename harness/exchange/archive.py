@@ -6,25 +6,46 @@ the one form that ours have, and none of them ever becomes a path.
 
 import gzip
 import io
+import os
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 
-from harness.exchange.bundle import LARGEST, MEBIBYTE, Parcel
-from harness.exchange.validation import Unfit, shown
-from harness.store import IN_PROGRESS, MEASUREMENTS, RUN
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.records import Record
+from harness.exchange.bundle import LARGEST, MEBIBYTE, Contribution, Parcel, read
+from harness.exchange.placing import write_whole
+from harness.exchange.validation import Unfit, sentence, shown
+from harness.store import (
+    IN_PROGRESS,
+    MEASUREMENTS,
+    ORIGIN,
+    RUN,
+    Run,
+    finish,
+    folder_of,
+    read_records,
+    read_run,
+    record_line,
+    replace_file,
+    run_text,
+    stamp_of,
+)
 
 LARGEST_ARCHIVE, LARGEST_INSIDE = 64 * MEBIBYTE, 512 * MEBIBYTE
 MOST_FILES = 2000
-ACCOUNT = "campaign.json"  # beside the runs of a machine
-SIZES = {**LARGEST, IN_PROGRESS: 1024, ACCOUNT: MEBIBYTE}  # bytes, at most
+STATE = "campaign.json"  # beside the runs of a machine
+SIZES = {**LARGEST, IN_PROGRESS: 1024, STATE: MEBIBYTE}  # bytes, at most
 
 _NAME = re.compile(
     rf"(?P<machine>[a-z0-9][a-z0-9-]{{0,59}})/"
     rf"(?:(?P<run>[0-9]{{8}}T[0-9]{{6}}-[0-9a-f]{{8}})/(?P<file>{re.escape(RUN)}|{re.escape(MEASUREMENTS)}|{IN_PROGRESS})"
-    rf"|{re.escape(ACCOUNT)})"
+    rf"|{re.escape(STATE)})"
 )
 _BLOCK = tarfile.BLOCKSIZE
 _BROKEN = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError)
@@ -40,10 +61,10 @@ class Packed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What an archive holds: runs, and the accounts of the campaigns that made them, by machine."""
+    """What an archive holds: runs, and the states of the campaigns that made them, by machine."""
 
     runs: tuple[Packed, ...]
-    accounts: Mapping[str, bytes]
+    states: Mapping[str, bytes]
 
 
 def packed_archive(files: Mapping[str, bytes]) -> bytes:
@@ -62,16 +83,16 @@ def packed_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def read_archive(content: bytes) -> Archive:
-    """The runs and accounts in an archive; raises Unfit for anything that ours never have."""
+    """The runs and states in an archive; raises Unfit for anything that ours never have."""
     files = dict(_files(_inside(content)))
     runs: dict[str, dict[str, bytes]] = {}
     for name, one in files.items():
         folder, _, file = name.rpartition("/")
-        if file != ACCOUNT:
+        if file != STATE:
             runs.setdefault(folder, {})[file] = one
     return Archive(
         runs=tuple(_packed(folder, inside) for folder, inside in sorted(runs.items())),
-        accounts={name.partition("/")[0]: one for name, one in files.items() if name.endswith(f"/{ACCOUNT}")},
+        states={name.partition("/")[0]: one for name, one in files.items() if name.endswith(f"/{STATE}")},
     )
 
 
@@ -135,3 +156,119 @@ def _check(name: str, size: int) -> None:
     most = SIZES[name.rpartition("/")[2]]
     if not 0 <= size <= most:
         raise Unfit(f"'{shown(name)}' in it has {size:,} bytes, and {most:,} are the most")
+
+
+# Travelling: the runs of a machine packed into a file that survives it, and taken in again on the next one.
+#
+# What is taken in was measured by whoever hands the file on, so it counts as measured here; it is checked like
+# anybody's.
+
+ANOTHER = "restore the file, or name another with --archive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An archive whose runs were checked and are not yet among the results."""
+
+    runs: tuple[tuple[Contribution, Packed], ...] = ()
+    states: Mapping[str, bytes] = field(default_factory=dict)  # of campaigns, by machine
+
+
+def check_place(archive: Path) -> None:
+    """Raises Mistake where an archive could not be written at the end, before anything is measured for it."""
+    folder = archive.absolute().parent
+    if archive.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise Mistake(f"{archive} cannot be written; name a file in a folder that exists and is writable.")
+
+
+def opened(archive: Path) -> Opened:
+    """What an archive holds, nothing where there is none yet; raises Mistake for one that no campaign has written."""
+    if not archive.exists():
+        return Opened()
+    now = datetime.now(UTC)
+    try:
+        found = read_archive(_content(archive))
+        runs = tuple((read(one.parcel, now), one) for one in found.runs)
+    except Unfit as unfit:
+        raise Mistake(sentence(f"{archive} is not taken in", unfit, ANOTHER)) from unfit
+    return Opened(runs=runs, states=found.states)
+
+
+def keep_runs(found: Opened, results: Path) -> None:
+    """Keeps the runs of an archive among the results; raises Mistake where others lie there."""
+    for contribution, one in found.runs:
+        _keep(results, contribution, one)
+
+
+def pack(archive: Path, results: Path, environment: Environment) -> int:
+    """Writes the runs of one environment and the state of their campaign, whole or not at all; gives how many runs."""
+    machine = results / environment.machine
+    folders = list(own_runs(machine, environment))
+    files = {name: content for folder in folders for name, content in _files_of(folder)}
+    if (machine / STATE).exists():
+        files[f"{machine.name}/{STATE}"] = (machine / STATE).read_bytes()
+    try:
+        content = packed_archive(files)
+    except Unfit as unfit:
+        raise Mistake(sentence(f"{archive} is not written", unfit, f"take {machine} itself along")) from unfit
+    replace_file(archive, content, "make room, or name another file with --archive")
+    return len(folders)
+
+
+def own_runs(machine: Path, environment: Environment) -> Iterator[Path]:
+    """The folders of runs of real times that were measured in this very environment and hold something."""
+    for path in sorted(machine.glob(f"*/{RUN}")):
+        folder = path.parent
+        if (folder / ORIGIN).exists() or not (folder / MEASUREMENTS).exists():
+            continue
+        run = read_run(folder)
+        if not run.rehearsed and run.environment.digest == environment.digest and read_records(folder):
+            yield folder
+
+
+def _files_of(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """A run's files by their names in an archive, written anew so that a line that was cut short stays behind."""
+    name = f"{folder.parent.name}/{folder.name}"
+    yield f"{name}/{RUN}", (folder / RUN).read_bytes()
+    yield f"{name}/{MEASUREMENTS}", _lines(read_records(folder))
+    if (folder / IN_PROGRESS).exists():
+        yield f"{name}/{IN_PROGRESS}", b""
+
+
+def _lines(records: Sequence[Record]) -> bytes:
+    return b"".join(map(record_line, records))
+
+
+def _content(archive: Path) -> bytes:
+    try:
+        with archive.open("rb") as file:
+            return file.read(LARGEST_ARCHIVE + 1)
+    except OSError as error:
+        raise Mistake(f"{archive} cannot be read ({error.strerror}); {ANOTHER}.") from error
+
+
+def _keep(results: Path, contribution: Contribution, packed: Packed) -> None:
+    """Puts a run where it belongs; of two copies of one run the longer is kept, which must begin like the other."""
+    folder, records = _home(results, contribution.run), contribution.records
+    if not folder.exists():
+        marker = {IN_PROGRESS: b""} if packed.unfinished else {}
+        lines = {RUN: run_text(contribution.run).encode(), MEASUREMENTS: _lines(records)}
+        write_whole(results, folder, {**lines, **marker})
+        return
+    if (folder / ORIGIN).exists() or read_run(folder) != contribution.run:
+        raise Mistake(f"{folder} holds another run than the archive has there; move it, or choose another --results.")
+    here = read_records(folder)
+    shorter = min(len(here), len(records))
+    if _lines(here[:shorter]) != _lines(records[:shorter]):  # as text: what is no number equals nothing
+        raise Mistake(f"{folder} and the archive disagree about what was measured there; move one of them.")
+    if len(records) > len(here):
+        replace_file(folder / MEASUREMENTS, _lines(records), "choose another folder with --results")
+    if len(records) >= len(here) and not packed.unfinished:
+        finish(folder)
+
+
+def _home(results: Path, run: Run) -> Path:
+    """Where a run belongs: where it lies already, even if its digest was another when a version knew fewer facts."""
+    usual = folder_of(results, run)
+    older = (path.parent for path in usual.parent.glob(f"{stamp_of(run)}-*/{RUN}"))
+    return usual if usual.exists() else next((one for one in older if read_run(one) == run), usual)

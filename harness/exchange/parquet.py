@@ -13,10 +13,11 @@ from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
+from harness.core.environment import DEVICES
 from harness.core.plan import NoResult, Plan
 from harness.core.recipe import Value
 from harness.core.records import Arm, Lost, Ready, Record, Window
-from harness.report.matrix import grid
+from harness.report.document import grid
 
 # Columns: the name, type and meaning of everything in the Parquet tables; their order is that of the files.
 
@@ -72,7 +73,7 @@ _RUNS = (
     ),
     *_maybe("number", target="half-width of a log ratio beyond which replicates are added; none where they are fixed"),
     *_always("truth", contributed="somebody else measured it"),
-    *_always("text", environment="digest of all facts of the machine", device="cpu or cuda"),
+    *_always("text", environment="digest of all facts of the machine", device=" or ".join(DEVICES)),
     *_maybe("text", accelerator="its name", capability="of the accelerator", driver="of the accelerator"),
     *_maybe("integer", accelerator_memory_bytes="bytes"),
     *_always("text", cpu="its name", system="kernel and architecture", python="version"),

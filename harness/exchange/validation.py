@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.core.codec import stored
 from harness.core.configuration import FORMER_NAMES, Comparison, Configuration, parse_option
-from harness.core.environment import Environment
+from harness.core.environment import DEVICES, Environment
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
@@ -116,8 +116,8 @@ def _check_beginning(began: str, now: datetime) -> None:
 
 
 def _check_environment(environment: Environment) -> None:
-    if environment.device not in {"cpu", "cuda"}:
-        raise Unfit(f"{RUN} was measured on '{shown(environment.device)}', and cpu and cuda are known")
+    if environment.device not in DEVICES:
+        raise Unfit(f"{RUN} was measured on '{shown(environment.device)}', and {' and '.join(DEVICES)} are known")
     facts = [environment.accelerator, environment.capability, environment.driver, environment.compiler]
     facts += [
         environment.cpu,
@@ -528,7 +528,7 @@ def _check_device(window: Window, environment: Environment, where: str) -> None:
         if one not in BITS.values():
             raise Unfit(f"{where} the throttling '{shown(one)}' is none of {', '.join(BITS.values())}")
     for name in (*_OF_THE_DEVICE, "device_s", "device_bytes", "energy_j", "throttled"):
-        if environment.device == "cpu" and getattr(window, name) is not None:
+        if not environment.accelerated and getattr(window, name) is not None:
             raise Unfit(f"{where} {name} is told of a device, and {RUN} was measured without one")
     for name in ("device_bytes", "process_bytes"):
         within(getattr(window, name), 0, environment.accelerator_memory_bytes or MOST, f"{where} {name}")

@@ -114,10 +114,10 @@ def expected_s(workload: Workload) -> float:
 
     Where it is done sooner, further comparisons get the rest.
     """
-    from harness.cli.planning import pace_of, usual_size
     from harness.core.protocol import BRIEF, FEWEST_REPLICATES
     from harness.measure.surroundings import read_environment
     from harness.plan.cost import UNSEEN, USUAL, arm_s
+    from harness.plan.planning import pace_of, usual_size
 
     environment = read_environment("auto")
     size = os.environ.get(SIZE) or usual_size(environment)
@@ -126,25 +126,21 @@ def expected_s(workload: Workload) -> float:
 
 
 def _measure(name: str, folder: Path) -> Measured:
-    from harness.integrations.configurations import Wanted, measured, no_results
+    from harness.api import Place, measured
+    from harness.core.plan import Request
+    from harness.integrations.configurations import no_results
 
     workload = read_catalogue(ledger=False).workload(name)
-    wanted = Wanted(
-        workload=name,
-        labels=workload.first_look,
-        stack=TOGETHER,
-        size=os.environ.get(SIZE),
-        budget=os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s",
-    )
+    size, budget = os.environ.get(SIZE), os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s"
+    request = Request(workloads=(name,), only=workload.first_look, stack=TOGETHER, size=size, target="none")
     try:
-        run = measured(wanted, folder)
+        run = measured(request, Place(results=folder, budget=budget, fresh=True))
     except Mistake as mistake:
         return Measured(run="", values={}, no_results={}, failed=str(mistake))
     return Measured(
         run=str(run.relative_to(ROOT / ".asv" / "measured")) if run.is_relative_to(ROOT) else run.name,
         values=dict(_values(run)),
-        no_results={_bare(label): words for label, words in no_results(run).items()}
-        | dict(_out_of_time(run, wanted.budget)),
+        no_results={_bare(label): words for label, words in no_results(run).items()} | dict(_out_of_time(run, budget)),
     )
 
 

@@ -1,48 +1,34 @@
-"""Configurations for other tools: one run of the command line for each workload, read back as samples.
+"""Configurations for other tools: one run of the harness for each workload, read back as samples.
 
 The tools have clocks of their own, which know no pairs, no replicates and no active settings; so they are given what
 the harness measured, and never time anything again.
 """
 
 import math
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol
 
 from harness.analyze.collection import StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.matrix import Row
-from harness.cli.reading import read_kept
-from harness.core.mistake import Mistake
+from harness.analyze.soundness import Absence, Outcome
+from harness.core.codec import encode
+from harness.core.configuration import Comparison
+from harness.core.environment import Environment
+from harness.core.optimization import Timing
+from harness.core.plan import Plan, Request
 from harness.core.records import Window
+from harness.plan.cost import Pace, arm_s
+from harness.plan.planning import SMALLEST_POOL
+from harness.report.matrix import TIMED
+from harness.report.words import called, one_line, ratio
+from harness.results import read_kept
+from harness.run.preparation import prepared, seconds_of
 from harness.store import read_records, read_run
-
-STOPPED = 130  # exit status of a run that was interrupted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is measured together: comparisons of one workload, which share a reference."""
-
-    workload: str
-    others: tuple[str, ...] = ()  # workloads beside it, which share the time
-    labels: tuple[str, ...] = ()  # NAME or NAME=LEVEL; all of the design when empty
-    stack: str | None = None  # one more comparison: everything, original or A+B=2
-    size: str | None = None
-    device: str = "auto"
-    budget: str = "70s"
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """The words of the command line that measures it, without the places."""
-        only = (word for label in self.labels for word in ("--only", label))
-        stack = ("--stack", self.stack) if self.stack else ()
-        size = ("--size", self.size) if self.size else ()
-        limits = (*size, "--device", self.device, "--target", "none", "--budget", self.budget)
-        return "run", self.workload, *self.others, *stack, *only, *limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,30 +46,6 @@ class Samples:
     def estimate(self) -> Estimate | None:
         """The ratio with its interval, where there is one."""
         return self.row.estimate
-
-
-def measured(wanted: Wanted, results: Path, data: Path | None = None) -> Path:
-    """Measures it in a process of its own and gives the run's folder below `results`.
-
-    Raises Mistake with what the command said when there is no run to read afterwards, KeyboardInterrupt when it was
-    stopped.
-    """
-    before = set(_runs(results))
-    places = ("--results", str(results), *(("--data", str(data)) if data else ()), "--fresh")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "harness", *wanted.command, *places], capture_output=True, text=True, check=False
-    )
-    if done.returncode == STOPPED:
-        raise KeyboardInterrupt
-    found = sorted(set(_runs(results)) - before)
-    if not found:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-        raise Mistake(said[0] if said else f"'speedmatrix {' '.join(wanted.command)}' measured nothing.")
-    return found[-1]
-
-
-def _runs(results: Path) -> Iterator[Path]:
-    return (path.parent for path in results.glob("*/*/run.json"))
 
 
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
@@ -129,3 +91,249 @@ def no_results(folder: Path) -> dict[str, str]:
 def relative_step_time(estimate: Estimate) -> tuple[float, float, float]:
     """The estimate as a relative time with its interval, low and high: what tools want for which larger is worse."""
     return 1 / estimate.ratio, 1 / estimate.high, 1 / estimate.low
+
+
+# Listing: the comparisons that a front end shows, known from the plan before anything is measured, and without torch.
+
+
+STACKS = ("all", "original")  # subjects that stand for several options
+
+
+BUDGET = "4m40s"  # for all workloads of a device together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One comparison that can be shown, or a missing result."""
+
+    device: str
+    workload: str
+    label: str
+    name: str  # of its configuration, short: leak@quick#512:all; says what is timed where that is not steps
+    reference: str  # what the reference is called
+    comparison: Comparison | None  # None for a missing result
+    reason: str | None = None  # the words of a missing result
+
+
+def listed(requests: Iterable[Request], budget: str = BUDGET) -> tuple[Listed, ...]:
+    """All that is asked for, each device in a request of its own; raises Mistake where that cannot be."""
+    return tuple(dict.fromkeys(one for request in requests for one in _planned(request, budget)))
+
+
+def wanted(asked: Request, listing: Sequence[Listed], selected: Collection[Listed]) -> Request:
+    """What is measured in one run for those that were selected of a device's listing.
+
+    Where they are a part of what is listed of one workload, they come first, and of the rest only as many as give them
+    a pool to share variances with. Where they are the same stack on many workloads, it is measured alone. Raises
+    ValueError where no comparison is selected.
+    """
+    measurable = [one for one in listing if one.comparison is not None]
+    chosen = [one for one in measurable if one in selected]
+    first, *others = dict.fromkeys(one.workload for one in chosen)
+    whole = replace(asked, workloads=(first, *others), device=chosen[0].device)
+    if others:
+        same = chosen[0].label if len({one.label for one in chosen}) == 1 else None
+        return replace(whole, stack=same) if same in STACKS and len(chosen) >= SMALLEST_POOL else whole
+    available = [one for one in measurable if one.workload == first]
+    return whole if len(chosen) == len(available) else _narrowed(whole, available, chosen)
+
+
+def _narrowed(whole: Request, available: Sequence[Listed], chosen: Sequence[Listed]) -> Request:
+    stacks = [one.label for one in chosen if one.label in STACKS]
+    if len(stacks) > 1:  # a command names one at most
+        return whole
+    alone = [one.label for one in chosen if one.label not in STACKS]
+    company = [one.label for one in available if one.label not in STACKS and one.label not in alone]
+    missing = max(0, SMALLEST_POOL - len(chosen))
+    return replace(whole, stack=next(iter(stacks), None), only=(*alone, *company[:missing]))
+
+
+def _planned(request: Request, budget: str) -> Iterator[Listed]:
+    ready = prepared(request)
+    plan, budget_s = ready.plan, seconds_of(budget)
+    by_workload: dict[str, list[Comparison]] = defaultdict(list)
+    for comparison in plan.comparisons:
+        by_workload[comparison.reference.workload].append(comparison)
+    for name, comparisons in by_workload.items():
+        share_s = None if budget_s is None else budget_s / len(by_workload)
+        for comparison in comparisons[: _affordable(plan, share_s, ready.paces[name])]:
+            yield _comparable(comparison, plan, ready.environment.device)
+    yield from _no_results(plan, ready.environment.device)
+
+
+def _affordable(plan: Plan, share_s: float | None, pace: Pace) -> int | None:
+    """How many treatments so much time is likely to buy, by the guess that a campaign begins with; None for all."""
+    if share_s is None:
+        return None
+    return max(SMALLEST_POOL, int(share_s / (plan.protocol.replicates * arm_s(plan.protocol, pace))) - 1)
+
+
+def recorded(folder: Path) -> tuple[Listed, ...]:
+    """What a run measured or tried, and its missing results; raises Mistake where it is no run or rehearsed."""
+    return tuple(dict.fromkeys(_recorded(folder)))
+
+
+def _recorded(folder: Path) -> Iterator[Listed]:
+    read_kept(folder)
+    run = read_run(folder)
+    begun = {(record.arm.block, record.arm.position) for record in read_records(folder)}
+    for block in run.plan.blocks:
+        for position, comparison in enumerate(block.comparisons, 1):
+            if (block.identity, position) in begun:
+                yield _comparable(comparison, run.plan, run.environment.device)
+    yield from _no_results(run.plan, run.environment.device)
+
+
+def _comparable(comparison: Comparison, plan: Plan, device: str) -> Listed:
+    reference = comparison.reference
+    short = f"{reference.workload}@{reference.size}#{reference.batch}:{comparison.label}"
+    copy = f" ({comparison.copy + 1})" if comparison.copy else ""
+    timed = "" if comparison.timing is Timing.STEP else f" {comparison.timing}"
+    return Listed(
+        device=device,
+        workload=reference.workload,
+        label=comparison.label,
+        name=one_line(f"{short}{copy}{timed}"),
+        reference=one_line(plan.names.get(str(reference)) or "+".join(map(str, reference.options)) or "baseline"),
+        comparison=comparison,
+    )
+
+
+def _no_results(plan: Plan, device: str) -> Iterator[Listed]:
+    for no_result in plan.no_results:
+        yield Listed(
+            device=device,
+            workload=no_result.workload,
+            label=no_result.label,
+            name=one_line(f"{no_result.workload}:{no_result.label}"),
+            reference="baseline",
+            comparison=None,
+            reason=one_line(no_result.reason),
+        )
+
+
+# Replay: samples of a run as another tool takes them.
+
+
+SECONDS, RELATIVE = "seconds", "relative"
+ITSELF = (1.0,)  # a reference over itself: 1 by definition and measured never, so it is shown once
+
+
+class Benchmark(Protocol):
+    """What is used of pytest-benchmark's fixture."""
+
+    group: str | None
+    extra_info: dict[str, Any]
+
+    def pedantic(
+        self, target: Callable[[], None], *, setup: Callable[[], None], rounds: int, iterations: int
+    ) -> object:
+        """Times so many rounds of the target, each after a setup that is not timed."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """A timer that moves only when a sample is shown."""
+
+    now: float = 0.0
+
+    def replayed(self) -> float:
+        """The time on it; pytest-benchmark stores this function's name."""
+        return self.now
+
+    def show(self, benchmark: Benchmark, found: Sequence[float]) -> None:
+        """Shows each sample as one round of the benchmark, which must have `replayed` as its timer."""
+        left = iter(found)
+
+        def begin() -> None:
+            self.now = 0.0
+
+        def end() -> None:
+            self.now = next(left, 0.0)  # a profiler that is switched on calls once more
+
+        benchmark.pedantic(end, setup=begin, rounds=len(found), iterations=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A run with the samples of its comparisons."""
+
+    run: str  # its folder, below the folder of results
+    command: str
+    environment: str  # digest
+    samples: Mapping[Comparison, Samples]
+
+
+def found_in(folder: Path) -> Found:
+    """A run, read to its samples; raises Mistake where it is none or is damaged."""
+    run = read_run(folder)
+    return Found(
+        run=f"{run.environment.machine}/{folder.resolve().name}",
+        command=f"./{run.command}",
+        environment=run.environment.digest,
+        samples={one.row.comparison: one for _, one in samples(folder)},
+    )
+
+
+def shown(one: Samples, *, treatment: bool, relative: bool) -> Sequence[float]:
+    """The samples of one arm, in seconds a step or as multiples of the reference's at the same moment."""
+    if relative:
+        return one.relative if treatment else ITSELF
+    return one.treatment_s if treatment else one.reference_s
+
+
+def facts(found: Found, row: Row, *, relative: bool) -> dict[str, Any]:
+    """All that stands behind a ratio, as JSON without numbers that JSON does not know."""
+    comparison = row.comparison
+    told = {
+        "words": sentence(row),
+        "unit": RELATIVE if relative else SECONDS,
+        "cell": str(comparison.treatment),
+        "reference": str(comparison.reference),
+        "timed": TIMED[comparison.timing],
+        **encode(row.estimate),
+        "seen": _seen(row.treatment.facts if row.treatment else {}),
+        "seen_in_reference": _seen(row.reference.facts if row.reference else {}),
+        "quality": row.quality,
+        "notes": [one_line(note) for note in row.notes],
+        "run": found.run,
+        "command": one_line(found.command),
+        "environment": found.environment,
+    }
+    encoded: dict[str, Any] = encode(told)
+    return encoded
+
+
+def _seen(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {one_line(name): one_line(value) if isinstance(value, str) else value for name, value in settings.items()}
+
+
+def sentence(row: Row) -> str:
+    """The ratio with its interval, what may be said of it and what it rests on; raises ValueError where it has none."""
+    estimate = row.estimate
+    if estimate is None:
+        raise ValueError(f"{row.label} has no ratio")
+    quality = f"; losses: {row.quality.status}" if row.quality else ""
+    return one_line(
+        f"{ratio(estimate)} against {called(row.reference_name)}, {estimate.verdict}; "
+        f"{estimate.pairs} pairs in {estimate.processes} replicates{quality}"
+    )
+
+
+def words(absence: Absence, budget: str | None) -> str:
+    """Why there is no ratio; the remedy is the front end's own where a budget ran out."""
+    if budget is not None and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
+        return f"{absence.outcome}: the budget of {budget} did not suffice; --speedmatrix-budget gives more"
+    return one_line(absence.words)
+
+
+def machine_facts(environment: Environment) -> dict[str, Any]:
+    """The machine as facts that hold from run to run, without the name of a host, a person or a folder."""
+    known: dict[str, Any] = encode(environment)
+    return {
+        "name": environment.machine,
+        "environment": environment.digest,
+        **known,
+        "packages": dict(environment.packages),
+        "variables": dict(environment.variables),
+    }

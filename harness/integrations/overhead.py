@@ -17,8 +17,9 @@ from harness.catalogue import read_catalogue
 from harness.core.configuration import compose
 from harness.core.mistake import Mistake
 from harness.measure.surroundings import read_environment
-from harness.run.arm import ROOT, launch_environment
-from harness.run.lock import measuring_alone
+from harness.run.arm import launch_environment
+from harness.run.fork_server import ROOT
+from harness.run.preparation import measuring_alone
 
 LIMIT_S = 300.0  # for one process
 

@@ -1,13 +1,16 @@
 """The benchmarks' options for pytest, known wherever it is called: pyproject.toml loads this module with `-p`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
-from harness.integrations.listing import Asked, Listed, listed
+from harness.core.plan import Request
+from harness.integrations.configurations import BUDGET, Listed, listed, recorded
 
 BENCHMARKS = "benchmarks"  # the folder
 LISTING = pytest.StashKey[tuple[Listed, ...]]()
@@ -23,11 +26,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "device": {
         "action": "append",
         "metavar": "DEVICE",
-        "help": "auto, cpu or cuda; may be repeated. auto if none is named.",
+        "help": f"auto, {' or '.join(DEVICES)}; may be repeated. auto if none is named.",
     },
     "budget": {
         "metavar": "TIME",
-        "help": f"Time to measure all workloads of a device (90s, 5m, 2h), or none; {Asked().budget} if not given. "
+        "help": f"Time to measure all workloads of a device (90s, 5m, 2h), or none; {BUDGET} if not given. "
         "Writing data comes on top, once.",
     },
     "results": {
@@ -75,22 +78,23 @@ def pytest_configure(config: pytest.Config) -> None:
         listing(config)
 
 
-def asked_in(config: pytest.Config) -> Asked:
-    """What the options ask for."""
-    return Asked(
-        workloads=tuple(_given(config, "workload") or ()),
-        size=_given(config, "size"),
-        devices=tuple(_given(config, "device") or Asked().devices),
-        budget=_given(config, "budget") or Asked().budget,
-        run=_given(config, "run"),
-    )
+def requests_in(config: pytest.Config) -> tuple[Request, ...]:
+    """What the options ask for, one request for each device."""
+    usual = Request(workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"), target="none")
+    return tuple(replace(usual, device=device) for device in _given(config, "device") or (usual.device,))
+
+
+def budget_in(config: pytest.Config) -> str:
+    """The time for each device."""
+    return _given(config, "budget") or BUDGET
 
 
 def listing(config: pytest.Config) -> tuple[Listed, ...]:
     """All that the options ask for, found out once; raises UsageError with one sentence where that cannot be."""
     if LISTING not in config.stash:
         try:
-            config.stash[LISTING] = listed(asked_in(config))
+            run = _given(config, "run")
+            config.stash[LISTING] = recorded(run) if run else listed(requests_in(config), budget_in(config))
         except Mistake as mistake:
             raise pytest.UsageError(str(mistake)) from mistake
     return config.stash[LISTING]

@@ -11,12 +11,11 @@ from statistics import median
 from time import perf_counter
 from typing import ParamSpec, TypeVar
 
-import torch
 from torch import Tensor
 
 from harness.core.configuration import DELAY_S
 from harness.core.recipe import Recipe, Value
-from harness.measure.device import synchronize, timed
+from harness.measure.devices import Device, timed
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -36,7 +35,7 @@ class Delay:
 
     place: str  # loader, host or device
     share: float  # of a step
-    device: torch.device
+    device: Device
     seconds: float = 0.0
     cycles: int = 0  # of a pause of the device
     pause: Callable[[], object] = _no_pause
@@ -56,7 +55,7 @@ class Delay:
 
     def _sleep_for(self, cycles: float) -> None:
         self.cycles = max(1, round(cycles))
-        self.pause = partial(torch.cuda._sleep, self.cycles)  # noqa: SLF001
+        self.pause = partial(self.device.sleep, self.cycles)
 
     def record(self, _value: Tensor) -> None:
         """Pauses when the step's loss has been recorded, as a habit."""
@@ -85,15 +84,16 @@ class Delay:
         """Seconds of every pause in so many steps, by the clock of the device that paused."""
         seen: list[Callable[[], float]] = []
         pause = self.pause
-        self.pause = partial(_watched, pause, _between_events if self.place == "device" else _between_times, seen)
+        between = partial(_between_events, self.device) if self.place == "device" else _between_times
+        self.pause = partial(_watched, pause, between, seen)
         for _ in range(steps):
             step()
         self.pause = pause
-        synchronize(self.device)
+        self.device.synchronize()
         return tuple(length() for length in seen)
 
 
-def delay_of(recipe: Recipe, device: torch.device) -> Delay | None:
+def delay_of(recipe: Recipe, device: Device) -> Delay | None:
     """The delay that a recipe asks for, if it asks for any."""
     if recipe.added_delay is None:
         return None
@@ -119,14 +119,11 @@ def spin(seconds: float) -> None:
         pass
 
 
-def cycles_per_s(device: torch.device) -> float:
-    """Cycles that `torch.cuda._sleep` counts in a second at the clock of this moment."""
-    with torch.cuda.device(device):
-        torch.cuda._sleep(TRIAL_CYCLES)  # noqa: SLF001  an idle device clocks low
-        seen: list[Callable[[], float]] = []
-        for _ in range(TRIALS):
-            _watched(partial(torch.cuda._sleep, TRIAL_CYCLES), _between_events, seen)  # noqa: SLF001
-        synchronize(device)
+def cycles_per_s(device: Device) -> float:
+    """Cycles that a pause of the device counts in a second at the clock of this moment."""
+    device.sleep(TRIAL_CYCLES)  # an idle device clocks low
+    seen = [_between_events(device, partial(device.sleep, TRIAL_CYCLES)) for _ in range(TRIALS)]
+    device.synchronize()
     return TRIAL_CYCLES / median(length() for length in seen)
 
 
@@ -145,8 +142,8 @@ def _between_times(pause: Callable[[], object]) -> Callable[[], float]:
     return lambda: seconds
 
 
-def _between_events(pause: Callable[[], object]) -> Callable[[], float]:
-    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+def _between_events(device: Device, pause: Callable[[], object]) -> Callable[[], float]:
+    before, after = device.event(timing=True), device.event(timing=True)
     before.record()
     pause()
     after.record()

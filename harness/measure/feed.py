@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate, get_
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
-from harness.measure.device import deal_cores, keep_to
+from harness.measure.devices import deal_cores, keep_to
 
 # Collation: samples become a batch, and the batch goes from a worker to the trainer.
 

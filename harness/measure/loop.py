@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from harness.core.recipe import Recipe
-from harness.measure.gpu import driver_of
+from harness.measure.devices import Device
+from harness.measure.gpu import Driver
 
 # Monitoring: memory and utilisation as a training script reads them for its log.
 
@@ -25,11 +26,12 @@ class Reading:
     device_bytes: int | None = None  # in use on the device by everybody
 
 
-def gauge_for(device: torch.device) -> Callable[[], Reading]:
-    """A gauge whose handles are opened once, as they should be: by psutil, and on CUDA by NVML too."""
+def gauge_for(device: Device) -> Callable[[], Reading]:
+    """A gauge whose handles are opened once, as they should be: by psutil, and where a driver answers by that too."""
     process = psutil.Process()
     process.cpu_percent()  # the first answer is always 0
-    return _cuda_gauge(process, device) if device.type == "cuda" else _host_gauge(process)
+    driver = device.driver()
+    return _host_gauge(process) if driver.handle is None else _device_gauge(process, driver)
 
 
 def _host_gauge(process: psutil.Process) -> Callable[[], Reading]:
@@ -39,9 +41,7 @@ def _host_gauge(process: psutil.Process) -> Callable[[], Reading]:
     return read
 
 
-def _cuda_gauge(process: psutil.Process, device: torch.device) -> Callable[[], Reading]:
-    driver = driver_of(str(torch.cuda.get_device_properties(device).uuid))
-
+def _device_gauge(process: psutil.Process, driver: Driver) -> Callable[[], Reading]:
     def read() -> Reading:
         used, memory = driver.ask("nvmlDeviceGetUtilizationRates"), driver.ask("nvmlDeviceGetMemoryInfo")
         return Reading(
@@ -123,22 +123,22 @@ class Call:
         self.call()
 
 
-def habits_of(recipe: Recipe, device: torch.device) -> tuple[Habit, ...]:
+def habits_of(recipe: Recipe, device: Device) -> tuple[Habit, ...]:
     """The habits that the recipe asks for, each bound once, in the order in which a step has them."""
     return tuple(_habits(recipe, device))
 
 
-def _habits(recipe: Recipe, device: torch.device) -> Iterator[Habit]:
+def _habits(recipe: Recipe, device: Device) -> Iterator[Habit]:
     if recipe.loss_history == "growing":
-        yield GrowingHistory(torch.zeros(0, device=device))
+        yield GrowingHistory(torch.zeros(0, device=device.torch))
     if recipe.loss_history == "preallocated":
-        yield PreallocatedHistory(torch.zeros(FIRST_CAPACITY, device=device))
+        yield PreallocatedHistory(torch.zeros(FIRST_CAPACITY, device=device.torch))
     if recipe.monitoring_steps is not None:
         yield Monitor(recipe.monitoring_steps, gauge_for(device))
     if recipe.garbage_collector == "every_step":
         yield Call(gc.collect)
     if recipe.empty_cache:
-        yield Call(torch.cuda.empty_cache)
+        yield Call(device.empty_cache)
 
 
 def recording(metrics: Habit, habits: Iterable[Habit]) -> Callable[[Tensor], None]:

@@ -2,26 +2,99 @@
 
 import ctypes
 import gc
+import mmap
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, multiprocessing
 
 from harness.core.environment import STEMS
 from harness.core.recipe import Value
-from harness.measure.device import cores_of
+from harness.measure.devices import Device, cores_of
 from harness.measure.evaluation import Interlude, ReadBacks
 from harness.measure.feed import STRATEGIES, Collate, Counted, Feed, Pickling, WorkerStart, as_it_is, collate_directly
 from harness.measure.loop import Diverged, GrowingHistory, Habit, Monitor, PreallocatedHistory
-from harness.measure.page_cache import COLD, ColdFiles
 from harness.measure.step import PARTS
 from harness.measure.transfer import Ahead
+
+# The page cache: files that have to be read from storage.
+
+
+COLD = 0.1  # at most this share of the bytes may stay
+CHUNK_BYTES = 1 << 24
+
+
+class StillWarm(RuntimeError):
+    """The system kept the files in memory though it was asked to drop them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdFiles:
+    """The files that a window must read from storage."""
+
+    files: tuple[Path, ...]
+
+    def drop(self) -> float:
+        """Asks the system to forget the files; gives the share of their bytes that it kept all the same."""
+        for path in self.files:
+            with path.open("rb") as file:
+                os.fdatasync(file.fileno())  # what is not written yet cannot be dropped
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        return resident_share(self.files)
+
+    def fill(self) -> None:
+        """Reads the files once, so that the next arm finds them in memory."""
+        buffer = bytearray(CHUNK_BYTES)
+        for path in self.files:
+            with path.open("rb", buffering=0) as file:
+                while file.readinto(buffer):
+                    pass
+
+    @contextmanager
+    def dropped(self) -> Iterator[None]:
+        """The files are dropped before the block and read back after it; raises StillWarm where they cannot be."""
+        kept = self.drop()
+        if kept >= COLD:
+            self.fill()
+            raise StillWarm(f"{kept:.0%} of the data stayed in the page cache; some process may have it mapped")
+        try:
+            yield
+        finally:
+            self.fill()
+
+
+def cold_files(folder: Path) -> ColdFiles:
+    """All files of a folder that hold anything."""
+    return ColdFiles(tuple(sorted(one for one in folder.rglob("*") if one.is_file() and one.stat().st_size)))
+
+
+def resident_share(files: Iterable[Path]) -> float:
+    """Share of the files' pages that lie in memory, as `mincore` tells it; looking does not read them."""
+    counts = [_pages(path) for path in files]
+    return sum(resident for resident, _ in counts) / max(1, sum(pages for _, pages in counts))
+
+
+def _pages(path: Path) -> tuple[int, int]:
+    """Pages of a file in memory, and all its pages."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        states = np.zeros(-(-len(mapped) // mmap.PAGESIZE), np.uint8)
+        address = np.frombuffer(mapped, np.uint8).ctypes.data
+        mincore, pointer = ctypes.CDLL(None, use_errno=True).mincore, ctypes.c_void_p
+        if mincore(pointer(address), ctypes.c_size_t(len(mapped)), pointer(states.ctypes.data)):
+            raise OSError(ctypes.get_errno(), "mincore failed", str(path))
+    return int((states & 1).sum()), len(states)  # the other bits are undefined
+
+
+# What the process shows of how it was launched: who serves its memory, and on which cores it runs.
+
 
 # What the loader shows: live workers, how they started, where its batches lay and how they came there.
 
@@ -130,10 +203,9 @@ class Tally:
     device_frees: int  # calls that gave memory back to the driver
 
 
-def tally(device: torch.device) -> Tally:
+def tally(device: Device) -> Tally:
     """The counts of this moment."""
-    frees = torch.cuda.memory_stats(device)["num_device_free"] if device.type == "cuda" else 0
-    return Tally(collections=gc.get_stats()[2]["collections"], device_frees=frees)
+    return Tally(collections=gc.get_stats()[2]["collections"], device_frees=device.frees())
 
 
 def of_habits(habits: Iterable[Habit], before: Tally, after: Tally, steps: int) -> dict[str, Value]:
@@ -213,11 +285,11 @@ def _loss(value: float, device: torch.device) -> Tensor:
 PROBE_BYTES = 256 << 20
 
 
-def of_launch() -> dict[str, Value]:
-    """The allocator of host memory, and on CUDA the kind of the device's segments."""
+def of_launch(device: Device) -> dict[str, Value]:
+    """The allocator of host memory, and the kind of the device's segments where it has any."""
     shown: dict[str, Value] = {"malloc": _allocator()}
-    if torch.cuda.is_available():
-        shown["expandable_segments"] = all_expandable(torch.cuda.memory_snapshot())
+    if (segments := device.segments()) is not None:
+        shown["expandable_segments"] = all_expandable(segments)
     return shown
 
 

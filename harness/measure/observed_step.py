@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import isclose
@@ -16,8 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.core.recipe import Value
-from harness.measure.device import synchronize
-from harness.measure.model import OVERWRITING
+from harness.measure.devices import Device
 from harness.measure.observed_process import (
     of_ahead,
     of_backward,
@@ -31,12 +30,12 @@ from harness.measure.observed_process import (
     of_page_cache,
     tally,
 )
-from harness.measure.session import Task, Trainee
+from harness.measure.session import OVERWRITING, Task, Trainee
 
 # What torch.compile shows: its graphs, its breaks, and the layers that Python still runs one by one.
 
 
-def of_compiler(trainee: Trainee, batch: Any) -> dict[str, Value]:
+def of_compiler(trainee: Trainee, batch: Any, device: Device) -> dict[str, Value]:
     """What was captured, and what one more step shows of it; a model that fell back to eager is not compiled."""
     bound = trainee.bound
     inputs, targets = bound.transfer(batch)
@@ -46,10 +45,10 @@ def of_compiler(trainee: Trainee, batch: Any) -> dict[str, Value]:
         bound.backward(value)
     bound.update()
     graphs, layers = captured(), sum(1 for _ in _layers(trainee.model))
-    cuda_graphs = captured_by_cuda(inputs.device)
-    lacks_cuda_graphs = cuda_graphs == 0 and graphs["cuda_graph_skips"] != 0 and inputs.device.type == "cuda"
-    in_graphs = graphs["compiled_graphs"] != 0 and 2 * len(eager) <= layers and not lacks_cuda_graphs
-    return {"compiled": in_graphs, "eager_layers": len(eager), "cuda_graphs": cuda_graphs, **graphs}
+    of_device = device.compiled_graphs()
+    lacks_graphs = of_device == 0 and graphs["cuda_graph_skips"] != 0
+    in_graphs = graphs["compiled_graphs"] != 0 and 2 * len(eager) <= layers and not lacks_graphs
+    return {"compiled": in_graphs, "eager_layers": len(eager), "cuda_graphs": of_device or 0, **graphs}
 
 
 def run_in_eager(model: nn.Module) -> AbstractContextManager[Any]:
@@ -69,20 +68,6 @@ def captured() -> dict[str, int]:
         "graph_breaks": int(sum(counters["graph_break"].values())),
         "cuda_graph_skips": int(counters["inductor"]["cudagraph_skips"]),
     }
-
-
-def captured_by_cuda(device: torch.device) -> int:
-    """CUDA graphs that torch.compile has recorded on a device: first ones and those that follow another."""
-    if device.type != "cuda":
-        return 0
-    from torch._inductor.cudagraph_trees import get_manager
-
-    manager = get_manager(device.index or 0, create_if_none_exists=False)
-    return _recorded(manager.roots) if manager else 0
-
-
-def _recorded(graphs: Mapping[Any, list[Any]]) -> int:
-    return sum(1 + _recorded(one.children) for alternatives in graphs.values() for one in alternatives)
 
 
 @contextmanager
@@ -143,9 +128,9 @@ NO_KERNEL = ("Memcpy", "Memset")
 GRAPH_LAUNCH = "cudaGraphLaunch"
 
 
-def of_kernels(step: Callable[[], object], device: torch.device) -> dict[str, Value]:
+def of_kernels(step: Callable[[], object], device: Device) -> dict[str, Value]:
     """What one more step runs on the device; on a CPU nothing, and words where no profiler can look."""
-    if device.type != "cuda":
+    if device.profiled is None:
         return {}
     try:
         kernels, calls = launched(step, device)
@@ -154,15 +139,16 @@ def of_kernels(step: Callable[[], object], device: torch.device) -> dict[str, Va
     return counted(kernels) | {"graph_launches": sum(one == GRAPH_LAUNCH for one in calls)}
 
 
-def launched(step: Callable[[], object], device: torch.device) -> tuple[list[str], list[str]]:
+def launched(step: Callable[[], object], device: Device) -> tuple[list[str], list[str]]:
     """The names of all that one step runs on the device, and of all that the host calls for it."""
-    synchronize(device)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], acc_events=True) as seen:
+    activities = [ProfilerActivity.CPU, *filter(None, [device.profiled])]
+    device.synchronize()
+    with profile(activities=activities, acc_events=True) as seen:
         step()
-        synchronize(device)
+        device.synchronize()
     names: dict[bool, list[str]] = {True: [], False: []}
     for event in seen.events() or ():
-        names[event.device_type.name == "CUDA"].append(event.name)
+        names[event.device_type.name != "CPU"].append(event.name)
     return names[True], names[False]
 
 
@@ -264,21 +250,18 @@ def of_evaluation(watch: Watch, items: int) -> dict[str, Value]:
 # The relative error tells the mantissa: about 2e-7 with float32's 23 bits, 3e-4 with TensorFloat-32's ten, 2e-3 with
 # bfloat16's seven. Sums of several short numbers stand for longer mantissas and come close to float32's.
 SHORTENED = 2e-5
-# Samples, channels and pixels of a side. For a small convolution cuDNN may choose kernels without tensor cores, which
-# says nothing of those of a model; a CPU has no such choice, and less time.
-CONVOLVED = {"cpu": (4, 64, 16), "cuda": (32, 128, 32)}
 
 
-def of_precision(device: torch.device) -> dict[str, Value]:
+def of_precision(device: Device) -> dict[str, Value]:
     """Whether float32 products and convolutions keep their mantissa now, and the errors that say so."""
     numbers = torch.Generator().manual_seed(0)  # of its own, so that the model's draws stay what they are
 
     def drawn(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=numbers).to(device)
+        return torch.randn(shape, generator=numbers).to(device.torch)
 
     product = relative_error(torch.mm, drawn(256, 256), drawn(256, 256))
     # Channels by the eight, for tensor cores; a stride of two, because Winograd's algorithm has an error of its own.
-    samples, channels, side = CONVOLVED[device.type]
+    samples, channels, side = device.convolved
     image, kernel = drawn(samples, channels, side, side), drawn(channels, channels, 3, 3)
     convolution = relative_error(lambda x, y: conv2d(x, y, stride=2), image, kernel)
     return {

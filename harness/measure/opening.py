@@ -14,7 +14,7 @@ from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.core.workload import Built
 from harness.measure import observed_step as evidence
-from harness.measure.device import synchronize, timed
+from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
 from harness.measure.session import Session, open_trainee, step_of
@@ -62,8 +62,8 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         began = perf_counter()
         losses.append(float(step()))
     step_s = perf_counter() - began
-    pinned = torch.cuda.is_available() and bool(seen[0][0].is_pinned())
-    synchronize(device)
+    pinned = device.is_pinned(seen[0][0])
+    device.synchronize()
     batches = [session.trainee.move(batch) for batch in seen]
     return Opening(
         first_step_s=first_step_s,
@@ -85,9 +85,9 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
     shown["micro_batches"] = opening.backwards
-    shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device)
+    shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
-        shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), torch.cuda.nvtx.range_push)
+        shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
     shown["varying_shapes"] = opening.shapes(session.feed.order) > 1
     shown["whole_batches"] = len(opening.host_batch[0]) == task.size.batch
     with evidence.run_in_eager(trainee.model):
@@ -96,10 +96,10 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
         shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
     shown |= evidence.of_learning_rate(trainee.optimizer, task) | evidence.of_precision(task.device)
     if task.recipe.compile:
-        shown |= evidence.of_compiler(trainee, opening.batches[0])
+        shown |= evidence.of_compiler(trainee, opening.batches[0], task.device)
     if timing is not Timing.EVALUATION:
         return shown, None
-    with evidence.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device) as reads:
+    with evidence.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device.torch) as reads:
         evaluation = session.evaluate()
     shown |= evidence.of_evaluation(watch, evaluation.items) | of_read_backs(reads)
     shown |= evaluation.effective
@@ -167,7 +167,7 @@ GROUPS = 4  # workers finish side by side: so many batches of each are the least
 def upper_bounds_of(session: Session, opening: Opening, protocol: Protocol) -> tuple[float | None, float | None]:
     """Samples a second of the loader alone and of the step alone; None for what the windows will tell."""
     ahead = session.task.recipe.workers > 0
-    if not ahead and session.task.device.type == "cpu":
+    if not ahead and not session.task.device.asynchronous:
         return None, None
     return (_loader_rate(session, protocol) if ahead else None), _compute_rate(session, opening, protocol)
 
@@ -201,7 +201,7 @@ def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> flo
     return rate
 
 
-def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device: torch.device) -> float:
+def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device: Device) -> float:
     """Calls a second over rounds of `times` calls, until the time is up."""
     calls, spent_s = 0, 0.0
     while spent_s < seconds:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, ParamSpec, TypeVar
 
-import torch
+from harness.measure.devices import Device
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -26,8 +26,8 @@ class Split:
 
 
 @dataclass(slots=True)
-class CpuPhases:
-    """On a CPU every call is finished when it returns, so host clocks tell all."""
+class HostPhases:
+    """Where every call is finished when it returns host clocks tell all."""
 
     wait_ns: int = 0
     copy_ns: int = 0
@@ -64,13 +64,14 @@ class CpuPhases:
 
 
 @dataclass(slots=True)
-class CudaPhases:
-    """On CUDA the copy and the span of each step's kernels are bounded by events, read when the window is over."""
+class EventPhases:
+    """Where calls return early the copy and the span of each step's kernels lie between events, read after a window."""
 
+    device: Device
     wait_ns: int = 0
-    copies: list[tuple[torch.cuda.Event, torch.cuda.Event]] = field(default_factory=list)
-    begins: list[torch.cuda.Event] = field(default_factory=list)  # behind them the device works on a batch
-    updates: list[torch.cuda.Event] = field(default_factory=list)
+    copies: list[tuple[Any, Any]] = field(default_factory=list)
+    begins: list[Any] = field(default_factory=list)  # behind them the device works on a batch
+    updates: list[Any] = field(default_factory=list)
     begins_ns: list[int] = field(default_factory=list)  # the same moments on the host, which only queues
     updates_ns: list[int] = field(default_factory=list)
     in_step: bool = False
@@ -92,7 +93,7 @@ class CudaPhases:
         """The transfer between two events."""
 
         def copied(batch: Any) -> Result:
-            before, after = _event(), _event()
+            before, after = self.device.event(timing=True), self.device.event(timing=True)
             before.record()
             result = transfer(batch)
             after.record()
@@ -106,7 +107,7 @@ class CudaPhases:
         """The transfer between two events of the stream that is current then; no step begins behind them."""
 
         def copied(batch: Any) -> Result:
-            before, after = _event(), _event()
+            before, after = self.device.event(timing=True), self.device.event(timing=True)
             before.record()
             result = transfer(batch)
             after.record()
@@ -117,11 +118,11 @@ class CudaPhases:
 
     def beginning(self) -> None:
         """A step begins on a batch that was sent ahead."""
-        event = _event()
+        event = self.device.event(timing=True)
         event.record()
         self._begun(event)
 
-    def _begun(self, event: torch.cuda.Event) -> None:
+    def _begun(self, event: Any) -> None:
         self.begins.append(event)
         self.begins_ns.append(perf_counter_ns())
         self.in_step = True
@@ -131,7 +132,7 @@ class CudaPhases:
 
         def finished(*given: Given.args, **named: Given.kwargs) -> Result:
             result = update(*given, **named)
-            event = _event()
+            event = self.device.event(timing=True)
             event.record()
             self.updates.append(event)
             self.updates_ns.append(perf_counter_ns())
@@ -162,12 +163,12 @@ class CudaPhases:
         return split
 
 
-Phases = CpuPhases | CudaPhases
+Phases = HostPhases | EventPhases
 
 
-def phases_for(device: torch.device) -> Phases:
+def phases_for(device: Device) -> Phases:
     """The reader of phases that fits a device."""
-    return CudaPhases() if device.type == "cuda" else CpuPhases()
+    return EventPhases(device) if device.asynchronous else HostPhases()
 
 
 def _waiting(phases: Phases, fetch: Callable[[], Result]) -> Callable[[], Result]:
@@ -178,7 +179,3 @@ def _waiting(phases: Phases, fetch: Callable[[], Result]) -> Callable[[], Result
         return result
 
     return waited
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)

@@ -1,5 +1,6 @@
 """The session: recipe and workload become a model, a step and a feed."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -14,12 +15,12 @@ from torch.amp.grad_scaler import GradScaler
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Size
 from harness.measure.delay import Delay, delay_of
+from harness.measure.devices import Device
 from harness.measure.feed import Feed, open_feed
 from harness.measure.loop import Habit, examined, habits_of, recording
-from harness.measure.model import called, shaped
 from harness.measure.phases import Phases, phases_for
 from harness.measure.step import Batch, Bound, StepGraph, marking, shape_of_step, trained_by
-from harness.measure.transfer import Ahead, CudaRoad, arriving, transfer_to
+from harness.measure.transfer import Ahead, SideStream, arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
@@ -28,6 +29,83 @@ from harness.measure.update import (
     scaled_backward,
     update_of,
 )
+
+# The model, changed as the recipe says.
+
+
+# Activations whose gradient can be told from the output, bit for bit, so that the input may be overwritten.
+OVERWRITING = (nn.ReLU, nn.ReLU6, nn.LeakyReLU)
+
+
+def shaped(model: nn.Module, recipe: Recipe) -> nn.Module:
+    """The model after the changes that do not touch what it computes; the optimizer is built on its parameters."""
+    if recipe.channels_last:
+        lay_out(model, 4, torch.channels_last)
+    if recipe.channels_last_3d:
+        lay_out(model, 5, torch.channels_last_3d)
+    if recipe.in_place_activations:
+        overwrite_inputs(model)
+    return model
+
+
+def lay_out(model: nn.Module, dimensions: int, memory_format: torch.memory_format) -> None:
+    """What `model.to(memory_format=...)` does, for weights of so many dimensions alone: it fails where others are."""
+    for one in model.parameters():
+        if one.dim() == dimensions:
+            one.data = one.data.to(memory_format=memory_format)
+
+
+def overwrite_inputs(model: nn.Module) -> None:
+    """Lets every activation that can do so overwrite its input."""
+    for layer in model.modules():
+        if isinstance(layer, OVERWRITING):
+            layer.inplace = True
+
+
+def called(model: nn.Module, recipe: Recipe) -> Callable[..., Any]:
+    """What the step calls: the model itself, its compiled form, or the model with compiled blocks."""
+    if recipe.compile is None:
+        return model
+    if recipe.compile == "regional":
+        return compiled_by_block(model)
+    if recipe.compile == "fullgraph":
+        return _compiled(model, fullgraph=True)
+    return _compiled(model, mode=None if recipe.compile == "default" else recipe.compile)
+
+
+def _compiled(model: nn.Module, **keywords: Any) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = torch.compile(model, **keywords)
+    return compiled
+
+
+def compiled_by_block(model: nn.Module) -> nn.Module:
+    """The model, its repeated blocks compiled in place; blocks of one shape share what was compiled."""
+    blocks = list(repeated_blocks(model))
+    # Blocks of several shapes meet in one cache, whose limit is meant for one piece of code that keeps changing.
+    torch.compiler.config.recompile_limit = max(torch.compiler.config.recompile_limit, len(blocks))
+    for block in blocks:
+        block.compile()
+    return model
+
+
+def repeated_blocks(model: nn.Module) -> Iterator[nn.Module]:
+    """The outermost modules with layers and code of their own that occur at least twice in one Sequential or list."""
+    children = list(model.children())
+    in_a_row = isinstance(model, (nn.Sequential, nn.ModuleList))
+    alike = Counter(type(one) for one in children if in_a_row and _is_block(one))
+    for child in children:
+        if alike[type(child)] > 1:
+            yield child
+        else:
+            yield from repeated_blocks(child)
+
+
+def _is_block(module: nn.Module) -> bool:
+    # A kind of Sequential without a `forward` of its own would stay in eager: PyTorch leaves its own code untraced.
+    return any(module.children()) and type(module).forward not in {nn.Sequential.forward, nn.ModuleList.forward}
+
+
+# The session: recipe and workload become a model, a step and a feed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +116,7 @@ class Task:
     size: Size
     recipe: Recipe
     data: Path
-    device: torch.device
+    device: Device
     seed: int  # of the model; the data's order is the same for every seed
     endless: bool  # leave out the boundary between epochs
 
@@ -102,7 +180,7 @@ class Session:
         """One pass over the evaluation set by the session's recipe or another one, the model in evaluation mode."""
         task, model = self.task, self.trainee.model
         with evaluating(model):
-            return task.parts.evaluate(model, task.data, task.size, recipe or task.recipe, task.device)
+            return task.parts.evaluate(model, task.data, task.size, recipe or task.recipe, task.device.torch)
 
 
 @contextmanager
@@ -122,7 +200,7 @@ def open_session(task: Task) -> Session:
     dataset = task.parts.dataset(task.data, task.size, task.recipe)
     feed = open_feed(dataset, task.size, task.recipe, seed=0, endless=task.endless)
     trainee = open_trainee(task, phases)
-    ahead = Ahead(CudaRoad(trainee.move, task.device, phases), feed.fetch) if task.recipe.device_prefetch else None
+    ahead = Ahead(SideStream(trainee.move, task.device, phases), feed.fetch) if task.recipe.device_prefetch else None
     return Session(task=task, trainee=trainee, feed=feed, phases=phases, ahead=ahead)
 
 
@@ -130,10 +208,10 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     """A model from the task's seed, its optimizer and the bound values of its step."""
     recipe, device, parts = task.recipe, task.device, task.parts
     model, loss, optimizer = _network(task)
-    device_stage = parts.device_stage(task.data, task.size, recipe, device)
+    device_stage = parts.device_stage(task.data, task.size, recipe, device.torch)
     torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
-    scaler = GradScaler(device.type) if recipe.gradient_scaling else None
-    move = transfer_to(device, recipe, getattr(device_stage, "on_host", ()))
+    scaler = GradScaler(device.torch.type) if recipe.gradient_scaling else None
+    move = transfer_to(device.torch, recipe, getattr(device_stage, "on_host", ()))
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
@@ -144,13 +222,13 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         transfer=arriving(phases.copying(move), device_stage),
         model=called(model, recipe),
         loss=loss,
-        autocast=autocast_for(device, recipe),
+        autocast=autocast_for(device.torch, recipe),
         backward=examined(scaled_backward(scaler) if scaler else plain_backward, recipe),
         update=phases.finishing(update),
         record=recording(metrics, (*habits, delay) if delay and delay.place == "host" else habits),
         micro_batches=recipe.micro_batches,
     )
-    graph = StepGraph(trained_by(bound, update)) if recipe.cuda_graph else None
+    graph = StepGraph(trained_by(bound, update), device) if recipe.cuda_graph else None
     return Trainee(
         model=model,
         loss=loss,
@@ -161,7 +239,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
         device_stage=device_stage,
         habits=habits,
         delay=delay,
-        mark=marking(recipe),
+        mark=marking(recipe, device),
         bound=replace(bound, whole_step=phases.finishing(graph)) if graph else bound,
         graph=graph,
     )
@@ -169,7 +247,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
 
 def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     """Model, loss and optimizer, drawn from the task's seed."""
-    recipe, device, parts = task.recipe, task.device, task.parts
+    recipe, device, parts = task.recipe, task.device.torch, task.parts
     torch.manual_seed(task.seed)
     model = shaped(parts.model(task.size, recipe).to(device), recipe)
     loss = parts.loss(task.size, recipe).to(device)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from harness.core.recipe import Recipe
+from harness.measure.devices import Device
 
 Batch = tuple[Tensor, Tensor]
 
@@ -92,7 +93,7 @@ def shape_of_step(micro_batches: int, *, captured: bool = False) -> Callable[[Bo
     return plain_step if micro_batches == 1 else accumulating_step
 
 
-# The captured step: everything between two batches as one CUDA graph, replayed on memory that stays where it is.
+# The captured step: everything between two batches as one graph, replayed on memory that stays where it is.
 
 # Before the capture: libraries and optimizers set themselves up in the first step, which no graph may hold. Not more,
 # so that already the third loss, which every protocol compares, is that of a replay.
@@ -108,26 +109,27 @@ class StepGraph:
     """
 
     train: Callable[[Tensor, Tensor], Tensor]
+    device: Device
     replays: int = 0
     run: Callable[[Tensor, Tensor], Tensor] = field(init=False)  # what a step does now: eager, capture or replay
-    stream: torch.cuda.Stream = field(init=False)
-    graph: torch.cuda.CUDAGraph = field(init=False)
+    stream: Any = field(init=False)
+    graph: Any = field(init=False)
     _eager_steps: int = 0
     _batch: tuple[Tensor, Tensor] = field(init=False)
     _value: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
         """Nothing is captured before the first steps are done."""
-        self.run, self.stream, self.graph = self._eager, torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        self.run, self.stream, self.graph = self._eager, self.device.stream(), self.device.graph()
 
     def __call__(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """One step on a batch."""
         return self.run(inputs, targets)
 
     def _eager(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        current = torch.cuda.current_stream()
+        current = self.device.current_stream()
         self.stream.wait_stream(current)
-        with torch.cuda.stream(self.stream):
+        with self.device.on(self.stream):
             value = self.train(inputs, targets).detach()
         current.wait_stream(self.stream)
         self._eager_steps += 1
@@ -137,8 +139,7 @@ class StepGraph:
 
     def _capture(self, inputs: Tensor, targets: Tensor) -> Tensor:
         self._batch = (inputs.clone(), targets.clone())
-        # Only this thread's calls are watched: the loader's pinning thread may allocate meanwhile.
-        with torch.cuda.graph(self.graph, stream=self.stream, capture_error_mode="thread_local"):
+        with self.device.capture(self.graph, self.stream):
             self._value = self.train(*self._batch).detach()
         self.run = self._replay
         return self._replay(inputs, targets)
@@ -174,11 +175,11 @@ Pop = Callable[[], Any]
 PARTS = ("fetch", "transfer", "forward", "loss", "backward", "update")  # as they stand on the timeline
 
 
-def marking(recipe: Recipe) -> Callable[[Bound], Bound]:
-    """What the recipe does to the values of a step before it is bound: NVTX ranges around them, or nothing."""
+def marking(recipe: Recipe, device: Device) -> Callable[[Bound], Bound]:
+    """What the recipe does to the values of a step before it is bound: named ranges around them, or nothing."""
     if not recipe.nvtx:
         return unmarked
-    return lambda bound: marked(bound, torch.cuda.nvtx.range_push, torch.cuda.nvtx.range_pop)
+    return lambda bound: marked(bound, device.push, device.pop)
 
 
 def unmarked(bound: Bound) -> Bound:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.core.environment import MATRIX_UNITS, STEMS, Environment, library_of, round_memory
+from harness.core.environment import DEVICES, MATRIX_UNITS, STEMS, Environment, library_of, round_memory
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
 from harness.measure.gpu import driver_of
@@ -59,13 +59,13 @@ UNSUPPORTED = (
 
 def read_environment(device: str = "auto") -> Environment:
     """The facts of this machine; `auto` takes a GPU where there is one, `cuda` raises Mistake where there is none."""
-    if device not in {"auto", "cpu", "cuda"}:
-        raise Mistake(f"There is no device '{device}'; choose auto, cpu or cuda.")
+    if device not in {"auto", *DEVICES}:
+        raise Mistake(f"There is no device '{device}'; choose auto, {' or '.join(DEVICES)}.")
     gpu = read_gpu() if device in {"auto", "cuda"} else {}
     if device == "cuda" and not gpu:
         raise Mistake(unused_gpu() or "No CUDA device answers on this machine; leave out --device cuda.")
     return Environment(
-        device="cuda" if gpu else "cpu",
+        device="cuda" if gpu else "cpu" if device == "auto" else device,
         accelerator=gpu.get("name"),
         accelerator_memory_bytes=int(gpu["memory"]) if gpu else None,
         capability=gpu.get("capability"),

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
-import torch
 
 from harness.core.records import reasons
-from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
+from harness.measure.devices import Device
+from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver
 
 CORE_TEMPERATURE = 0  # NVML_TEMPERATURE_GPU
 
@@ -63,12 +63,9 @@ class Board:
         return self.driver.ask("nvmlDeviceGetComputeRunningProcesses") or ()
 
 
-def board_of(device: torch.device) -> Board:
-    """The board of the device that CUDA computes on; on a CPU one that knows nothing."""
-    if device.type != "cuda":
-        return Board()
-    identity = str(torch.cuda.get_device_properties(device).uuid)
-    return Board(driver=driver_of(identity), launcher=os.getppid())
+def board_of(device: Device) -> Board:
+    """The board of a device; that of a CPU knows nothing."""
+    return Board(driver=device.driver(), launcher=os.getppid())
 
 
 def _strangers(processes: Sequence[Any], launcher: int) -> int | None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from harness.core.recipe import Recipe
+from harness.measure.devices import Device
 from harness.measure.phases import Phases
 from harness.measure.step import Batch, Bound
 
@@ -89,39 +90,38 @@ class Road(Protocol):
 
 
 @dataclass(slots=True)
-class CudaRoad:
+class SideStream:
     """A side stream. `move` must not block, and its batches must be pinned: else the host waits for each copy."""
 
     move: Callable[[Any], tuple[Tensor, ...]]
-    device: torch.device
+    device: Device
     phases: Phases
-    stream: torch.cuda.Stream = field(init=False)
+    stream: Any = field(init=False)
 
     def __post_init__(self) -> None:
         """Makes the stream; copies are timed where they run, by events on it."""
-        self.stream = torch.cuda.Stream(self.device)
+        self.stream = self.device.stream()
         self.move = self.phases.copying_ahead(self.move)
 
     def carry(self, batch: Any) -> Parcel:
         """Queues the copies on the side stream."""
-        with torch.cuda.stream(self.stream):
-            tensors, copied, stream = self.move(batch), torch.cuda.Event(), torch.cuda.current_stream(self.device)
+        with self.device.on(self.stream):
+            tensors, copied, stream = self.move(batch), self.device.event(timing=False), self.device.current_stream()
             copied.record(stream)
         return Parcel(tensors, copied, stream)
 
     def deliver(self, parcel: Parcel) -> tuple[Tensor, ...]:
         """The main stream waits for the copies and is noted as a user of their memory, which the side stream owns."""
-        main = torch.cuda.current_stream(self.device)
+        main = self.device.current_stream()
         main.wait_event(parcel.copied)
         for tensor in parcel.tensors:
-            if tensor.is_cuda:  # a device stage may want a part of it on the host
-                tensor.record_stream(main)
+            self.device.lend(tensor, main)
         self.phases.beginning()
         return parcel.tensors
 
     def is_apart(self, parcel: Parcel) -> bool:
         """Whether the copies were queued elsewhere than on the stream that is current now."""
-        return bool(parcel.stream != torch.cuda.current_stream(self.device))
+        return bool(parcel.stream != self.device.current_stream())
 
 
 @dataclass(slots=True)

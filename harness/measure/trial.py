@@ -15,11 +15,11 @@ from harness.core.recipe import Recipe, Value
 from harness.core.workload import Learned
 from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
-from harness.measure.device import device_bytes, effective_backend, forget_memory, settle_backend, stamped, timed
+from harness.measure.devices import effective_backend, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
+from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import Opening, observe, spreads, take_first_steps, upper_bounds_of
-from harness.measure.page_cache import ColdFiles, cold_files
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up
@@ -114,7 +114,7 @@ class Trial:
             "copy_s": split.copy_s,
             "device_s": split.device_s,
             "queue_s": split.queue_s,
-            "device_bytes": device_bytes(device),
+            "device_bytes": device.peak_bytes(),
             "first_half_s": stamps[steps // 2] - stamps[0],
             "slowest_s": tuple(sorted(times, reverse=True)[: 1 + steps // 50]),
             "batches": None if made is None else session.consumed - consumed,
@@ -202,7 +202,7 @@ def begin(
     trial.board = board_of(task.device)
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     opening.batches.clear()
-    forget_memory(task.device)  # of all that only the evidence needed, so that the peak is that of the training
+    task.device.forget_memory()  # of all that only the evidence needed, so that the peak is that of the training
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
@@ -231,7 +231,7 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
     """What the arm shows once it is warm: its loader, its process, its device."""
     session, task = trial.session, trial.session.task
     return (
-        evidence.of_launch()
+        evidence.of_launch(task.device)
         | evidence.of_batch(session.feed, opening.host_batch)
         | evidence.of_epoch(session.feed)
         | evidence.of_ahead(session.ahead, pinned=opening.pinned)

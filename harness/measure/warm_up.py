@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import torch
 
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
+from harness.measure.devices import Device
 from harness.measure.observed_step import captured
 
 # Settling: what must not happen in a window, read from counters, and how long a resumption tells on steps.
@@ -33,20 +33,18 @@ class Unsettled(RuntimeError):
     """An arm without a steady state: whatever is timed of it is part of its start."""
 
 
-def events_of(recipe: Recipe, device: torch.device) -> Callable[[], Events]:
+def events_of(recipe: Recipe, device: Device) -> Callable[[], Events]:
     """A reading of all that has been counted so far: it stays the same while an arm is settled.
 
-    Counted are graphs that were compiled and, on CUDA, the times when the caching allocator asked the driver for more
+    Counted are graphs that were compiled and the times when a device's caching allocator asked the driver for more
     memory or had to give some back first. A recipe that empties the cache does so in every step, which is its nature.
     """
     compiled = recipe.compile is not None
-    grows = device.type == "cuda" and not recipe.empty_cache
 
     def events() -> Events:
-        counted = torch.cuda.memory_stats(device) if grows else {}
         return Events(
             graphs=tuple(captured().values()) if compiled else (),
-            allocations=counted.get("num_device_alloc", 0) + counted.get("num_alloc_retries", 0),
+            allocations=0 if recipe.empty_cache else device.allocations(),
         )
 
     return events

@@ -17,7 +17,8 @@ from harness.core.protocol import FEWEST_REPLICATES, SETTLING_STEPS, Protocol
 from harness.core.records import Ready, Record
 from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 
-START_S = 4.0  # of an arm until its first step: process, imports, model and data
+IMPORTS_S = 3.5  # of the process that a replicate's arms are forked from
+START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
 OBSERVED_STEPS = 2  # in which an arm shows its settings
 OTHER_SEEDS = 2  # whose first losses the reference takes too
@@ -51,7 +52,7 @@ def replicate_s(block: Block, protocol: Protocol, pace: Pace, speedups: Sequence
 def start_s(protocol: Protocol, steps_s: Sequence[float]) -> float:
     """Seconds until all arms are warm and settled, the reference first."""
     spread = 1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS
-    return sum(_warm_s(protocol, one) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
+    return IMPORTS_S + sum(_warm_s(protocol, one) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:

@@ -314,7 +314,7 @@ NO_DEVICE_MEMORY = "a device's memory is seen on CUDA devices only"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class ClaimContext:
     """One workload on one machine: what claims are resolved on."""
 
     workload: Workload
@@ -322,18 +322,18 @@ class Ground:
     known: Mapping[str, Optimization]
 
 
-def resolve(claim: Claim, ground: Ground) -> Resolution:
+def resolve(claim: Claim, context: ClaimContext) -> Resolution:
     """The pair of stacks that tests a claim here, with words for what had to be left out; or why nothing can.
 
     Options that this machine cannot run are left out if something remains of what the treatment adds, and none of
     them is essential; else the claim's stand-in is tried in the treatment's place.
     """
-    if hindrance := _hindrance(claim, ground):
+    if hindrance := _hindrance(claim, context):
         return Untried(reason=hindrance)
-    found = _tried(claim, ground)
+    found = _tried(claim, context)
     if isinstance(found, Tried) or not claim.stand_in:
         return found
-    other = _tried(replace(claim, treatment=claim.stand_in), ground)
+    other = _tried(replace(claim, treatment=claim.stand_in), context)
     if isinstance(other, Untried):
         return found
     words = f"tested with {claim.stand_in} in place of {claim.treatment}: {found.reason}"
@@ -348,9 +348,9 @@ def concerns(claim: Claim, workload: Workload) -> bool:
 Question = tuple[tuple[Option, ...], tuple[Option, ...], Timing]  # treatment, reference, and what they are timed on
 
 
-def questions(claims: Iterable[Claim], ground: Ground) -> frozenset[Question]:
+def questions(claims: Iterable[Claim], context: ClaimContext) -> frozenset[Question]:
     """The comparisons that test a claim here."""
-    resolved = (resolve(claim, ground) for claim in claims if concerns(claim, ground.workload))
+    resolved = (resolve(claim, context) for claim in claims if concerns(claim, context.workload))
     return frozenset((one.treatment, one.reference, one.timing) for one in resolved if isinstance(one, Tried))
 
 
@@ -360,34 +360,33 @@ def marked(block: Block, asked: Collection[Question]) -> Block:
     return replace(block, claimed=tuple(position for position, one in enumerate(found, 1) if one in asked))
 
 
-def _hindrance(claim: Claim, ground: Ground) -> str | None:
+def _hindrance(claim: Claim, context: ClaimContext) -> str | None:
     if claim.untestable:
         return claim.untestable
-    on_cuda = ground.environment.device == "cuda"
-    if claim.metric is Metric.DEVICE_SHARE and not on_cuda:
+    if claim.metric is Metric.DEVICE_SHARE and not context.environment.accelerated:
         return NO_DEVICE_TIMES
-    if claim.metric is Metric.DEVICE_MEMORY and not on_cuda:
+    if claim.metric is Metric.DEVICE_MEMORY and not context.environment.accelerated:
         return NO_DEVICE_MEMORY
-    named = (one for stack in (claim.treatment, claim.reference) for one in _meant(stack, ground))
-    absent = next((one.name for one in named if one.name not in ground.known), None)
+    named = (one for stack in (claim.treatment, claim.reference) for one in _meant(stack, context))
+    absent = next((one.name for one in named if one.name not in context.known), None)
     return f"there is no optimization '{absent}'" if absent else None
 
 
-def _meant(stack: str, ground: Ground) -> tuple[Option, ...]:
-    return options(stack, ground.workload, ground.environment.device)
+def _meant(stack: str, context: ClaimContext) -> tuple[Option, ...]:
+    return options(stack, context.workload, context.environment.device)
 
 
-def _tried(claim: Claim, ground: Ground) -> Resolution:
-    meant = tuple(_meant(stack, ground) for stack in (claim.treatment, claim.reference))
-    (ours, our_reasons), (theirs, their_reasons) = (_runnable(stack, ground) for stack in meant)
+def _tried(claim: Claim, context: ClaimContext) -> Resolution:
+    meant = tuple(_meant(stack, context) for stack in (claim.treatment, claim.reference))
+    (ours, our_reasons), (theirs, their_reasons) = (_runnable(stack, context) for stack in meant)
     reasons = {**their_reasons, **our_reasons}
     lost = set(meant[0]) - set(meant[1]) and not set(ours) - set(theirs)  # nothing of what it would have added
     if lost or ours == theirs or any(option.name in claim.essential for option in reasons):
         words = "; ".join(f"{', '.join(names)} {why}" for why, names in _by_reason(reasons).items())
-        return Untried(reason=words or f"nothing differs on {ground.workload.name}")
+        return Untried(reason=words or f"nothing differs on {context.workload.name}")
     for stack in (ours, theirs):
         try:
-            compose(ground.workload, stack, ground.known)
+            compose(context.workload, stack, context.known)
         except (Conflict, Mistake) as impossible:
             return Untried(reason=str(impossible).rstrip("."))
     known = (claim.deviation,) if claim.deviation else ()
@@ -402,9 +401,9 @@ def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:
     return found
 
 
-def _runnable(stack: tuple[Option, ...], ground: Ground) -> tuple[tuple[Option, ...], dict[Option, str]]:
+def _runnable(stack: tuple[Option, ...], context: ClaimContext) -> tuple[tuple[Option, ...], dict[Option, str]]:
     """What of a stack this machine can run, and why not the rest."""
-    reasons = {one: unmet(ground.known[one.name], ground.environment, ground.workload, one.level) for one in stack}
+    reasons = {one: unmet(context.known[one.name], context.environment, context.workload, one.level) for one in stack}
     return tuple(one for one, why in reasons.items() if why is None), {one: why for one, why in reasons.items() if why}
 
 
@@ -452,10 +451,10 @@ def claims(scope: Scope) -> Iterator[Entry]:
 
 
 def _of_claims(scope: Scope) -> Iterator[Entry]:
-    ground = Ground(workload=scope.workload, environment=scope.environment, known=scope.known)
+    context = ClaimContext(workload=scope.workload, environment=scope.environment, known=scope.known)
     seen: list[Tried] = []
     for claim in scope.claims:
-        found = resolve(claim, ground) if concerns(claim, scope.workload) else None
+        found = resolve(claim, context) if concerns(claim, scope.workload) else None
         if isinstance(found, Untried):
             yield NoResult(workload=scope.workload.name, label=claim.name, reason=found.reason)
         elif found and (same := replace(found, shortfalls=())) not in seen:

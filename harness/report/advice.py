@@ -1,8 +1,9 @@
-"""The page of advice: sections of points for each workload, in the order in which one acts on them."""
+"""Advice: sections of points for each workload, in the order in which one acts on them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.analyze.advice import (
     LEAST_GAIN,
@@ -17,15 +18,17 @@ from harness.analyze.advice import (
     WorkloadAdvice,
     remedy,
 )
-from harness.analyze.attribution import WHOLE, BreakEven, Effect, JointEffect, Kind, learns_alike
+from harness.analyze.attribution import WHOLE, BreakEven, Effect, Gain, JointEffect, Kind, learns_alike
 from harness.analyze.estimate import MOST_REPLICATES
 from harness.analyze.profile import Bottleneck, Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
 from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Optimization
+from harness.report import document
 from harness.report import matrix as sentences
+from harness.report.document import COLOURS, Code, Facts, Heading, Items, Part, Span, Text, tabled, to_json, warning
 from harness.report.matrix import TIMED, behind
-from harness.report.words import duration, factor, ratio, share, size
+from harness.report.words import change, duration, factor, one_line, ratio, share, size, stage
 
 # Points of advice about single options: the gain, what it costs and what speaks against it, in words.
 
@@ -54,7 +57,7 @@ class Point:
     lead: str = ""  # to that command
 
 
-def full(item: Item, counsel: WorkloadAdvice) -> Point:
+def full(item: Item, about: WorkloadAdvice) -> Point:
     """Everything that there is to say of an option that gains."""
     one = item.optimization
     return Point(
@@ -62,14 +65,14 @@ def full(item: Item, counsel: WorkloadAdvice) -> Point:
         title=one.title if one else "",
         figure=ratio(item.effect.gain),
         verdict=item.effect.verdict,
-        main=(*_price(item), *_of_level(item, counsel)),
-        sentences=tuple(_of_gain(item, counsel)),
-        warnings=tuple(_warnings(item, counsel)),
-        code=remedy(one, counsel.device) if one else "",
+        main=(*_price(item), *_of_level(item, about)),
+        sentences=tuple(_of_gain(item, about)),
+        warnings=tuple(_warnings(item, about)),
+        code=remedy(one, about.device) if one else "",
     )
 
 
-def short(item: Item, counsel: WorkloadAdvice) -> Point:
+def short(item: Item, about: WorkloadAdvice) -> Point:
     """The figure and what it rests on, for what is not switched on."""
     effect = item.effect
     return Point(
@@ -77,7 +80,7 @@ def short(item: Item, counsel: WorkloadAdvice) -> Point:
         title=item.optimization.title if item.optimization else "",
         figure=ratio(effect.gain),
         verdict=effect.verdict,
-        main=(_measured(effect, counsel), *_elsewhere(item, counsel), *notes(effect)),
+        main=(_measured(effect, about), *_elsewhere(item, about), *notes(effect)),
     )
 
 
@@ -116,11 +119,11 @@ def _price(item: Item) -> Iterator[str]:
     found = []
     if ours is not None and theirs is not None:
         kind, host = host_memory(ours, theirs)
-        found.append(f"{kind} {_change(*host)}")
+        found.append(f"{kind} {change(*host)}")
         if ours.device_bytes is not None and theirs.device_bytes:
-            found.append(f"device peak {_change(ours.device_bytes, theirs.device_bytes)}")
+            found.append(f"device peak {change(ours.device_bytes, theirs.device_bytes)}")
         if ours.joules and theirs.joules:
-            found.append(f"energy a sample {_change(ours.joules, theirs.joules)}")
+            found.append(f"energy a sample {change(ours.joules, theirs.joules)}")
     if item.break_even is not None:
         later = max(0.0, item.break_even.extra_s[1])
         found.append(f"start +{duration(later)}" if later > _NO_SLOWER_S else "no slower start")
@@ -130,11 +133,11 @@ def _price(item: Item) -> Iterator[str]:
     yield f"Costs: {', '.join(found)}."
 
 
-def _of_gain(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
-    yield _measured(item.effect, counsel)
-    yield from _in_stack(item, counsel)
-    yield from _meetings(item, counsel)
-    yield from _elsewhere(item, counsel)
+def _of_gain(item: Item, about: WorkloadAdvice) -> Iterator[str]:
+    yield _measured(item.effect, about)
+    yield from _in_stack(item, about)
+    yield from _meetings(item, about)
+    yield from _elsewhere(item, about)
     yield from costs(item.effect.with_it, item.effect.without_it)
     yield from starts(item.break_even)
     yield quality(item.effect.row.quality, item.optimization.numerics if item.optimization else None)
@@ -143,16 +146,16 @@ def _of_gain(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
     yield from notes(item.effect)
 
 
-def _measured(effect: Effect, counsel: WorkloadAdvice) -> str:
+def _measured(effect: Effect, about: WorkloadAdvice) -> str:
     """What was timed, on top of what, and how much stands behind it."""
     instead = f", instead of {', '.join(map(str, effect.instead_of))}" if effect.instead_of else ""
     turned = "; measured as what its absence costs" if effect.turned else ""
-    return f"{_place(effect, counsel)}{instead}: {behind(effect.estimate)}{turned}."
+    return f"{_place(effect, about)}{instead}: {behind(effect.estimate)}{turned}."
 
 
-def _place(effect: Effect, counsel: WorkloadAdvice) -> str:
+def _place(effect: Effect, about: WorkloadAdvice) -> str:
     """What was timed and on top of what, long stacks by their names or their lengths."""
-    timed, whole = f"On {TIMED[effect.timing]}", counsel.whole
+    timed, whole = f"On {TIMED[effect.timing]}", about.whole
     if whole is not None and effect.above == whole.comparison.treatment:
         return f"{timed}, last in {whole.label}"
     if not effect.turned:
@@ -166,34 +169,34 @@ def shortened(stack: str) -> str:
     return stack if len(names) <= _MOST_NAMES else f"{names[0]} and {len(names) - 1} others"
 
 
-def _of_level(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _of_level(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     """A word where the code, which is an example, shows another level than the one that was measured."""
     level, one = item.option.level, item.optimization
-    if one is not None and level is not None and str(level) not in remedy(one, counsel.device):
+    if one is not None and level is not None and str(level) not in remedy(one, about.device):
         yield f"The code is an example; what was measured is {item.option}."
 
 
-def _in_stack(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
-    whole = counsel.whole
+def _in_stack(item: Item, about: WorkloadAdvice) -> Iterator[str]:
+    whole = about.whole
     if item.last is None or whole is None or item.effect.turned:
         return
     yield f"Beside all others of {whole.label} it brings {ratio(item.last)}."
 
 
-def _meetings(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _meetings(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     """Whether it simply multiplies with others, where that was seen not to be so."""
-    for one in counsel.joint_effects:
+    for one in about.joint_effects:
         pair = [one.label, one.among]
         if str(item.option) in pair:
             pair.remove(str(item.option))
             yield f"With {pair[0]}: {one.kind}."
 
 
-def _elsewhere(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _elsewhere(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     """The same switch on larger stacks, but for what is told of it beside all others."""
     for one in item.elsewhere:
         if item.last is None or one.gain != item.last:
-            yield f"{_place(one, counsel)}: {ratio(one.gain)}, {one.verdict}."
+            yield f"{_place(one, about)}: {ratio(one.gain)}, {one.verdict}."
 
 
 def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
@@ -209,13 +212,7 @@ def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
 
 
 def _memory(where: str, ours: int, theirs: int) -> str:
-    return f"{where} {size(ours)} instead of {size(theirs)} ({_change(ours, theirs)})"
-
-
-def _change(ours: float, theirs: float) -> str:
-    """In whole percent: `+20 %`, `±0 %`."""
-    percent = round(100 * (ours / theirs - 1))
-    return f"{percent:+d} %" if percent else "±0 %"
+    return f"{where} {size(ours)} instead of {size(theirs)} ({change(ours, theirs)})"
 
 
 def starts(found: BreakEven | None) -> Iterator[str]:
@@ -259,11 +256,11 @@ def notes(effect: Effect) -> tuple[str, ...]:
     return tuple(f"Note: {one}." for one in effect.row.notes if not one.startswith("quality "))
 
 
-def _warnings(item: Item, counsel: WorkloadAdvice) -> Iterator[str]:
+def _warnings(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     if item.recommendation is Recommendation.WITH_WARNING:
         yield from quality_warnings(item.effect.row.quality, item.optimization)
-    calls = {str(one.option): one.recommendation for one in counsel.items}
-    base = counsel.base.config.options if counsel.base else ()
+    calls = {str(one.option): one.recommendation for one in about.items}
+    base = about.base.config.options if about.base else ()
     for below in (one for one in item.effect.below.options if one not in base and not item.effect.turned):
         call = calls.get(str(below))
         if call not in {Recommendation.SWITCH_ON, None}:
@@ -291,20 +288,19 @@ RULES = {
         "training pay back."
     ),
 }
-_STAGES = {"input": "the input", "compute": "the training step"}
 
 
-def stack(made: ReadyMade, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
+def stack(made: ReadyMade, about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Point:
     """One ready-made stack: its number where it has one, and what its rule would put together where nobody did."""
-    best, earlier = made.best, counsel.ready_made[: list(Style).index(made.style)]
+    best, earlier = made.best, about.ready_made[: list(Style).index(made.style)]
     twin = next((one for one in earlier if best and one.best and one.best.config == best.config), None)
     same = next((one for one in earlier if one.untried == made.untried), None) if made.untried else None
     return Point(
         name=made.style.capitalize(),
         figure=ratio(best.gain) if best else "",
         verdict="faster" if best else "",
-        main=(RULES[made.style], _told(best, twin, counsel), *_put_together(made, same)),
-        sentences=tuple(_best(best, made.among, counsel, known)) if best and not twin else (),
+        main=(RULES[made.style], _told(best, twin, about), *_put_together(made, same)),
+        sentences=tuple(_best(best, made.among, about, known)) if best and not twin else (),
         warnings=tuple(_stack_warnings(best)) if best else (),
         ask=None if same else made.untried or _again(best, twin),
         lead="This measures what the rule puts together:"
@@ -327,20 +323,20 @@ def _put_together(made: ReadyMade, same: ReadyMade | None) -> Iterator[str]:
     yield f"From what pays one by one the rule puts together {put}: not measured as a stack."
 
 
-def _told(best: Candidate | None, twin: ReadyMade | None, counsel: WorkloadAdvice) -> str:
+def _told(best: Candidate | None, twin: ReadyMade | None, about: WorkloadAdvice) -> str:
     """What the best measured stack is."""
     if best is None:
         return "No stack that was measured here keeps this rule and is surely faster."
     if twin is not None:
         return f"It is the same stack as the {twin.style} one."
-    shown = ", ".join(map(str, added(best, counsel))) or "the reference without what it names"
+    shown = ", ".join(map(str, added(best, about))) or "the reference without what it names"
     return f"It is {shown}." if shown == best.label else f"{best.label}: {shown}."
 
 
-def _best(best: Candidate, among: int, counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[str]:
-    named = added(best, counsel)
+def _best(best: Candidate, among: int, about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[str]:
+    named = added(best, about)
     if len(best.rows) > 1:
-        yield f"Over {counsel.base.name if counsel.base else 'the reference'} by way of {best.rows[0].label}."
+        yield f"Over {about.base.name if about.base else 'the reference'} by way of {best.rows[0].label}."
     if among > 1:
         yield f"The best of {among} that keep the rule, so it looks a little better than it is."
     yield from costs(best.profile, best.base_profile)
@@ -354,9 +350,9 @@ def loosest(found: Iterable[Numerics]) -> Numerics | None:
     return max(found, key=order.index, default=None)
 
 
-def added(best: Candidate, counsel: WorkloadAdvice) -> tuple[Option, ...]:
+def added(best: Candidate, about: WorkloadAdvice) -> tuple[Option, ...]:
     """What a stack has beyond the base."""
-    base = counsel.base.config.options if counsel.base else ()
+    base = about.base.config.options if about.base else ()
     return tuple(one for one in best.config.options if one not in base)
 
 
@@ -367,24 +363,24 @@ def _stack_warnings(best: Candidate) -> Iterator[str]:
         yield from quality_warnings(row.quality, None)
 
 
-def unwritten(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
+def unwritten(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> tuple[Point, ...]:
     """The code of every option that a ready-made stack names."""
     names: dict[str, None] = {}
-    for made in counsel.ready_made:
-        options = added(made.best, counsel) if made.best else ()
+    for made in about.ready_made:
+        options = added(made.best, about) if made.best else ()
         untried = made.untried.treatment.options if made.untried else ()
         names |= dict.fromkeys(str(one) for one in (*options, *untried))
     found = ((name, known.get(name.partition("=")[0])) for name in names)
     return tuple(
-        Point(name=name, title=one.title, main=(_sort_of(one),), code=remedy(one, counsel.device))
+        Point(
+            name=name,
+            title=one.title,
+            main=(f"Stage {one.stage}, numerics {one.numerics}.",),
+            code=remedy(one, about.device),
+        )
         for name, one in found
         if one is not None
     )
-
-
-def _sort_of(one: Optimization) -> str:
-    exact = {Numerics.EXACT: "exact", Numerics.CLOSE: "close", Numerics.DIFFERENT: "different"}[one.numerics]
-    return f"Stage {one.stage}, numerics {exact}."
 
 
 def meeting(one: JointEffect) -> Point:
@@ -407,25 +403,27 @@ def _why(one: JointEffect) -> str:
         return "Synergy: they help each other, so switch them on together."
     if one.kind is Kind.REDUNDANT:
         return "Redundant: others of its stage do the same work, so one of them is enough."
-    stage = _STAGES.get(one.held_by or "", f"stage {one.held_by}")
+    holder = f"the {stage(one.held_by or '')}"
     if one.gap.log > 0:
-        return f"Masked: {stage} hides it until the others are on."
-    return f"Masked: once the others are on, {stage} holds the stack back."
+        return f"Masked: {holder} hides it until the others are on."
+    return f"Masked: once the others are on, {holder} holds the stack back."
 
 
 DOMINATES, MINOR = 1.5, 1.25  # times faster without a stage: where to begin, and where not to
 IDLE = 0.5  # of the time, from which a device that waits for its host is worth a word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Points = tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Points under one heading."""
 
     key: str
     title: str
-    lead: str = ""
-    points: tuple[Point, ...] = ()
-    is_appendix: bool = False  # left out on the terminal
+    lead: str
+    points: Points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -437,7 +435,7 @@ class Chapter:
     leads: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
-    skipped: tuple[tuple[str, str], ...]  # subjects, and the words that they share
+    skipped: tuple[tuple[str, str], ...]  # configurations, and the words that they share
 
 
 def chapters(advice: Advice, known: Mapping[str, Optimization]) -> tuple[Chapter, ...]:
@@ -445,38 +443,38 @@ def chapters(advice: Advice, known: Mapping[str, Optimization]) -> tuple[Chapter
     return tuple(_chapter(one, advice, known) for one in advice.workloads)
 
 
-def _chapter(counsel: WorkloadAdvice, advice: Advice, known: Mapping[str, Optimization]) -> Chapter:
-    found = tuple(one for one in _sections(counsel, known) if one.points)
+def _chapter(about: WorkloadAdvice, advice: Advice, known: Mapping[str, Optimization]) -> Chapter:
+    found = tuple(one for one in _sections(about, known) if one.points)
     return Chapter(
-        workload=counsel.workload,
-        title=sentences.title(counsel.base) if counsel.base else f"{counsel.workload}: no ratio yet",
-        leads=tuple(_leads(counsel)),
-        warnings=tuple(_chapter_warnings(counsel)),
+        workload=about.workload,
+        title=sentences.title(about.base) if about.base else f"{about.workload}: no ratio yet",
+        leads=tuple(_leads(about)),
+        warnings=tuple(_chapter_warnings(about)),
         sections=found,
-        skipped=sentences.no_results(advice.run.matrix, counsel.workload),
+        skipped=sentences.no_results(advice.run.matrix, about.workload),
     )
 
 
-def without_advice(counsel: WorkloadAdvice) -> str | None:
+def without_advice(about: WorkloadAdvice) -> str | None:
     """Why nothing is advised about a workload without a ratio of a switch on whole steps or passes; None elsewhere."""
-    if counsel.base is None:
+    if about.base is None:
         return "No comparison has a ratio yet, so that nothing can be advised; the reasons stand below."
-    if counsel.base.timing not in WHOLE:
+    if about.base.timing not in WHOLE:
         return "No ratio of training was measured, only of its parts, so that nothing can be advised to switch on."
-    if not counsel.items and counsel.whole is None and not counsel.looked_at:
+    if not about.items and about.whole is None and not about.looked_at:
         return "No comparison that has a ratio switches anything on or off, so that nothing can be advised."
     return None
 
 
-def _leads(counsel: WorkloadAdvice) -> Iterator[str]:
-    profile = counsel.base.profile if counsel.base else None
-    if unadvised := without_advice(counsel):
+def _leads(about: WorkloadAdvice) -> Iterator[str]:
+    profile = about.base.profile if about.base else None
+    if unadvised := without_advice(about):
         yield unadvised
-    elif not counsel.recommended(Recommendation.SWITCH_ON, Recommendation.WITH_WARNING) and counsel.items:
-        stacked = any(one.best for one in counsel.ready_made)
+    elif not about.recommended(Recommendation.SWITCH_ON, Recommendation.WITH_WARNING) and about.items:
+        stacked = any(one.best for one in about.ready_made)
         yield f"No single option was surely faster here{'' if stacked else ', and no measured stack either'}."
-    if counsel.base and profile and profile.bottleneck:
-        yield sentences.cause(counsel.base.name, profile.bottleneck)
+    if about.base and profile and profile.bottleneck:
+        yield sentences.cause(about.base.name, profile.bottleneck)
         yield _where_to_begin(profile.bottleneck)
     if profile and _waits(profile):
         spanned = share(profile.device_span or 0)
@@ -498,92 +496,197 @@ def _waits(profile: Profile) -> bool:
     return held and profile.device_span is not None and profile.device_span < IDLE
 
 
-def _chapter_warnings(counsel: WorkloadAdvice) -> Iterator[str]:
-    if counsel.is_small:
+def _chapter_warnings(about: WorkloadAdvice) -> Iterator[str]:
+    if about.is_small:
         yield "Measured at size smoke, which shows that things run: its times are no advice."
-    if counsel.parts:
-        told = f"{len(counsel.parts)} ratios time the loader or the step alone"
+    if about.parts:
+        told = f"{len(about.parts)} ratios time the loader or the step alone"
         yield f"{told}: they tell what a part gains, and no more than that of training."
 
 
-def _sections(counsel: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
-    yield from _gains(counsel)
-    some = any(one.best or one.untried for one in counsel.ready_made)
-    made = tuple(stack(one, counsel, known) for one in counsel.ready_made) if some else ()
-    yield Section(key="stacks", title="Three ready-made stacks", lead=_of_stacks(counsel), points=made)
-    yield Section(
-        key="together",
-        title="How options meet",
-        lead="The figure is what an option brings beside others over what it brings alone.",
-        points=tuple(map(meeting, counsel.joint_effects)),
-    )
-    yield from _rest(counsel)
-    yield Section(
-        key="code",
-        title="The code of what these stacks switch on",
-        points=unwritten(counsel, known),
-        is_appendix=True,
-    )
+def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Iterator[Section]:
+    """What is faster, the largest gain first; then stacks; then what is not switched on, and what is not known."""
 
+    def told(point: Callable[..., Point], what: Recommendation, *, own: bool | None = None) -> Points:
+        found = about.recommended(what)
+        return tuple(point(one, about) for one in found if own is None or one.is_own_code is own)
 
-def _gains(counsel: WorkloadAdvice) -> Iterator[Section]:
-    """What is faster, the largest gain first."""
-    options = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if not one.is_own_code)
-    own = tuple(one for one in counsel.recommended(Recommendation.SWITCH_ON) if one.is_own_code)
-    yield Section(
-        key="on",
-        title="Switch on",
-        lead="The largest gain first.",
-        points=tuple(full(one, counsel) for one in options),
-    )
-    yield Section(
-        key="own",
-        title="Fix in your own code",
-        lead="These are causes in the system's own code rather than settings of PyTorch. The largest gain first.",
-        points=tuple(full(one, counsel) for one in own),
-    )
-    yield Section(
-        key="warning",
-        title="Faster, with a warning",
-        lead="Not recommended before its score was compared.",
-        points=tuple(full(one, counsel) for one in counsel.recommended(Recommendation.WITH_WARNING)),
-    )
-
-
-def _rest(counsel: WorkloadAdvice) -> Iterator[Section]:
-    """What is not switched on, and what is not known."""
-    yield Section(
-        key="off",
-        title="Leave off",
-        lead="Surely slower here, the most harmful last.",
-        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.LEAVE_OFF)),
-    )
-    yield Section(
-        key="same",
-        title="Makes no difference",
-        lead="Within 2 % of nothing; decide by what else it costs.",
-        points=tuple(short(one, counsel) for one in counsel.recommended(Recommendation.NO_EFFECT)),
-    )
-    yield Section(
-        key="undecided",
-        title="Undecided",
-        lead="The intervals allow more than one verdict. The fewest replicates first.",
-        points=tuple(map(open_question, sorted(counsel.recommended(Recommendation.UNDECIDED), key=_replicates))),
-    )
-    yield Section(
-        key="withheld",
-        title="No advice: verdict withheld",
-        lead="The machine was too disturbed, or has shown that it misses effects of this size.",
-        points=tuple(map(withheld, counsel.recommended(Recommendation.NO_ADVICE))),
-    )
+    on, some = Recommendation.SWITCH_ON, any(one.best or one.untried for one in about.ready_made)
+    made = tuple(stack(one, about, known) for one in about.ready_made) if some else ()
+    undecided = sorted(about.recommended(Recommendation.UNDECIDED), key=_replicates)
+    own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
+    warned = "Not recommended before its score was compared."
+    meet = "The figure is what an option brings beside others over what it brings alone."
+    harmful = "Surely slower here, the most harmful last."
+    same = "Within 2 % of nothing; decide by what else it costs."
+    open_ = "The intervals allow more than one verdict. The fewest replicates first."
+    doubt = "The machine was too disturbed, or has shown that it misses effects of this size."
+    yield Section("on", "Switch on", "The largest gain first.", told(full, on, own=False))
+    yield Section("own", "Fix in your own code", own, told(full, on, own=True))
+    yield Section("warning", "Faster, with a warning", warned, told(full, Recommendation.WITH_WARNING))
+    yield Section("stacks", "Three ready-made stacks", _of_stacks(about), made)
+    yield Section("together", "How options meet", meet, tuple(map(meeting, about.joint_effects)))
+    yield Section("off", "Leave off", harmful, told(short, Recommendation.LEAVE_OFF))
+    yield Section("same", "Makes no difference", same, told(short, Recommendation.NO_EFFECT))
+    yield Section("undecided", "Undecided", open_, tuple(map(open_question, undecided)))
+    withheld_ = tuple(map(withheld, about.recommended(Recommendation.NO_ADVICE)))
+    yield Section("withheld", "No advice: verdict withheld", doubt, withheld_)
+    yield Section("code", "The code of what these stacks switch on", "", unwritten(about, known))
 
 
 def _replicates(item: Item) -> float:
     return float("inf") if item.replicates is None else item.replicates
 
 
-def _of_stacks(counsel: WorkloadAdvice) -> str:
-    base = counsel.base.name if counsel.base else "the reference"
-    return (
-        f"Numbers against {base}, and only of stacks that were measured, one option or more: {counsel.looked_at} here."
+def _of_stacks(about: WorkloadAdvice) -> str:
+    base = about.base.name if about.base else "the reference"
+    return f"Numbers against {base}, and only of stacks that were measured, one option or more: {about.looked_at} here."
+
+
+# The whole advice as a document.
+
+NO_COMMAND = "No command of this version asks for this alone."
+RULE = "Ordered by gain; each figure is a ratio with its 95 % interval for its own configuration alone."
+Commands = Mapping[Comparison, str]
+
+
+def advice_parts(
+    found: Sequence[Chapter], commands: Commands, heading: Sequence[tuple[str, str]] = ()
+) -> Iterator[Part]:
+    """All of an advice; `heading` are the facts that every number depends on."""
+    yield from (Heading("What to do", 1), Text(RULE))
+    if heading:
+        yield Facts(tuple(heading))
+    for chapter in found:
+        yield Heading(chapter.title)
+        yield from map(warning, chapter.warnings)
+        yield from map(Text, chapter.leads)
+        for section in chapter.sections:
+            yield Heading(section.title, 3)
+            if section.lead:
+                yield Text(section.lead)
+            yield Items(tuple(_point_item(one, commands) for one in section.points))
+        if chapter.skipped:
+            yield Heading("Not measured", 3)
+            yield from tabled(("configuration", "why"), chapter.skipped)
+
+
+def _point_item(point: Point, commands: Commands) -> document.Item:
+    words = (
+        Span(point.name, "bold"),
+        *((Span(f" {point.figure}"),) if point.figure else ()),
+        *((Span(f" {point.verdict}", COLOURS[point.verdict]),) if point.figure and point.verdict else ()),
+        *((Span(f": {point.title}"),) if point.title else ()),
     )
+    parts: list[Part] = [*map(warning, point.warnings), *map(Text, (*point.main, *point.sentences))]
+    if point.code:
+        parts.append(Code(point.code, "python"))
+    if point.ask is not None:
+        command = commands.get(point.ask)
+        if told := point.lead if command else NO_COMMAND:
+            parts.append(Text(told))
+        if command:
+            parts.append(Code(one_line(command)))
+    return document.Item(words, tuple(parts))
+
+
+# Advice as JSON: the same in numbers, under a schema number that rises when a name changes its meaning.
+
+SCHEMA = 2
+
+
+def advice_to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
+    """The advice as JSON; units are in the names, an endless bound is null."""
+    environment = advice.run.environment
+    found = {
+        "schema": SCHEMA,
+        "run": advice.run.name,
+        "machine": environment.machine,
+        "environment": environment.digest,
+        "workloads": [_counsel_data(one, advice, commands) for one in advice.workloads],
+    }
+    return to_json(found)
+
+
+def _counsel_data(about: WorkloadAdvice, advice: Advice, commands: Mapping[Comparison, str]) -> dict[str, Any]:
+    base = about.base
+    return {
+        "workload": about.workload,
+        "reference": str(base.config) if base else None,
+        "reference_name": base.name if base else None,
+        "bottleneck": base.profile.bottleneck if base and base.profile else None,
+        "no_advice": without_advice(about),
+        "items": [_item_data(one, commands, about.device) for one in about.items],
+        "interplays": [_joint_effect_data(one) for one in about.joint_effects],
+        "stacks": [_stack_data(one, commands) for one in about.ready_made],
+        "measured_stacks": about.looked_at,
+        "skipped": [
+            {"subjects": labels, "why": why} for labels, why in sentences.no_results(advice.run.matrix, about.workload)
+        ],
+    }
+
+
+def _item_data(item: Item, commands: Mapping[Comparison, str], device: str) -> dict[str, Any]:
+    effect, optimization = item.effect, item.optimization
+    ours, theirs = effect.with_it, effect.without_it
+    kind, host = host_memory(ours, theirs) if ours and theirs else (None, None)
+    return {
+        "switch": str(item.option),
+        "advice": item.recommendation,
+        "own_code": item.is_own_code,
+        "on_top_of": str(effect.below),
+        "timing": effect.timing,
+        "gain": _gain_data(effect.gain),
+        "last": _gain_data(item.last),
+        "verdict": effect.verdict,
+        "pairs": effect.estimate.pairs,
+        "restarts": effect.estimate.processes,
+        "numerics": optimization.numerics if optimization else None,
+        "quality": effect.row.quality,
+        "host_memory": kind,
+        "host_bytes": host,
+        "device_bytes": [ours.device_bytes, theirs.device_bytes] if ours and theirs else None,
+        "start_up": _start_data(item.break_even),
+        "requires": optimization.requires if optimization else (),
+        "excludes": tuple(optimization.excludes) if optimization else (),
+        "snippet": remedy(optimization, device) if optimization else None,
+        "restarts_to_decide": item.replicates,
+        "command": commands.get(effect.row.comparison),
+    }
+
+
+def _gain_data(gain: Gain | None) -> dict[str, float] | None:
+    return {"ratio": gain.ratio, "low": gain.low, "high": gain.high} if gain else None
+
+
+def _start_data(found: BreakEven | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"extra_s": found.extra_s, "break_even_steps": found.steps, "break_even_s": found.seconds}
+
+
+def _joint_effect_data(one: JointEffect) -> dict[str, Any]:
+    gains = {"alone": _gain_data(one.alone), "beside_others": _gain_data(one.beside), "gap": _gain_data(one.gap)}
+    return {"subject": one.label, "among": one.among, "kind": one.kind, "held_by": one.held_by, **gains}
+
+
+def _stack_data(made: ReadyMade, commands: Mapping[Comparison, str]) -> dict[str, Any]:
+    untried = made.untried
+    return {
+        "style": made.style,
+        "best_measured": _candidate_data(made.best),
+        "among": made.among,
+        "not_measured": {"stack": untried.label, "command": commands.get(untried)} if untried else None,
+    }
+
+
+def _candidate_data(one: Candidate | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    config = {
+        "subject": one.label,
+        "cell": str(one.config),
+        "gain": _gain_data(one.gain),
+        "learns_alike": one.learns_alike,
+    }
+    return {**config, "start_up": _start_data(one.break_even)}

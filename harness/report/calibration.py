@@ -4,9 +4,18 @@ from collections.abc import Iterator
 
 from harness.analyze.calibration import CORRELATED, Calibration, Known, Span
 from harness.analyze.soundness import Absence
+from harness.report.document import Part, Table, Text
 from harness.report.words import NOTHING, duration, one_line, ratio
 
 HEADINGS = "workload", "control", "put in", "found", "recovered"
+
+
+def calibration_parts(calibration: Calibration) -> Iterator[Part]:
+    """The delays that were put in and what was found of each, what else is known, and the header's sentence."""
+    yield Text("Are delays found that were put in?", style="bold")
+    yield Table(HEADINGS, tuple(controls(calibration)))
+    yield from map(Text, facts(calibration))
+    yield Text(f"{calibration.sentence}.", style="bold")
 
 
 def controls(calibration: Calibration) -> Iterator[tuple[str, ...]]:

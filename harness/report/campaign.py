@@ -1,48 +1,62 @@
 """A campaign in words: its plan before it runs, and what became of it."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from harness.report.words import NOTHING, one_line
 
-HEADINGS = "leg", "workloads", "ratios", "would take", "gets", "ends at"
+HEADINGS = "phase", "workloads", "ratios", "would take", "quota", "ends at"
 LEFT_OVER = "what others leave"
 DATA_HEADINGS = "workload", "files", "written in about"
 WRITTEN_BYTES_S = 13e6  # by each core: two shared ones write 0.8 GB in half a minute
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One leg as the plan shows it. Seconds."""
+class Planned(Protocol):
+    """One phase as it is planned. Seconds."""
 
-    name: str
-    workloads: tuple[str, ...]
-    comparisons: int
-    wanted_s: float  # infinite for a search
-    share_s: float | None  # None where it is left out
-    until_s: float | None
-    problem: str = ""
+    @property
+    def kind(self) -> str:
+        """What it measures."""
+
+    @property
+    def name(self) -> str:
+        """What it is called among all phases."""
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """What it is about."""
+
+    @property
+    def comparisons(self) -> int:
+        """How many; none where a search decides."""
+
+    @property
+    def seconds(self) -> float:
+        """What it would take, infinite for a search."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing of it can be measured; empty where it can."""
 
 
-def plan_rows(legs: Sequence[Row], pages_s: float, minutes: float) -> Iterator[tuple[str, ...]]:
-    """The table under HEADINGS, the pages last."""
-    for one in legs:
-        if one.share_s is None or one.until_s is None:
-            continue
+def plan_rows(phases: Iterable[Planned], quotas: Mapping[str, float], minutes: float) -> Iterator[tuple[str, ...]]:
+    """The table under HEADINGS of the phases that are measured, the pages last."""
+    ends_s = 0.0
+    for one in phases:
+        quota_s = quotas[one.name]
+        ends_s += quota_s
         count = str(one.comparisons) if one.comparisons else NOTHING
-        ends = f"minute {one.until_s / 60:.1f}"
-        gets = taking(one.share_s) if one.share_s >= 0.5 else LEFT_OVER
-        yield one.name, ", ".join(one.workloads), count, taking(one.wanted_s), gets, ends
-    yield "pages", NOTHING, NOTHING, NOTHING, taking(pages_s), f"minute {minutes:.1f}"
+        gets = taking(quota_s) if quota_s >= 0.5 else LEFT_OVER
+        yield str(one.kind), ", ".join(one.workloads), count, taking(one.seconds), gets, f"minute {ends_s / 60:.1f}"
+    yield "pages", NOTHING, NOTHING, NOTHING, taking(60 * minutes - ends_s), f"minute {minutes:.1f}"
 
 
-def left_out(legs: Sequence[Row]) -> Iterator[str]:
-    """A sentence for each leg that is not measured."""
-    for one in legs:
-        if one.share_s is None:
-            name = " ".join((one.name, *one.workloads))
-            yield f"{name}: {one_line(one.problem)}."
+def left_out(phases: Iterable[Planned]) -> Iterator[str]:
+    """A sentence for each phase that is not measured."""
+    for one in phases:
+        if one.problem:
+            yield f"{' '.join((str(one.kind), *one.workloads))}: {one_line(one.problem)}."
 
 
 def data_rows(missing: Mapping[str, int], cores: int) -> Iterator[tuple[str, ...]]:
@@ -69,15 +83,15 @@ def spent(spent_s: float, minutes: float) -> str:
 
 
 def goes_on(spent_s: float, minutes: float) -> str:
-    """What a slice says that did not see the end."""
+    """What a session says that did not see the end."""
     return f"{spent(spent_s, minutes)}; the same command continues."
 
 
-def ended(spent_s: float, minutes: float, open_legs: Sequence[str]) -> Iterator[str]:
-    """What the last slice says."""
+def ended(spent_s: float, minutes: float, still: Sequence[str]) -> Iterator[str]:
+    """What the last session says."""
     yield f"{spent(spent_s, minutes)}; the campaign is over."
-    if open_legs:
-        named = ", ".join(open_legs)
+    if still:
+        named = ", ".join(still)
         yield (
             f"Not all was reached in {named}: what is missing is named on the pages, and the same command with more "
             "--minutes goes on with it."

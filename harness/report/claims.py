@@ -1,25 +1,18 @@
 """The ledger's report: every claim with its conditions, what was measured and the verdict, as words."""
 
-import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
-from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, MeasuredValue
+from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
 from harness.core.configuration import Configuration
-from harness.report.matrix import escaped, grid
-from harness.report.words import NOTHING, called, factor, one_line
+from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed
+from harness.report.words import NOTHING, called, interval, one_line, together
 
-COLUMNS = ("claim", "promised", "said of", "measured, 95 %", "verdict")
+COLUMNS = (Column(name="claim", whole=True), "promised", "said of", "measured, 95 %", "verdict")
 
 _BETTER = {
     Metric.THROUGHPUT: ("faster", "slower"),
@@ -73,19 +66,7 @@ def measured(finding: Finding) -> str:
         return NOTHING
     if metric is Metric.DEVICE_SHARE:
         return f"at most {100 * measured_value.high:.0f} %"
-    return f"{_factor(measured_value)} {_AS[metric]}"
-
-
-def _factor(measured_value: MeasuredValue) -> str:
-    places = (
-        3
-        if measured_value.high - measured_value.low < 0.02
-        else 2
-        if measured_value.high - measured_value.low < 2
-        else 1
-    )
-    value, low, high = (factor(one, places) for one in (measured_value.value, measured_value.low, measured_value.high))
-    return f"{value}x [{low}, {high}]"
+    return f"{interval(measured_value.value, measured_value.low, measured_value.high)} {_AS[metric]}"
 
 
 def verdict(finding: Finding) -> str:
@@ -105,11 +86,8 @@ def body(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
 
 def grouped(account: Account) -> dict[str, list[Finding]]:
     """Findings under the title of their workload, in the ledger's order; those about training in general come last."""
-    found: dict[str, list[Finding]] = {}
-    for finding in sorted(account.findings, key=lambda one: one.workload == ANY):
-        title = "training in general" if finding.workload == ANY else finding.workload
-        found.setdefault(title, []).append(finding)
-    return found
+    found = sorted(account.findings, key=lambda one: one.workload == ANY)
+    return together(("training in general" if one.workload == ANY else one.workload, one) for one in found)
 
 
 def count_line(findings: Sequence[Finding]) -> str:
@@ -163,81 +141,26 @@ def _stack(config: Configuration) -> str:
     return "+".join(map(str, config.options)) or "baseline"
 
 
-# The ledger's report in three forms: for the terminal, as Markdown and as JSON.
+# The ledger's report as a document, and as JSON.
 
 SCHEMA = 1
-_COLOUR = {
-    ClaimVerdict.CONFIRMED: "green",
-    ClaimVerdict.UNDECIDED: "yellow",
-    ClaimVerdict.TESTED_OTHERWISE: "blue",
-    **dict.fromkeys(REFUTED, "red"),
-}
 _CONTRADICTING = "Claims that contradict each other"
 
 
-def claims_to_terminal(accounts: Sequence[Account], *, width: int, colour: bool) -> str:
-    """All machines' findings as text of so many columns, with terminal colours if wanted."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
+def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
+    """All machines' findings, with what stands behind each of them as details."""
+    yield Heading("Claims", 1)
+    made_by = Span("speedmatrix claims --format markdown", "code")
+    yield Text((Span("What others promised, and what was measured. Made by "), made_by, Span(".")))
     for account in accounts:
-        for part in _parts(account):
-            console.print(part)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-
-
-def _parts(account: Account) -> Iterator[RenderableType]:
-    yield Text(f"{account.machine}: {count_line(account.findings)}", style="bold")
-    for title, findings in grouped(account).items():
-        yield Padding(Text(title, style="bold"), (1, 0, 0, 0))
-        yield _table(findings)
-    for number, group in enumerate(contradictions(account.findings)):
-        if number == 0:
-            yield Padding(Text(_CONTRADICTING, style="bold"), (1, 0, 0, 0))
-        yield _table(group)
-    yield Text("")
-
-
-def _table(findings: Sequence[Finding]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(COLUMNS):
-        table.add_column(name, overflow="fold", no_wrap=number == 0)
-    for finding in findings:
-        for row in body([finding]):
-            style = _COLOUR.get(finding.claim_verdict, "dim")
-            table.add_row(*(Text(one_line(config)) for config in row[:-1]), Text(row[-1], style=style))
-    return table
-
-
-def claims_to_markdown(accounts: Sequence[Account]) -> str:
-    """All machines' findings as a page that is the same whenever it is made of the same runs."""
-    return "\n".join(line for part in _page(accounts) for line in part) + "\n"
-
-
-def _page(accounts: Sequence[Account]) -> Iterator[Sequence[str]]:
-    yield "# Claims", "", "What others promised, and what was measured. Made by `speedmatrix claims --format markdown`."
-    for account in accounts:
-        yield "", f"## {escaped(account.machine)}", ""
-        yield (escaped(count_line(account.findings)) + ".",)
+        yield from (Heading(account.machine), Text(f"{count_line(account.findings)}."))
         for title, findings in grouped(account).items():
-            yield _heading(title)
-            yield tuple(_grid(findings))
-            yield ("", *(_explained(finding) for finding in findings))
+            yield from (Heading(title, 3), Table(COLUMNS, tuple(body(findings))))
+            yield Details(listed(f"{one.claim.name}: {' '.join(details(one))}" for one in findings))
         groups = contradictions(account.findings)
-        yield _heading(_CONTRADICTING) if groups else ()
-        for group in groups:
-            yield (*_grid(group), "")
-
-
-def _grid(findings: Sequence[Finding]) -> Iterator[str]:
-    return grid(COLUMNS, (map(escaped, row) for row in body(findings)))
-
-
-def _heading(title: str) -> tuple[str, str, str]:
-    return "", f"### {escaped(title)}", ""
-
-
-def _explained(finding: Finding) -> str:
-    return f"- {escaped(finding.claim.name)}: {escaped(' '.join(details(finding)))}"
+        if groups:
+            yield Heading(_CONTRADICTING, 3)
+        yield from (Table(COLUMNS, tuple(body(group))) for group in groups)
 
 
 def claims_to_json(accounts: Sequence[Account]) -> str:

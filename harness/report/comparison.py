@@ -1,17 +1,8 @@
 """Side by side: the sentences and tables of a comparison, before any format is chosen; foreign text stands as it is."""
 
-import io
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+from typing import Any
 
 from harness.analyze.comparison import (
     Against,
@@ -28,21 +19,18 @@ from harness.analyze.comparison import (
 )
 from harness.analyze.estimate import ALIKE, Difference
 from harness.analyze.profile import Bottleneck
-from harness.report.matrix import TIMED, escaped, grid, plain
-from harness.report.words import NOTHING, called, factor, one_line, rate, ratio
+from harness.report.document import Heading, Part, Table, listed, plain, to_json
+from harness.report.matrix import TIMED
+from harness.report.words import NOTHING, called, factor, rate, ratio, stage, together
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
 NO_ENERGY = "Energy for a sample is not told: these runs recorded none."
 
-Of = TypeVar("Of", Lonely, Scale)
-
 
 def by_value(values: Mapping[str, str]) -> str:
     """What places say, those that say the same together: `A, C 2.11.0; B 2.9.1`."""
-    letters: dict[str, list[str]] = defaultdict(list)
-    for letter, value in values.items():
-        letters[value].append(letter)
+    letters = together((value, letter) for letter, value in values.items())
     return "; ".join(f"{', '.join(places)} {value}" for value, places in letters.items())
 
 
@@ -76,7 +64,8 @@ def why(configs: Sequence[Shared], reference: str, facts: Sequence[Unlike]) -> I
 def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlike]) -> Iterator[str]:
     there, here = against.bottlenecks
     if there and here and against.moved:
-        yield f"The {stage(there)} holds {called(reference)} back on {against.letter}, the {stage(here)} here"
+        holds = f"The {stage(there.stage)} holds {called(reference)} back on {against.letter}"
+        yield f"{holds}, the {stage(here.stage)} here"
     for name, (was, now) in against.settings.items():
         yield f"Seen {name} {_shown(was)} on {against.letter}, {_shown(now)} here"
     if not against.moved and not against.settings:
@@ -87,11 +76,6 @@ def _causes(letter: str, against: Against, reference: str, facts: Sequence[Unlik
 
 def _shown(value: object) -> str:
     return "not seen" if value is None else str(value)
-
-
-def stage(found: Bottleneck) -> str:
-    """The stage that holds an arm back."""
-    return "input" if found.stage == "input" else "training step"
 
 
 def missing(comparison: MachineComparison) -> Iterator[str]:
@@ -115,7 +99,9 @@ def apart(comparison: MachineComparison) -> Iterator[str]:
     """What is not compared: configurations without a ratio, other sizes and stacks, and what one place alone has."""
     yield from _nowhere(comparison)
     for workload, scales in comparison.scales.items():
-        told = "; ".join(_scale(letter, group) for letter, group in _by_letter(scales).items())
+        told = "; ".join(
+            _scale(letter, group) for letter, group in together((one.letter, one) for one in scales).items()
+        )
         yield (
             f"{workload} was not measured alike everywhere ({told}): other sizes, batches or data are other "
             "configurations, without a ratio between them"
@@ -125,21 +111,12 @@ def apart(comparison: MachineComparison) -> Iterator[str]:
         if len(where) == 1:
             yield f"{workload} was measured on {min(where)} alone"
             continue
-        for letter, group in _by_letter(several).items():
+        for letter, group in together((one.letter, one) for one in several).items():
             yield f"{workload}, on {letter} alone: {', '.join(dict.fromkeys(map(_lonely, group)))}"
 
 
-def _by_letter(several: Iterable[Of]) -> Mapping[str, Sequence[Of]]:
-    found: dict[str, list[Of]] = defaultdict(list)
-    for one in several:
-        found[one.letter].append(one)
-    return found
-
-
 def _scale(letter: str, scales: Sequence[Scale]) -> str:
-    sizes: dict[str, list[str]] = defaultdict(list)
-    for one in scales:
-        sizes[f"size {one.size}{on_data(one.data)}"].append(str(one.batch))
+    sizes = together((f"size {one.size}{on_data(one.data)}", str(one.batch)) for one in scales)
     return f"{letter} " + ", ".join(f"{size} with batch {' and '.join(batches)}" for size, batches in sizes.items())
 
 
@@ -171,35 +148,24 @@ UNPAIRED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """A table; a row with an empty first configuration belongs to the one above."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A title and what stands under it, in order: tables, and lists of sentences."""
-
-    title: str
-    parts: tuple[Grid | tuple[str, ...], ...]
-
-
-def sections(comparison: MachineComparison) -> Iterator[Section]:
+def comparison_parts(comparison: MachineComparison) -> Iterator[Part]:
     """The whole comparison, the most important first."""
-    count = len(comparison.columns)
+    yield Heading("Comparison", 1)
     facts = (*_unlike("", comparison.environments), *_unlike("measured with ", comparison.protocols))
     same = () if comparison.environments else ("Machine and software are alike in every fact that is recorded.",)
-    yield Section(title=f"{count} places side by side", parts=(_places(comparison.columns), (*same, *facts)))
-    yield Section(title="What the configurations say together", parts=((summary(comparison), *_reading(comparison)),))
+    yield Heading(f"{len(comparison.columns)} places side by side")
+    yield _places(comparison.columns)
+    yield from listed((*same, *facts))
+    yield Heading("What the configurations say together")
+    yield from listed((summary(comparison), *_reading(comparison)))
     for group in comparison.groups:
         if any(one.entry.row.estimate for config in group.configs for one in config.found):
-            yield _group(group, comparison)
+            yield from _group(group, comparison)
     if parted := tuple(apart(comparison)):
-        yield Section(title="Not compared", parts=(parted,))
-    yield Section(title="Not told", parts=(tuple(missing(comparison)),))
+        yield Heading("Not compared")
+        yield from listed(parted)
+    yield Heading("Not told")
+    yield from listed(missing(comparison))
 
 
 def summary(comparison: MachineComparison) -> str:
@@ -226,7 +192,7 @@ def _reading(comparison: MachineComparison) -> Iterator[str]:
     yield UNPAIRED
 
 
-def _places(places: Sequence[Column]) -> Grid:
+def _places(places: Sequence[Column]) -> Table:
     rows = tuple(
         (
             place.letter,
@@ -237,24 +203,27 @@ def _places(places: Sequence[Column]) -> Grid:
         )
         for place in places
     )
-    return Grid(columns=("", "machine", "environment", "newest run", "measured by"), rows=rows)
+    return Table(("", "machine", "environment", "newest run", "measured by"), rows)
 
 
 def _unlike(before: str, facts: Iterable[Unlike]) -> Iterator[str]:
     return (f"{before}{fact.fact}: {by_value(fact.values)}" for fact in facts)
 
 
-def _group(group: Group, comparison: MachineComparison) -> Section:
+def _group(group: Group, comparison: MachineComparison) -> Iterator[Part]:
     config = group.config
     sample = f"{config.workload}, size {config.size}, batch {config.batch}{on_data(group.data)}"
-    title = f"{sample}: {TIMED[group.timing]} against {called(group.name)}"
+    yield Heading(f"{sample}: {TIMED[group.timing]} against {called(group.name)}")
     configs = [one for one in group.configs if any(found.entry.row.estimate for found in one.found)]
-    because = (*why(configs, group.name, (*comparison.environments, *comparison.protocols)), *wordless(configs))
-    speeds = (_speeds(group.throughputs, comparison.currency), tuple(_held_back(group))) if group.throughputs else ()
-    return Section(title=title, parts=(_cells(configs), because, *speeds))
+    yield _cells(configs)
+    because = why(configs, group.name, (*comparison.environments, *comparison.protocols))
+    yield from listed((*because, *wordless(configs)))
+    if group.throughputs:
+        yield _speeds(group.throughputs, comparison.currency)
+        yield from listed(_held_back(group))
 
 
-def _cells(configs: Sequence[Shared]) -> Grid:
+def _cells(configs: Sequence[Shared]) -> Table:
     rows = []
     for config in configs:
         for number, one in enumerate(config.found):
@@ -269,11 +238,11 @@ def _cells(configs: Sequence[Shared]) -> Grid:
                     str(against.contrast.difference) if against else NOTHING,
                 )
             )
-    columns = ("subject", "", "speedup, 95 %", "verdict", "ratio of the two, 95 %", "difference")
-    return Grid(columns=columns, rows=tuple(rows))
+    columns = ("configuration", "", "speedup, 95 %", "verdict", "ratio of the two, 95 %", "difference")
+    return Table(columns, tuple(rows))
 
 
-def _speeds(throughputs: Sequence[Throughput], currency: str) -> Grid:
+def _speeds(throughputs: Sequence[Throughput], currency: str) -> Table:
     several = [speed for one in throughputs for speed in (one.reference, one.best) if speed]
     shares = any(not isinstance(speed.share, str) for speed in several)
     costs = any(speed.cost is not None for speed in several)
@@ -287,7 +256,7 @@ def _speeds(throughputs: Sequence[Throughput], currency: str) -> Grid:
     columns = ["", "stack", "samples/s, of single replicates", "unpaired, of single replicates"]
     columns += ["of the limit"] if shares else []
     columns += [f"{currency} a million"] if costs else []
-    return Grid(columns=tuple(columns), rows=tuple(rows))
+    return Table(tuple(columns), tuple(rows))
 
 
 def _range(speed: Speed) -> str:
@@ -309,65 +278,12 @@ def _held_back(group: Group) -> Iterator[str]:
                 seen.setdefault(one.letter, profile.bottleneck)
     for letter, found in sorted(seen.items(), key=lambda one: (len(one[0]), one[0])):
         bounds = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
-        yield f"{letter}: the {stage(found)} holds {called(group.name)} back; {bounds}"
+        yield f"{letter}: the {stage(found.stage)} holds {called(group.name)} back; {bounds}"
 
 
-# The comparison in three forms: for the terminal, as Markdown and as JSON.
+# The comparison as JSON.
 
 SCHEMA = 1
-_COLOUR = {Difference.MORE: "green", Difference.LESS: "red", Difference.ALIKE: "dim", Difference.UNDECIDED: "yellow"}
-
-
-def comparison_to_terminal(comparison: MachineComparison, *, width: int, colour: bool) -> str:
-    """The comparison as text of so many columns, with terminal colours if wanted."""
-    stream = io.StringIO()
-    console = Console(file=stream, width=width, force_terminal=colour, no_color=not colour, highlight=False)
-    for number, section in enumerate(sections(comparison)):
-        for part in _rendered(section, first=number == 0):
-            console.print(part)
-    return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-
-
-def _rendered(section: Section, *, first: bool) -> Iterator[RenderableType]:
-    yield Padding(Text(one_line(section.title), style="bold"), (0 if first else 1, 0, 0, 0))
-    for part in section.parts:
-        if isinstance(part, Grid):
-            yield _table(part)
-        else:
-            yield from (Padding(Text(one_line(sentence)), (0, 0, 0, 2)) for sentence in part)
-
-
-def _table(part: Grid) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in part.columns:
-        table.add_column(one_line(name), overflow="fold")
-    for number, row in enumerate(part.rows):
-        next_begins = number + 1 < len(part.rows) and bool(part.rows[number + 1][0])
-        continued = any(not one[0] for one in part.rows)
-        table.add_row(*map(_config, row), end_section=continued and next_begins)
-    return table
-
-
-def _config(text: str) -> Text:
-    return Text(one_line(text), style=_COLOUR[Difference(text)] if text in list(Difference) else "")
-
-
-def comparison_to_markdown(comparison: MachineComparison) -> str:
-    """The comparison as a page that is the same whenever it is made of the same runs."""
-    return "\n".join(_page(comparison)) + "\n"
-
-
-def _page(comparison: MachineComparison) -> Iterator[str]:
-    yield "# Comparison"
-    for section in sections(comparison):
-        yield from ("", f"## {escaped(section.title)}")
-        for part in section.parts:
-            if part:
-                yield ""
-            if isinstance(part, Grid):
-                yield from grid(part.columns, (map(escaped, row) for row in part.rows))
-            else:
-                yield from (f"- {escaped(sentence)}" for sentence in part)
 
 
 def comparison_to_json(comparison: MachineComparison) -> str:
@@ -382,7 +298,7 @@ def comparison_to_json(comparison: MachineComparison) -> str:
         "measured_unlike": comparison.scales,
         "in_one_place": comparison.lonely,
     }
-    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return to_json(document)
 
 
 def _place(one: Column) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import ast
 import textwrap
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,8 +19,9 @@ from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
-from harness.report.matrix import TIMED, escaped, grid
-from harness.report.words import NOTHING, ratio
+from harness.report.document import escaped, grid
+from harness.report.matrix import TIMED, quality
+from harness.report.words import NOTHING, ratio, together
 
 # Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
 
@@ -103,11 +104,8 @@ class Label:
 
 def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:
     """Every claim with its findings on all machines."""
-    found: dict[str, list[tuple[str, Finding]]] = defaultdict(list)
-    for account in accounts:
-        for finding in account.findings:
-            found[finding.claim.name].append((account.machine, finding))
-    return tuple(Judged(claim=claim, findings=tuple(found[claim.name])) for claim in claims)
+    found = together((one.claim.name, (account.machine, one)) for account in accounts for one in account.findings)
+    return tuple(Judged(claim=claim, findings=tuple(found.get(claim.name, ()))) for claim in claims)
 
 
 def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Label:
@@ -242,7 +240,7 @@ def _cells(one: Measured) -> Iterator[str]:
     yield escaped(row.reference_name)
     yield escaped(ratio(row.estimate)) if row.estimate else "no ratio"
     yield row.estimate.verdict.value if row.estimate else NOTHING
-    yield row.quality.status.value if row.quality else NOTHING
+    yield quality(row)
     yield escaped("; ".join(row.notes) if row.absence is None else row.absence.words) or NOTHING
     yield f"[{escaped(one.day)}]({quote(one.link)})"
 

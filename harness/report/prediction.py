@@ -1,38 +1,62 @@
-"""Predicted: what the stage model says beyond the measured configurations, in words, before any format is chosen.
+"""Predictions: what the stage model says beyond the measured configurations, and the winner of a search, in words.
 
 A predicted ratio is written with a sign that no measured one has, and with its own interval; it has no verdict.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from harness.analyze.attribution import Gain
+from harness.analyze.estimate import Estimate
 from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction, UpperBound
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction
 from harness.analyze.search.stage_model import Stack
+from harness.analyze.search.winner import Certainty, Winner
+from harness.analyze.soundness import Absence
+from harness.report.document import Code, Column, Heading, Part, Text, plain, tabled, to_json
 from harness.report.words import NOTHING, called, factor, one_line, ratio
 
 TITLE = "Predicted, not measured"
-COLUMNS = "stack that was not measured", "predicted, 90 %"
+HEADS = "stack that was not measured", "predicted, 90 %"
 PARTS = "part", "alone, 95 %", "share by the model, 95 %", "last, 95 %"
 CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
 
 
-def title(outlook: WorkloadPrediction) -> str:
+def prediction_parts(about: WorkloadPrediction) -> Iterator[Part]:
+    """What was predicted and not measured, in italics where a measured ratio would be upright."""
+    yield Heading(title(about))
+    yield from map(Text, prediction_sentences(about))
+    yield from tabled((HEADS[0], Column(name=HEADS[1], style="italic")), rows(about))
+    if about.decomposition is not None:
+        yield from decomposition_parts(about.decomposition, f"What {about.decomposition.label} is made of")
+    if about.check is not None:
+        yield Heading("Foretold and measured", 3)
+        yield from map(Text, check_sentences(about.check))
+        yield from tabled(CHECKS, check_rows(about))
+
+
+def decomposition_parts(found: Decomposition, title: str) -> Iterator[Part]:
+    """What each option of a measured stack brings."""
+    yield from (Heading(title, 3), Text(part_sentence(found)))
+    yield from tabled(PARTS, part_rows(found))
+
+
+def title(about: WorkloadPrediction) -> str:
     """What a section is about: `Predicted, not measured: leak, size quick, batch 64, against the baseline`."""
-    config = outlook.config
+    config = about.config
     return one_line(
-        f"{TITLE}: {config.workload}, size {config.size}, batch {config.batch}, against {called(outlook.name)}"
+        f"{TITLE}: {config.workload}, size {config.size}, batch {config.batch}, against {called(about.name)}"
     )
 
 
-def prediction_sentences(outlook: WorkloadPrediction) -> Iterator[str]:
+def prediction_sentences(about: WorkloadPrediction) -> Iterator[str]:
     """What must be known before a predicted number, or the words that stand in its place."""
-    said = outlook.prediction
+    said = about.prediction
     if isinstance(said, str):
         yield f"Nothing is predicted: {one_line(said)}."
     else:
         yield _trust(said)
-        yield from _left(said, outlook)
+        yield from _left(said, about)
         yield from map(upper_bound, said.upper_bounds)
 
 
@@ -45,12 +69,12 @@ def _trust(said: Prediction) -> str:
     )
 
 
-def _left(said: Prediction, outlook: WorkloadPrediction) -> Iterator[str]:
+def _left(said: Prediction, about: WorkloadPrediction) -> Iterator[str]:
     if said.unmeasured == 0:
         yield "Every possible stack of these options was measured: nothing is left to predict."
-    elif outlook.best is not None:
+    elif about.best is not None:
         count = "too many to count" if said.unmeasured is None else f"{said.unmeasured:,}"
-        label, found = outlook.best
+        label, found = about.best
         yield f"Stacks that were not measured: {count}. The fastest measured is {one_line(label)}: {ratio(found)}."
 
 
@@ -61,11 +85,11 @@ def upper_bound(found: UpperBound) -> str:
     return f"By the model, a stage that cost nothing would make {one_line(found.name)} faster by at most: {words}."
 
 
-def rows(outlook: WorkloadPrediction) -> Iterator[tuple[str, str]]:
+def rows(about: WorkloadPrediction) -> Iterator[tuple[str, str]]:
     """The fastest stacks that were not measured, each with what is predicted."""
-    if not isinstance(outlook.prediction, str):
-        for one in outlook.prediction.fastest:
-            yield stack(one.arrangement.options, outlook), predicted(one)
+    if not isinstance(about.prediction, str):
+        for one in about.prediction.fastest:
+            yield stack(one.arrangement.options, about), predicted(one)
 
 
 def predicted(one: Predicted) -> str:
@@ -73,15 +97,15 @@ def predicted(one: Predicted) -> str:
     return f"≈ {ratio(one)}"
 
 
-def stack(found: Stack, outlook: WorkloadPrediction) -> str:
+def stack(found: Stack, about: WorkloadPrediction) -> str:
     """A stack by the shortest of its names: what it adds to the reference, or what it lacks of all together."""
-    plain = [str(one) for one in found if one not in outlook.config.options]
-    lacking = [str(one) for one in outlook.whole if one not in found]
-    added = "+".join(plain) or outlook.name
-    if outlook.decomposition is None or set(found) - set(outlook.whole) or len(lacking) >= len(plain):
+    plain = [str(one) for one in found if one not in about.config.options]
+    lacking = [str(one) for one in about.whole if one not in found]
+    added = "+".join(plain) or about.name
+    if about.decomposition is None or set(found) - set(about.whole) or len(lacking) >= len(plain):
         return one_line(added)
     return one_line(
-        f"{outlook.decomposition.label} without {', '.join(lacking)}" if lacking else outlook.decomposition.label
+        f"{about.decomposition.label} without {', '.join(lacking)}" if lacking else about.decomposition.label
     )
 
 
@@ -121,11 +145,11 @@ def check_sentences(check: CrossCheck) -> Iterator[str]:
         )
 
 
-def check_rows(outlook: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]:
+def check_rows(about: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]:
     """Each stack that the model did not know, as measured, as it foretold it, and as singles would have it."""
-    for one in outlook.check.configs if outlook.check else ():
+    for one in about.check.configs if about.check else ():
         product = NOTHING if one.multiplied is None else f"{factor(one.multiplied)}x"
-        name = stack(one.predicted.arrangement.options, outlook)
+        name = stack(one.predicted.arrangement.options, about)
         yield name, f"{factor(one.ratio)}x", predicted(one.predicted), product
 
 
@@ -135,3 +159,145 @@ def _gain(found: Gain | None) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+# Both as JSON, and the winner of a search: the stack, its own number, how sure that is, what each part brings.
+
+
+def prediction_data(about: WorkloadPrediction) -> dict[str, Any]:
+    """What was predicted and not measured; `refused` says why there is nothing."""
+    said, check = about.prediction, about.check
+    return {
+        "reference": {**plain(about.config), "name": str(about.config)},
+        "refused": said if isinstance(said, str) else None,
+        "foretold": None if isinstance(said, str) else said.validation,
+        "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
+        "stacks": [] if isinstance(said, str) else [_stack_data(one) for one in said.fastest],
+        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},
+        "anatomy": decomposition_data(about.decomposition) if about.decomposition else None,
+        "cross_check": {
+            "cells_fitted": check.fitted,
+            "median_error": check.median_error,
+            "worst_error": check.worst_error,
+            "inside_90": check.inside,
+            "median_error_of_products": check.multiplied_error,
+            "cells": [
+                {**_stack_data(one.predicted), "measured": one.ratio, "product": one.multiplied}
+                for one in check.configs
+            ],
+        }
+        if check
+        else None,
+    }
+
+
+def _stack_data(one: Predicted) -> dict[str, Any]:
+    options = [str(option) for option in one.arrangement.options]
+    return {"switches": options, "predicted_ratio": one.ratio, "low_90": one.low, "high_90": one.high}
+
+
+def decomposition_data(found: Decomposition) -> dict[str, Any]:
+    """A stack in parts; every ratio with its 95 % interval."""
+    parts = []
+    for one in found.parts:
+        gains = {name: _gain_data(getattr(one, name)) for name in ("alone", "share", "last")}
+        parts.append({"switch": str(one.option), **gains})
+    return {"subject": found.label, "total": _gain_data(found.total), "parts": parts}
+
+
+def _gain_data(found: Gain | None) -> dict[str, float] | None:
+    return None if found is None else {"ratio": found.ratio, "low_95": found.low, "high_95": found.high}
+
+
+SCHEMA = 1
+
+
+def winner_parts(found: Winner) -> Iterator[Part]:
+    """What is printed of a winner."""
+    yield Text(headline(found), style="bold")
+    yield from map(Text, winner_sentences(found))
+    if found.decomposition is not None:
+        yield from decomposition_parts(found.decomposition, "What each part brings")
+    if found.command:
+        yield from (Text("To measure it again:"), Code(found.command))
+    yield Text("Kept in " + ", ".join(found.runs) + f". Next: ./speedmatrix report {found.runs[0]}")
+
+
+def headline(found: Winner) -> str:
+    """The stack and its own number: `leak: A+B=2 trains 1.83x [1.79, 1.88] as fast as the baseline`."""
+    where = f"{found.reference.workload}, size {found.reference.size}, batch {found.reference.batch}"
+    if not found.stack:
+        return one_line(f"{where}: no stack was measured that is faster than {called(found.name)}.")
+    stack = "+".join(map(str, found.stack))
+    if isinstance(found.result, Estimate):
+        return one_line(
+            f"{where}: {stack} trains {ratio(found.result)} as fast as {found.name} ({found.result.verdict})."
+        )
+    return one_line(f"{where}: {stack} was the fastest in the search, and has no number of its own yet.")
+
+
+def winner_sentences(found: Winner) -> Iterator[str]:
+    """How the number came about, and how sure it is that nothing is faster."""
+    if isinstance(found.result, Estimate) and found.sought is not None:
+        yield (
+            f"The number and its 95 % interval come from {found.result.processes} fresh replicates of both, made after "
+            f"the stack had been picked. In the search it was {factor(found.sought)}x, which is too good on average: "
+            "it was picked for that."
+        )
+    if isinstance(found.result, Absence):
+        yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
+    yield from _sure(found.certainty)
+    if found.unfinished:
+        yield "Something is left to measure: give the same command again, and it goes on where it stopped."
+
+
+def _sure(certainty: Certainty) -> Iterator[str]:
+    rounds = f"{certainty.rounds} round{'s' if certainty.rounds != 1 else ''} of proposals"
+    yield (
+        f"{certainty.measured} of {certainty.stacks:,} stacks at most were measured, {rounds}. "
+        f"The search ended: {one_line(certainty.ended)}."
+    )
+    if isinstance(certainty.model, str):
+        yield f"No prediction says what the other stacks would give: {one_line(certainty.model)}."
+    else:
+        yield (
+            f"The model behind it foretold {certainty.model.stacks} stacks that it did not know with an error of "
+            f"{100 * certainty.model.median_error:.1f} % in the median."
+        )
+    if certainty.gain is not None:
+        word = "faster" if certainty.gain > 0 else "slower"
+        yield (
+            f"The best stack that was not measured is predicted to be {abs(100 * certainty.gain):.1f} % {word} than "
+            "the best measured one."
+        )
+    if certainty.gain is not None and not certainty.ranked:
+        yield "Not all stacks were ranked: only those on the way down from good ones."
+    for words in certainty.left_out:
+        yield f"Left out: {one_line(words)}."
+
+
+def winner_to_json(found: Winner) -> str:
+    """The winner as JSON; ratios are null where there is none."""
+    certainty, result = found.certainty, found.result
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "reference": str(found.reference),
+        "stack": [str(one) for one in found.stack],
+        "estimate": result if isinstance(result, Estimate) else None,
+        "absence": result if isinstance(result, Absence) else None,
+        "ratio_in_the_search": found.sought,
+        "anatomy": decomposition_data(found.decomposition) if found.decomposition else None,
+        "ended": certainty.ended,
+        "model_refused": certainty.model if isinstance(certainty.model, str) else None,
+        "foretold": None if isinstance(certainty.model, str) else certainty.model,
+        "rounds": certainty.rounds,
+        "stacks_measured": certainty.measured,
+        "stacks_at_most": certainty.stacks,
+        "all_ranked": certainty.ranked,
+        "predicted_gain_left": certainty.gain,
+        "left_out": certainty.left_out,
+        "runs": found.runs,
+        "unfinished": found.unfinished,
+        "command": found.command or None,
+    }
+    return to_json(document)

@@ -1,6 +1,5 @@
 """What is published: the surest answers of a folder of results, by machine, setting, workload and table."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,6 +16,7 @@ from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
+from harness.report.words import together
 
 KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
 STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine
@@ -267,9 +267,8 @@ def published_place(name: str, runs: Iterable[StoredRun], accounts: Iterable[Acc
 
 
 def _settings(runs: Iterable[StoredRun], *, is_contributed: bool) -> tuple[Setting, ...]:
-    by_digest: dict[str, list[StoredRun]] = defaultdict(list)
-    for kept in sorted(runs, key=lambda one: (one.began, one.name), reverse=True):
-        by_digest[kept.environment.digest].append(kept)
+    newest_first = sorted(runs, key=lambda one: (one.began, one.name), reverse=True)
+    by_digest = together((one.environment.digest, one) for one in newest_first)
     return tuple(
         Setting(
             environment=group[0].environment, is_contributed=is_contributed, runs=tuple(group), topics=_topics(group)
@@ -280,9 +279,7 @@ def _settings(runs: Iterable[StoredRun], *, is_contributed: bool) -> tuple[Setti
 
 def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
     runs = tuple(runs)
-    by_workload: dict[str, list[StoredRow]] = defaultdict(list)
-    for entry in surest(runs):
-        by_workload[entry.row.comparison.treatment.workload].append(entry)
+    by_workload = together((one.row.comparison.treatment.workload, one) for one in surest(runs))
     return tuple(
         Topic(name=name, sheets=_sheets(entries), no_results=_no_results(name, runs, entries))
         for name, entries in sorted(by_workload.items())
@@ -292,10 +289,8 @@ def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
     stacks = {one.row.comparison.treatment: one.row.comparison.label for one in entries if _is_named(one)}
-    grouped: dict[tuple[Configuration, Timing, str], list[StoredRow]] = defaultdict(list)
-    for entry in entries:
-        comparison = entry.row.comparison
-        grouped[comparison.reference, comparison.timing, data_of(entry)].append(entry)
+    compared = ((one.row.comparison, one) for one in entries)
+    grouped = together(((its.reference, its.timing, data_of(one)), one) for its, one in compared)
     sheets = [
         Sheet(name=_name(config, group, stacks), data=data, entries=tuple(group))
         for (config, _, data), group in grouped.items()

@@ -1,23 +1,27 @@
-"""The first page of a folder of results: what was measured where, the best stacks, and what surprises."""
+"""The pages of a folder of results: of each workload and machine, and the first one, with what surprises."""
 
 import html
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution
-from harness.analyze.claims import ClaimVerdict, Finding
+from harness.analyze.attribution import Attribution, beyond_product
+from harness.analyze.claims import REFUTED, ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
+from harness.analyze.estimate import Estimate
 from harness.analyze.profile import Profile, host_memory
+from harness.analyze.quality import Agreement
+from harness.analyze.verdict import Verdict
 from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report import matrix as sentences
-from harness.report.findings import surprises
-from harness.report.matrix import TIMED, escaped, grid
+from harness.report.document import escaped, grid
+from harness.report.matrix import TIMED, View, quality
 from harness.report.published import STACKS, Place, Publication, Setting, Sheet, Topic, file_name
-from harness.report.published_cells import (
+from harness.report.published_parts import (
     Page,
     Part,
     best_table,
@@ -28,22 +32,19 @@ from harness.report.published_cells import (
     days,
     estimated,
     faster_otherwise,
-    named,
-    page,
-    quality,
-    run_link,
-    software,
-    stacked,
-    timed,
-    unbroken,
-)
-from harness.report.published_figures import (
     heat_map_picture,
     interaction_picture,
     interval_picture,
+    named,
+    page,
     pairs_of,
     parts_of,
+    run_link,
+    software,
+    stacked,
     stages_picture,
+    timed,
+    unbroken,
     waterfall_picture,
 )
 from harness.report.words import NOTHING, one_line, ratio, size
@@ -51,7 +52,7 @@ from harness.report.words import NOTHING, one_line, ratio, size
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
 SHOWN = 10
-_COLUMNS = "workload", "subject", "timed on", "against", "first", "then", "apart", "agree"
+_COLUMNS = "workload", "configuration", "timed on", "against", "first", "then", "apart", "agree"
 
 
 def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
@@ -179,6 +180,8 @@ def _run(setting: Setting, kept: StoredRun) -> tuple[str, ...]:
 
 # Tables of published pages: every ratio with its plot, pairs, noise, and what has no ratio.
 
+LONGEST_NAME, FEW_COMBINATIONS = 60, 6  # of a row, in characters; of a table, before they are folded
+
 
 def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     """One table with its plot, and the settings that were seen in its reference."""
@@ -191,8 +194,8 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     picture = interval_picture(setting, sheet)
     if picture is not None:
         yield from (picture, "")
-    header = sentences.columns(sheet.table)
-    yield from grid((*header[:5], *header[6:], "notes", "run"), _rows(sheet))
+    header = [one.head((sheet.table,)).name for one in sentences.columns((sheet.table,), View.PUBLISHED)]
+    yield from _folded((*header, "notes", "run"), tuple(_rows(sheet)))
     facts = sheet.table.profile.facts if sheet.table.profile else {}
     if facts and sheet.profiled is not None:
         yield from ("", "<details>", f"<summary>Settings seen in {html.escape(one_line(sheet.name))}</summary>", "")
@@ -200,16 +203,40 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
         yield from ("", "</details>")
 
 
-def _rows(sheet: Sheet) -> Iterator[tuple[str, ...]]:
-    """The reference, then every row with what must be known beside it and its run."""
-    profiled = sheet.profiled
-    for number, configs in enumerate(sentences.body(sheet.table)):
+def _rows(sheet: Sheet) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The reference, then every row with what must be known beside it and its run, each under its name."""
+    profiled, shown = sheet.profiled, sentences.columns((sheet.table,), View.PUBLISHED)
+    for number, row in enumerate(sentences.body(sheet.table, View.PUBLISHED)):
         entry = sheet.measured[number - 1] if number else profiled
         notes = "; ".join(entry.row.notes) if entry is not None and number else ""
         run = run_link(entry.run) if entry is not None else NOTHING
-        figures = (unbroken(escaped(config)) for config in configs[1:5])
-        further = (escaped(config) for config in configs[6:])
-        yield (stacked(configs[0]), *figures, *further, escaped(notes or NOTHING), run)
+        cells = (unbroken(escaped(text)) if one.whole else stacked(text) for one, text in zip(shown, row, strict=True))
+        yield row[0], (*tuple(cells)[1:], escaped(notes or NOTHING), run)
+
+
+def _folded(header: Sequence[str], rows: Sequence[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+    """A table of named rows; names longer than a line, and combinations where there are many, stand folded below it.
+
+    There each has a short name, and its full one in a column of its own.
+    """
+    many = sum("+" in name for name, _ in rows) > FEW_COMBINATIONS
+    folded = [row for row in rows if len(row[0]) > LONGEST_NAME or (many and "+" in row[0])]
+    if shown := [row for row in rows if row not in folded]:
+        yield from grid(header, ((stacked(name), *cells) for name, cells in shown))
+    if folded:
+        full = any(len(name) > LONGEST_NAME for name, _ in folded)
+        lines = ((stacked(_short(name)), *cells, *(stacked(name),) * full) for name, cells in folded)
+        yield from ("", "<details>", f"<summary>{counted(len(folded), 'combination')} more</summary>", "")
+        yield from grid((*header, *("in full",) * full), lines)
+        yield from ("", "</details>")
+
+
+def _short(name: str) -> str:
+    """A name that fits a line: the first option and how many others, or as much of the words as fits."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    first, *others = name.split("+")
+    return f"{first} and {len(others)} others" if others else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -322,7 +349,7 @@ def _stacks(topic: Topic) -> Iterator[Part]:
     if not stacks:
         yield "No stack has a ratio yet."
         return
-    yield from grid(_STACK_COLUMNS, (tuple(_stack(*one)) for one in found))
+    yield from _folded(_STACK_COLUMNS, [(one.row.label, tuple(_stack(sheet, one))) for sheet, one in found])
     for name in STACKS:
         named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
@@ -339,7 +366,7 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
         yield f"{where} nothing is faster for sure and learns the same."
     else:
         other = topic.against("original", best)
-        against = f"{estimated(other)} against as\\_found" if other else "against as\\_found it was not measured"
+        against = f"{estimated(other)} against original" if other else "against original it was not measured"
         yield (
             f"{where} the fastest that learns the same is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
@@ -355,7 +382,6 @@ def _is_stack(entry: StoredRow) -> bool:
 
 def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
     arm = entry.row.treatment
-    yield stacked(entry.row.label)
     yield str(len(entry.row.comparison.treatment.options))
     yield timed(sheet)
     yield estimated(entry)
@@ -367,7 +393,7 @@ def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
 def _memory(arm: Profile) -> str:
     """How much, and what it is: rows come from several runs, of which old ones know no peak."""
     if arm.device_bytes is not None:
-        return f"{size(arm.device_bytes)} ({sentences.DEVICE_PEAK})"
+        return f"{size(arm.device_bytes)} (device peak)"
     kind, (count,) = host_memory(arm)
     return f"{size(count)} ({kind})"
 
@@ -436,6 +462,146 @@ def _claim(finding: Finding) -> Iterable[str]:
     configs = finding.claim.name, claims.promised(finding.claim), claims.measured(finding), str(finding.claim_verdict)
     return tuple(map(escaped, configs))
 
+
+# What surprises: facts that rules find in the collection, the strongest of each rule; no number is typed by hand.
+
+MOST, MOST_OF_A_RULE = 8, 2
+_LOADER_GAIN = 2.0  # the loader alone must gain as much before it surprises that training does not
+_SHOWS = 0.25  # of the loader's log gain that training would have to show
+_Where = tuple[Place, Setting, Topic]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A sentence in Markdown, how far it is from what one expects (a log ratio), and what it is about."""
+
+    weight: float
+    about: tuple[str, ...]  # machine, workload, subject; no two facts are told about the same
+    text: str
+
+
+def surprises(publication: Publication) -> tuple[str, ...]:
+    """The strongest facts of all rules, in turns, so that no rule crowds out the others."""
+    ranked = [sorted(rule(publication), key=lambda one: (-one.weight, one.text)) for rule in _RULES]
+    told: list[Fact] = []
+    seen: set[tuple[str, ...]] = set()
+    for turn in range(MOST_OF_A_RULE):
+        for facts in ranked:
+            fresh = [one for one in facts if one.about not in seen and one not in told]
+            if fresh and len(told) < MOST and sum(one in told for one in facts) == turn:
+                told.append(fresh[0])
+                seen.add(fresh[0].about)
+    return tuple(one.text for one in told)
+
+
+def _measured(publication: Publication) -> Iterator[tuple[_Where, StoredRow, Estimate]]:
+    """Every ratio against the baseline, each machine's workloads in the newest setting that tells of them."""
+    for place in publication.places:
+        for setting, topic in place.answers:
+            for one in topic.main.measured if topic.main else ():
+                if one.row.estimate:
+                    yield (place, setting, topic), one, one.row.estimate
+
+
+def _fact(where: _Where, label: str, weight: float, text: str) -> Fact:
+    place, setting, topic = where
+    contributed = " (contributed)" if setting.is_contributed else ""
+    on = f", on {escaped(place.name)}{contributed}."
+    return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on)
+
+
+def _link(where: _Where) -> str:
+    place, _, topic = where
+    return f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
+
+
+def _bare(entry: StoredRow) -> str:
+    """A ratio with its interval, without the verdict that the sentence states."""
+    return estimated(entry).removesuffix(f" {entry.row.estimate.verdict}") if entry.row.estimate else ""
+
+
+def _both_ways(publication: Publication) -> Iterator[Fact]:
+    """An optimization that makes one workload faster and another slower in the same environment."""
+    found: dict[tuple[str, str, str], list[tuple[float, _Where, StoredRow]]] = defaultdict(list)
+    for where, one, estimate in _measured(publication):
+        if estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}:
+            found[where[0].name, where[1].key, one.row.comparison.label].append((estimate.ratio, where, one))
+    for (_, _, label), several in found.items():
+        ordered = sorted(several, key=lambda one: one[0])
+        (low, there, slow), (high, here, fast) = ordered[0], ordered[-1]
+        if low < 1 < high:
+            text = (
+                f"{code(label)} makes {_link(here)} faster, {estimated(fast)}, and {_link(there)} slower, {_bare(slow)}"
+            )
+            yield _fact(there, label, math.log(high / low), text)
+
+
+def _loader_alone(publication: Publication) -> Iterator[Fact]:
+    """A loader that is many times faster by itself, and a training that hardly notices."""
+    for where, whole, estimate in _measured(publication):
+        label, topic = whole.row.comparison.label, where[2]
+        loaders = (one for one in topic.sheets if topic.main and one.config == topic.main.config)
+        for one in (one for sheet in loaders if sheet.timing is Timing.LOADER for one in sheet.measured):
+            alone = one.row.estimate
+            if alone is None or one.row.comparison.label != label or alone.low <= _LOADER_GAIN:
+                continue
+            if math.log(estimate.ratio) <= _SHOWS * math.log(alone.ratio):
+                text = f"{code(label)} makes the loader of {_link(where)} faster by itself, {estimated(one)}, and its "
+                weight = math.log(alone.ratio / estimate.ratio)
+                yield _fact(where, label, weight, f"{text}training {estimated(whole)}")
+
+
+def _slower(publication: Publication) -> Iterator[Fact]:
+    """An optimization that is switched on for a gain and costs time."""
+    for where, one, estimate in _measured(publication):
+        label = one.row.comparison.label
+        if estimate.verdict is Verdict.SLOWER and label.partition("=")[0] in publication.sought:
+            text = f"{code(label)} slows {_link(where)} down: {_bare(one)}"
+            yield _fact(where, label, -math.log(estimate.ratio), text)
+
+
+def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
+    """What is faster and was promised to learn the same, and does not."""
+    for where, one, estimate in _measured(publication):
+        found, label = one.row.quality, one.row.comparison.label
+        if found and found.status is Agreement.DIFFERS and estimate.verdict is Verdict.FASTER:
+            text = f"{code(label)} makes {_link(where)} faster, {estimated(one)}, and its quality differs: "
+            yield _fact(where, label, math.log(estimate.ratio), text + escaped(found.sentence))
+
+
+def _refuted(publication: Publication) -> Iterator[Fact]:
+    """A promise with a figure that a measurement refutes."""
+    for place in publication.places:
+        for finding in (one for account in place.accounts for one in account.findings):
+            claim, value = finding.claim, finding.measured_value
+            figure = claim.low or claim.high
+            if finding.claim_verdict not in REFUTED or value is None or not figure or value.value <= 0:
+                continue
+            name = f"[{escaped(claim.name)}](claims.md)" if publication.has_claims else escaped(claim.name)
+            promised = claims.promised(claim) + (f" ({claim.conditions})" if claim.conditions else "")
+            yield Fact(
+                weight=abs(math.log(value.value / figure)),
+                about=(place.name, finding.workload, claim.name),
+                text=f"Promised ({name}): {escaped(promised)}. Measured on {escaped(finding.workload)}: "
+                f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}.",
+            )
+
+
+def _more_than_parts(publication: Publication) -> Iterator[Fact]:
+    """A stack that clearly is more, or less, than the product of its parts, all of which were measured."""
+    for where, one, _ in _measured(publication):
+        main, label = where[2].main, one.row.comparison.label
+        beyond = beyond_product(one, main.measured) if main else None
+        if beyond is not None and beyond.is_clear:
+            kind = "more" if beyond.log > 0 else "less"
+            text = f"{code(label)} on {_link(where)} is {kind} than the product of its parts alone: {estimated(one)}"
+            yield _fact(where, label, abs(beyond.log), f"{text}, which is {escaped(ratio(beyond))} of it")
+
+
+_RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_parts, _slower)
+
+
+# The first page of all.
 
 _INDEX_COLUMNS = "machine", "measured on", "environments", "runs", "days", "workloads", "ratios"
 

@@ -1,11 +1,28 @@
 """Words: every number, unit and interval as text, so that all reports say the same."""
 
 import math
-from typing import Protocol
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
 from harness.core.protocol import Protocol as Timetable
 
 NOTHING = "-"
+Key = TypeVar("Key")
+One = TypeVar("One")
+
+
+def together(pairs: Iterable[tuple[Key, One]]) -> dict[Key, list[One]]:
+    """What shares a key, such as the words for it, in the order in which the keys come."""
+    found: dict[Key, list[One]] = defaultdict(list)
+    for key, one in pairs:
+        found[key].append(one)
+    return found
+
+
+def stage(name: str) -> str:
+    """What holds a training back, by its name in records: `input`, `training step`."""
+    return {"input": "input", "compute": "training step"}.get(name, f"stage {name}" if name else "not known")
 
 
 class Interval(Protocol):
@@ -61,10 +78,13 @@ def factor(value: float, places: int = 2) -> str:
 
 def ratio(estimate: Interval) -> str:
     """A ratio with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
-    width = estimate.high - estimate.low
-    places = 3 if width < 0.02 else 2 if width < 2 else 1
-    low, high = factor(estimate.low, places), factor(estimate.high, places)
-    return f"{factor(estimate.ratio, places)}x [{low}, {high}]"
+    return interval(estimate.ratio, estimate.low, estimate.high)
+
+
+def interval(value: float, low: float, high: float) -> str:
+    """The same of a ratio that is no estimate."""
+    places = 3 if high - low < 0.02 else 2 if high - low < 2 else 1
+    return f"{factor(value, places)}x [{factor(low, places)}, {factor(high, places)}]"
 
 
 def size(count: int | None) -> str:
@@ -92,19 +112,25 @@ def energy(joules: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds such as `1.24 s`, `350 ms` or `2 min 5 s`."""
+    """Seconds such as `1.24 s`, `350 ms`, `2 min 5 s` or `3 h 20 min`."""
     if seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 59.95:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s"
+    return f"{minutes} min {rest} s" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def rate(samples_a_second: float) -> str:
     """A rate to three significant digits, such as `1,230 samples/s`."""
     digits = f"{samples_a_second:.3g}"
     return f"{digits if samples_a_second < 999.5 else f'{float(digits):,.0f}'} samples/s"
+
+
+def change(ours: float, theirs: float) -> str:
+    """From theirs to ours, in whole percent: `+20 %`, `±0 %`."""
+    percent = round(100 * (ours / theirs - 1))
+    return f"{percent:+d} %" if percent else "±0 %"
 
 
 def share(part: float) -> str:

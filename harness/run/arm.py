@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import typing
 from contextlib import suppress
@@ -23,11 +22,12 @@ from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Fault
-from harness.core.workload import ADDRESS, Size
+from harness.core.workload import Size
 from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
+from harness.run.fork_server import ROOT, forked
 from harness.run.processes import (
+    SUSPENDED,
     begin_peaks,
-    end_groups,
     members_of,
     read_accounts,
     read_memory,
@@ -69,8 +69,6 @@ def read_job(message: dict[str, Any]) -> Job:
     return decode(Job, message["job"], "job")
 
 
-ROOT = Path(__file__).resolve().parents[2]
-
 # What `tuned_malloc` sets: glibc takes everything from one growing heap and gives nothing back.
 THRESHOLDS = {
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
@@ -84,7 +82,6 @@ MEMORY = {*THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 LOOK_S = 0.2  # between two looks at an arm that has not answered
 STACK_S = 1.0  # in which an arm that is silent may say where it stands
 HANG_UP_S = 5.0  # between the end of the channel and that of the process
-STOPPED = "T"
 LONGEST_TRACE = 4000  # characters
 
 
@@ -163,18 +160,10 @@ class ProcessArm:
         self._channel, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the arm
         self._memory_kills = memory_kills()
+        environment = launch_environment(job.recipe, dict(os.environ))
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.run.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=subprocess.STDOUT,
-                env=launch_environment(job.recipe, dict(os.environ)) | ({ADDRESS: job.service} if job.service else {}),
-                cwd=ROOT,
-                start_new_session=True,
-            )
-        self._sentinel.add(self._process.pid)
+            suite = "" if job.workload_path else job.config.workload
+            self._process = forked(theirs, self._log.fileno(), environment, suite)
         self._pending = b""
         with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; whoever waits for it is told why
             send(self._channel, {"job": job})
@@ -182,6 +171,7 @@ class ProcessArm:
     def arrive(self) -> None:
         """Waits for the imports, then suspends the group."""
         self._answer(self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+        self._sentinel.add(self._process.group)
 
     def begin(self) -> dict[str, Any]:
         """Builds and warms up, then stands still."""
@@ -203,10 +193,10 @@ class ProcessArm:
 
     def close(self) -> None:
         """Kills the group, suspended or not, and waits for it."""
-        end_groups([self._process.pid])
-        self._process.wait()
-        self._sentinel.remove(self._process.pid)
         self._channel.close()
+        group = self._process.pid
+        self._process.end()
+        self._sentinel.remove(group)
         self._log.close()
 
     def _ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
@@ -249,7 +239,7 @@ class ProcessArm:
         """Refuses to wait for an arm whose time is up, or that somebody else has suspended."""
         if monotonic() > self._deadline_s:
             raise BudgetSpent
-        stopped = state_of(self._process.pid) == STOPPED
+        stopped = state_of(self._process.pid) == SUSPENDED
         if stopped or (monotonic() > until and self._has_a_stopped_worker()):
             words = "somebody else suspended it (SIGSTOP)"
             raise ArmLost(Fault.SUSPENDED, with_remedy(Fault.SUSPENDED, words), self._log_tail())
@@ -259,7 +249,7 @@ class ProcessArm:
             raise ArmLost(fault, with_remedy(fault, words), self._log_tail())
 
     def _has_a_stopped_worker(self) -> bool:
-        return any(state_of(one) == STOPPED for one in members_of(frozenset({self._process.pid})))
+        return any(state_of(one) == SUSPENDED for one in members_of(frozenset({self._process.pid})))
 
     def _stack(self) -> str:
         """Where the arm stands, which it writes into its log when it is asked to; empty if it cannot."""
@@ -298,6 +288,6 @@ class ProcessArm:
 
     def _pause(self) -> None:
         try:
-            os.killpg(self._process.pid, signal.SIGSTOP)
+            os.killpg(self._process.group, signal.SIGSTOP)
         except ProcessLookupError:
             raise self._lost() from None

@@ -1,4 +1,6 @@
-"""Preparation: workloads' files, written once into a cache folder, each workload's by a process of its own.
+"""What arms need beside them: workloads' files, written once into a cache folder, and the servers that they talk to.
+
+Each workload's files are written by a process of its own:
 
 python -m harness.run.data WORKLOAD SIZE FOLDER [WORKLOAD_FILE]
 """
@@ -7,23 +9,26 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from time import monotonic
+from time import monotonic, sleep
 from typing import Self
 
 from harness.catalogue import read_catalogue
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
-from harness.core.workload import Workload
+from harness.core.workload import Service, Workload
 from harness.run.processes import end_groups
 from harness.run.sentinel import Sentinel
 
@@ -257,6 +262,57 @@ def _write(workload_name: str, size: str, folder: Path, path: Path | None) -> No
     for share in workload.parts().prepare(folder, workload.sizes[size]):
         sys.stdout.write(f"{share}\n")
         sys.stdout.flush()
+
+
+# Services: servers that workloads talk to, started for a run.
+
+
+START_LIMIT_S = 60.0
+
+
+@contextmanager
+def serving(service: Service, data: Path, sentinel: Sentinel, limit_s: float = START_LIMIT_S) -> Iterator[str]:
+    """The address of a service that answers, http://host:port; raises Mistake when it does not within the limit."""
+    if reason := service.missing():
+        raise Mistake(f"{service.title} cannot start: {reason}.")
+    port = _free_port()
+    with tempfile.TemporaryFile(mode="w+", errors="replace") as log:
+        process = subprocess.Popen(
+            service.command(data, port),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        sentinel.add(process.pid)
+        try:
+            if not _answers(process, port, limit_s):
+                log.seek(0)
+                last = (log.read().strip().splitlines() or ["it said nothing"])[-1]
+                within = f" within {limit_s:.0f} s" if process.poll() is None else ""
+                raise Mistake(f"{service.title} did not start{within}: {last[-200:]}.")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            end_groups([process.pid])
+            process.wait()
+            sentinel.remove(process.pid)
+
+
+def _answers(process: subprocess.Popen[bytes], port: int, limit_s: float) -> bool:
+    until = monotonic() + limit_s
+    while monotonic() < until and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return True
+        sleep(0.05)
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import psutil
 
 PROCESSES, SHARED = Path("/proc"), Path("/dev/shm")  # noqa: S108  where torch leaves batches, not we
 OURS = re.compile(r"torch_(\d+)_.*")  # torch names a segment after the process that made it
+SUSPENDED = "T"  # by SIGSTOP, in the letters of `state_of`
 WAIT_S = 5.0  # a process that holds a device's memory takes a moment to let it go
 
 
@@ -81,7 +82,8 @@ def _group_of(process: int) -> int | None:
 #
 # The kernel keeps a high-water mark of every process, in which a shared page counts once for each process that maps it.
 # The arm's peak is what lies there now, shared pages counted once, and what each process had beyond that at its own
-# peak. It is an upper bound: processes need not peak in the same moment (docs/decisions/peak-of-host-memory.md).
+# peak. It is an upper bound: processes need not peak in the same moment (docs/decisions/peak-of-host-memory.md). What
+# an arm shares with others, its imports, counts whole, as it would if it were alone.
 
 HIGH_WATER_MARK = "5"  # what to write into `clear_refs` so that the mark falls to what is resident now; see proc(5)
 
@@ -95,7 +97,7 @@ def begin_peaks(group: int) -> bool:
 def read_memory(group: int, *, begun: bool) -> dict[str, Any]:
     """The fields of a Window that tell of the memory of a group that stands still."""
     members = members_of(frozenset({group}))
-    resident, beyond = sum(map(_proportional_bytes, members)), [_beyond(one) for one in members]
+    resident, beyond = _resident_bytes(group, members), [_beyond(one) for one in members]
     known = [one for one in beyond if one is not None]
     peak = resident + _unmapped_bytes(members) + sum(known) if members and len(known) == len(beyond) else None
     return {"host_bytes": resident, "host_peak_bytes": peak, "host_peak_since_start": not begun}
@@ -119,15 +121,30 @@ def _beyond(process: int) -> int | None:
     return None if is_alive(process) else 0
 
 
-def _proportional_bytes(process: int) -> int:
-    """Of one process, shared pages by their share; its resident set where the kernel does not tell, 0 if it is gone."""
+def _resident_bytes(trainer: int, members: Iterable[int]) -> int:
+    """What a group holds, a page that several of it map counted once.
+
+    That is all of the trainer's, what others have for themselves, and of what they share the part that the trainer
+    cannot have: more than it shares itself.
+    """
+    own, shared = _own_and_shared(trainer)
+    others = [_own_and_shared(one) for one in members if one != trainer]
+    return own + max([shared, *(both for _, both in others)]) + sum(alone for alone, _ in others)
+
+
+def _own_and_shared(process: int) -> tuple[int, int]:
+    """Resident bytes that nobody else maps, and those that others map too; zeros if the process is gone.
+
+    All are its own where the kernel does not tell them apart.
+    """
     try:
         lines = (PROCESSES / str(process) / "smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-    except (OSError, StopIteration):
+        told = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
+        return told["Private_Clean:"] + told["Private_Dirty:"], told["Shared_Clean:"] + told["Shared_Dirty:"]
+    except (OSError, KeyError):
         with suppress(psutil.Error):
-            return int(psutil.Process(process).memory_info().rss)
-        return 0
+            return int(psutil.Process(process).memory_info().rss), 0
+        return 0, 0
 
 
 def _unmapped_bytes(members: Iterable[int]) -> int:

@@ -1,7 +1,7 @@
-"""The worker: the process that is one arm. It imports, builds, warms up, and times windows when it is asked to.
+"""The worker: the process that is one arm. It builds, warms up, and times windows when it is asked to.
 
-python -m harness.run.worker CHANNEL      CHANNEL is the number of an inherited socket
-python -m harness.run.worker              trains for `learn`: reads its job from its input, writes a line a step
+python -m harness.run.worker CONTROL WORKLOAD   the server that arms are forked from; CONTROL is an inherited socket
+python -m harness.run.worker                    trains for `learn`: reads its job from its input, writes a line a step
 """
 
 import faulthandler
@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,9 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import ADDRESS, Learned
-from harness.run.arm import ROOT, SHOW_STACK, Job, launch_environment, read_job, send
+from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
+from harness.run.fork_server import ROOT, serve_forks
 from harness.run.sentinel import Sentinel
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ def serve(channel: socket.socket) -> None:
 def _serve(channel: socket.socket) -> None:
     messages = _messages(channel)
     job = read_job(next(messages))
-    task = task_of(job)  # arms import side by side; the launcher waits for all before the first is built
+    if job.service:
+        os.environ[ADDRESS] = job.service
+    task = task_of(job)  # imports what its server did not know of; the launcher waits for all before one is built
     send(channel, {"say": "arrived", "fields": {}})
     next(messages)
     from harness.measure.trial import begin
@@ -56,12 +60,25 @@ def _serve(channel: socket.socket) -> None:
             send(channel, {"say": "burst", "fields": trial.window(**message["burst"])})
 
 
+def _import_for(workload: str) -> None:
+    """Imports what every arm of a workload needs; what cannot be imported is told by the arm that misses it.
+
+    Nothing of a user's own file is imported, which may start threads that a fork would leave behind.
+    """
+    # The first optimizer imports the compiler anyway, and that takes as long as torch itself.
+    for module in ("torch._dynamo", "harness.measure.trial"):
+        import_module(module)
+    with suppress(Exception):
+        if workload:
+            from harness.catalogue import read_catalogue
+
+            read_catalogue(None, ledger=False).workload(workload).parts()
+
+
 def task_of(job: Job) -> "Task":
     """All that decides how the arm's session is built; imports torch."""
-    import torch
-    import torch._dynamo  # the first optimizer imports it anyway, and it takes as long as torch itself
-
     from harness.catalogue import read_catalogue
+    from harness.measure.devices import device_named
     from harness.measure.session import Task
 
     catalogue = read_catalogue(Path(job.workload_path) if job.workload_path else None, ledger=False)
@@ -71,7 +88,7 @@ def task_of(job: Job) -> "Task":
         size=job.size,
         recipe=job.recipe,
         data=Path(job.data),
-        device=torch.device(job.device),
+        device=device_named(job.device),
         seed=job.seed,
         endless=job.timing is not job.timing.EPOCH,
     )
@@ -172,6 +189,8 @@ if __name__ == "__main__":
     faulthandler.enable(all_threads=False)  # a crash leaves its stack in the log
     faulthandler.register(SHOW_STACK, all_threads=False)  # works where Python itself hangs
     if len(sys.argv) > 1:
-        serve(socket.socket(fileno=int(sys.argv[1])))
+        _import_for(sys.argv[2])
+        if channel := serve_forks(socket.socket(fileno=int(sys.argv[1]))):
+            serve(channel)
     else:
         _serve_lesson()

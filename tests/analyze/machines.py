@@ -9,13 +9,13 @@ from rich.console import Console
 
 from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import build_matrix
-from harness.cli.planning import Prepared
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.plan import Block, Plan
 from harness.core.records import Record
 from harness.run.execution import Campaign
+from harness.run.preparation import Prepared
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.estimate import BY_WIDTH, FIXED
-from harness.analyze.moderation import Array, moderate
+from harness.analyze.pairing import Array, moderate
 from harness.core.protocol import STANDARD, Protocol
 from harness.core.records import Precision
 from harness.plan.schedule import replicates_wanted

@@ -2,7 +2,7 @@
 
 python -m tests.analyze.simulate_moderation [POOLS]     prints the tables of docs/decisions/moderated-variances.md
 
-Written a second time, for many pools at once, so that it also checks `harness.analyze.moderation`.
+Written a second time, for many pools at once, so that it also checks `harness.analyze.pairing`.
 """
 
 import sys

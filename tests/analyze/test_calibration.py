@@ -7,7 +7,7 @@ import pytest
 
 from harness.analyze.calibration import Calibration, calibrate
 from harness.analyze.matrix import UNCALIBRATED, build_matrix
-from harness.analyze.moderation import Prior
+from harness.analyze.pairing import Prior
 from harness.analyze.verdict import LEAST_SPREAD, MARGIN, Thresholds, Verdict
 from harness.core.optimization import Timing
 from tests.analyze import synthetic

@@ -20,11 +20,11 @@ from harness.analyze.comparison import (
 )
 from harness.analyze.estimate import Difference
 from harness.analyze.matrix import NO_PRICES, parse_prices
-from harness.cli.planning import Wish, prepared
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import NoResult
+from harness.core.plan import NoResult, Request
 from harness.core.records import Window
+from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told
 from tests.analyze.synthetic import comparison, records
@@ -204,13 +204,13 @@ def test_runs_of_other_workloads_or_other_comparisons_are_refused() -> None:
 
 
 def test_machines_are_their_newest_answers_and_environments_are_never_mixed() -> None:
-    shelf = [
+    stored_runs = [
         told(SMALL, {"workers": 1.5, "amp": 1.2}, day=1),
         told(SMALL, {"workers": 2.0}, day=2),
         told(LARGE, {"workers": 3.0}, day=3),
         told(replace(SMALL, memory_bytes=1), {"workers": 1.0}, day=4),
     ]
-    places = of_machines(shelf)
+    places = of_machines(stored_runs)
     assert (places[0].letter, places[0].environment) == ("A", SMALL)  # the one with most ratios
     assert len(places) == 3
     made = compare(places, NOTHING_KNOWN, NO_PRICES)
@@ -357,11 +357,7 @@ def test_the_intervals_hold_the_known_truth_of_two_rehearsed_machines() -> None:
     held, words = list[bool](), set[Difference]()
     for seed in range(6):
         ready = prepared(
-            Wish(
-                workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None,
-                reference="baseline", probe=None, protocol="standard", replicates=None, rounds=2, seed=seed,
-                device="cpu", own=None,
-            )
+            Request(workloads=("leak",), size="quick", protocol="standard", rounds=2, seed=seed, device="cpu")
         )  # fmt: skip
         made = compared(rehearsed(SMALL, ready, small), rehearsed(LARGE, ready, large))
         for one in made.configs:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from harness.analyze.moderation import fit_prior, moderate
+from harness.analyze.pairing import fit_prior, moderate
 from tests.analyze.simulate_moderation import LAWS, METHODS, Law, moderated, simulated
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import gather
-from harness.analyze.moderation import Prior
+from harness.analyze.pairing import Prior
 from harness.analyze.verdict import Thresholds
 from harness.core.records import Record, Window
 from tests.analyze.synthetic import Noise, arm, comparison, matrix, plan, ready, records, window

@@ -6,8 +6,7 @@ import pytest
 
 from harness.core.plan import NoResult
 from harness.report.advice import chapters
-from harness.report.html.document import to_html
-from harness.report.html.exhibit import Shown
+from harness.report.html import Shown, to_html
 from tests.analyze.advised import KNOWN, advised
 from tests.browser.conftest import Visitor
 from tests.browser.test_report import CONTRASTS, OVERFLOW, PHONE

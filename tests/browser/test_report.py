@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from harness.report.html.document import to_html
+from harness.report.html import to_html
 from harness.report.words import one_line
 from tests.analyze.synthetic import comparison, plan
 from tests.browser.conftest import Visitor

@@ -12,14 +12,15 @@ from rich.console import Console
 
 from harness.analyze.estimate import precisions
 from harness.catalogue import read_catalogue
-from harness.cli.planning import Prepared, Wish, planned
-from harness.cli.progress import Progress
-from harness.cli.search import QualityClass, Search, SearchBudget, SearchRequest, stacks_in, wish_of
+from harness.cli.measuring import Progress
 from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
-from harness.core.plan import Block
+from harness.core.plan import Block, Request
+from harness.plan.planning import planned
 from harness.run.execution import Campaign
+from harness.run.preparation import Prepared
 from harness.run.rehearsal import VirtualClock
+from harness.search import QualityClass, Search, SearchBudget, SearchRequest, request_of, stacks_in
 from harness.store import Journal, finish, read_records
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.pipelines import Pipeline, drawn, log_times, on_cpu, signals
@@ -189,19 +190,15 @@ class Laboratory:
         fresh: bool = False,
     ) -> Search:
         """A search over some of the options."""
-        asked = Wish(
-            workloads=("leak",), size="quick", batch=None, design="matrix", only=names or NAMES, stack=None,
-            reference="baseline", probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu",
-            own=None,
-        )  # fmt: skip
-        wish, catalogue = wish_of(SearchRequest(wish=asked, quality=quality)), read_catalogue()
-        plan = planned(wish, catalogue, ENVIRONMENT)
-        ready = Prepared(catalogue=catalogue, environment=ENVIRONMENT, plan=plan, real_data={})
-        budget = SearchBudget(
+        asked = Request(workloads=("leak",), size="quick", design="matrix", only=names or NAMES, device="cpu")
+        request, catalogue = request_of(SearchRequest(request=asked, quality=quality)), read_catalogue()
+        plan = planned(request, catalogue, ENVIRONMENT)
+        ready = Prepared(catalogue=catalogue, environment=ENVIRONMENT, plan=plan)
+        bench = SearchBudget(
             results=self.results, measure=self.measure, clock=self.clock, began_s=self.clock(), budget_s=budget_s,
             fresh=fresh, tell=lambda _: None,
         )  # fmt: skip
-        return Search(wish=wish, ready=ready, possible=stacks_in(wish, ready), budget=budget)
+        return Search(request=request, ready=ready, possible=stacks_in(request, ready), budget=bench)
 
 
 def fastest(found: Truth, *left_out: str) -> float:

@@ -8,12 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.campaign_state import account_text, check_place, own_runs, pack, read_account, take_in
-from harness.cli.measuring import replace_file
-from harness.cli.reading import ORIGIN
+from harness.cli.campaign import take_in
+from harness.cli.campaign_state import read_state
 from harness.core.mistake import Mistake
-from harness.exchange.archive import ACCOUNT, packed_archive
-from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, finish, folder_of, read_records, read_run, stamp_of
+from harness.exchange.archive import STATE, check_place, own_runs, pack, packed_archive
+from harness.store import (
+    IN_PROGRESS,
+    MEASUREMENTS,
+    ORIGIN,
+    RUN,
+    Journal,
+    finish,
+    folder_of,
+    read_records,
+    read_run,
+    replace_file,
+    stamp_of,
+)
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.cli.test_bundling import measured
 from tests.cli.test_spending import ONE
@@ -35,10 +46,9 @@ def test_what_is_packed_is_what_lies_on_the_next_machine(tmp_path: Path) -> None
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     machine = measured(ours).parent
     finish(measured(ours, replace(GOOD_RUN, began="2026-01-03T03:04:05+00:00")))
-    replace_file(machine / ACCOUNT, account_text(ONE), "")
+    replace_file(machine / STATE, ONE.encoded, "")
     assert pack(tmp_path / "all.tar.gz", ours, ENVIRONMENT) == 2
-    taken = take_in(tmp_path / "all.tar.gz", theirs)
-    assert (taken.runs, taken.machines) == (2, (ENVIRONMENT.machine,))
+    assert take_in(tmp_path / "all.tar.gz", theirs) == (ENVIRONMENT.machine,)
     assert contents(theirs) == contents(ours)
     assert sum(name.endswith(IN_PROGRESS) for name in contents(theirs)) == 1
     assert not any(name.endswith(ORIGIN) for name in contents(theirs))
@@ -66,7 +76,7 @@ def test_a_run_that_lies_under_the_digest_of_an_older_version_is_not_kept_twice(
 
 
 def test_there_is_nothing_in_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
-    assert take_in(tmp_path / "absent.tar.gz", tmp_path / "results").runs == 0
+    assert take_in(tmp_path / "absent.tar.gz", tmp_path / "results") == ()
     assert not (tmp_path / "results").exists()
 
 
@@ -135,23 +145,23 @@ def test_a_line_that_was_cut_short_stays_behind(tmp_path: Path) -> None:
     assert len(read_records(here)) == len(GOOD_RECORDS) + 1
 
 
-def test_the_account_that_has_spent_more_is_the_newer(tmp_path: Path) -> None:
+def test_the_state_that_has_spent_more_is_the_newer(tmp_path: Path) -> None:
     measured(tmp_path / "there")
-    account = tmp_path / "there" / ENVIRONMENT.machine / ACCOUNT
-    replace_file(account, account_text(replace(ONE, spent_s=500.0)), "")
+    state = tmp_path / "there" / ENVIRONMENT.machine / STATE
+    replace_file(state, replace(ONE, spent_s=500.0).encoded, "")
     archive = packed(tmp_path / "there", tmp_path / "a.tar.gz")
-    here = tmp_path / "here" / ENVIRONMENT.machine / ACCOUNT
+    here = tmp_path / "here" / ENVIRONMENT.machine / STATE
     for spent_s, wanted in ((400.0, 500.0), (600.0, 600.0)):
         here.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(here, account_text(replace(ONE, spent_s=spent_s)), "")
+        replace_file(here, replace(ONE, spent_s=spent_s).encoded, "")
         take_in(archive, tmp_path / "here")
-        found = read_account(here)
+        found = read_state(here)
         assert found is not None
         assert found.spent_s == wanted
-    replace_file(here, account_text(replace(ONE, began="2027-01-01T00:00:00+00:00")), "")
+    replace_file(here, replace(ONE, began="2027-01-01T00:00:00+00:00").encoded, "")
     with pytest.raises(Mistake, match=r"are about two campaigns; move one of them, or choose another --results\."):
         take_in(archive, tmp_path / "here")
-    take_in(archive, tmp_path / "here", accounts=False)
+    take_in(archive, tmp_path / "here", states=False)
 
 
 def hostile(name: str, content: bytes = b"{}") -> bytes:
@@ -170,7 +180,7 @@ def hostile(name: str, content: bytes = b"{}") -> bytes:
         (hostile("../../escaped"), r"it has a file '\.\./\.\./escaped'"),
         (hostile(f"h200/20261122T015643-1bef8bea/{RUN}"), f"{RUN} states no schema"),
         (packed_archive({f"h200/20261122T015643-1bef8bea/{RUN}": b"not json"}), f"{RUN} is not JSON"),
-        (packed_archive({f"h200/{ACCOUNT}": b"[]"}), f"{ACCOUNT} in .* is damaged"),
+        (packed_archive({f"h200/{STATE}": b"[]"}), f"{STATE} in .* is damaged"),
     ],
 )
 def test_what_no_campaign_has_written_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:

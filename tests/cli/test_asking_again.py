@@ -9,31 +9,29 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.cli import main
-from harness.cli.planning import Wish, commands, planned
 from harness.core.configuration import Comparison
 from harness.core.optimization import Timing
+from harness.core.plan import Request
 from harness.core.protocol import PROTOCOLS
+from harness.plan.planning import commands, planned
 from harness.store import Run
 from tests.test_store import RUN_FACTS
 
 CATALOGUE = read_catalogue()
 
 
-def wish(*, protocol: str = "brief", **given: object) -> Wish:
-    usual = Wish(
-        workloads=("leak",), size="quick", batch=None, design="alone", only=(), stack=None, reference="baseline",
-        probe=None, protocol=protocol, replicates=None, rounds=None, seed=0, device="cpu", own=None,
-    )  # fmt: skip
+def wish(*, protocol: str = "brief", **given: object) -> Request:
+    usual = Request(workloads=("leak",), size="quick", protocol=protocol, device="cpu")
     return replace(usual, **given)
 
 
-def run_of(asked: Wish) -> Run:
+def run_of(asked: Request) -> Run:
     return replace(RUN_FACTS, plan=planned(asked, CATALOGUE, RUN_FACTS.environment))
 
 
-def typed(command: str, monkeypatch: pytest.MonkeyPatch) -> Wish:
+def typed(command: str, monkeypatch: pytest.MonkeyPatch) -> Request:
     """What the command line makes of a command."""
-    caught: list[Wish] = []
+    caught: list[Request] = []
     monkeypatch.setattr(
         import_module("harness.cli.measuring"), "measure", lambda asked, _place, _shown: caught.append(asked) or 0
     )
@@ -64,9 +62,9 @@ def question(one: Comparison) -> tuple[object, ...]:
     ],
     ids=("alone", "protocol", "target", "fixed", "claims", "loader", "particular", "stack"),
 )
-def test_every_command_asks_for_its_own_comparison_alone(asked: Wish, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_asks_for_its_own_comparison_alone(asked: Request, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(asked)
-    found = commands(run, run.plan.comparisons, CATALOGUE)
+    found = commands(run.plan, run.environment, run.plan.comparisons, CATALOGUE)
     assert len(found) >= 0.8 * len(run.plan.comparisons)
     for one in list(found)[:12]:
         plan = planned(typed(found[one], monkeypatch), CATALOGUE, run.environment)
@@ -76,28 +74,31 @@ def test_every_command_asks_for_its_own_comparison_alone(asked: Wish, monkeypatc
 
 def test_the_command_is_as_short_as_it_may_be() -> None:
     run = run_of(wish())
-    found = {one.label: command for one, command in commands(run, run.plan.comparisons, CATALOGUE).items()}
+    found = {
+        one.label: command
+        for one, command in commands(run.plan, run.environment, run.plan.comparisons, CATALOGUE).items()
+    }
     words = "./speedmatrix run leak --size quick --only batched_fetch --replicates 2"
     expected = f"{words} --target 5% --device cpu --budget none"
     assert found["batched_fetch"] == expected
     run = run_of(wish(rounds=4))
     chosen = [one for one in run.plan.comparisons if one.label == "batched_fetch"]
-    (command,) = commands(run, chosen, CATALOGUE).values()
+    (command,) = commands(run.plan, run.environment, chosen, CATALOGUE).values()
     assert command == f"{words} --rounds 4 --device cpu --budget none"
 
 
 def test_what_no_command_of_this_version_asks_for_has_none() -> None:
     run = run_of(wish(design="against_itself"))
-    assert commands(run, run.plan.comparisons, CATALOGUE) == {}
+    assert commands(run.plan, run.environment, run.plan.comparisons, CATALOGUE) == {}
     run = run_of(wish(only=("workers=2",)))
     one = run.plan.comparisons[0]
     other_protocol = replace(run.plan, protocol=replace(PROTOCOLS["brief"], window_s=0.123))
-    assert commands(replace(run, plan=other_protocol), [one], CATALOGUE) == {}
-    assert commands(replace(run, plan=replace(run.plan, data={"leak": "real"})), [one], CATALOGUE) == {}
+    assert commands(other_protocol, run.environment, [one], CATALOGUE) == {}
+    assert commands(replace(run.plan, data={"leak": "real"}), run.environment, [one], CATALOGUE) == {}
     strange = replace(one, treatment=replace(one.treatment, workload="mine"))
-    assert commands(run, [strange], CATALOGUE) == {}
-    assert commands(run, [replace(one, timing=Timing.EVALUATION)], CATALOGUE) == {}
-    assert set(commands(run, [one], CATALOGUE)) == {one}
+    assert commands(run.plan, run.environment, [strange], CATALOGUE) == {}
+    assert commands(run.plan, run.environment, [replace(one, timing=Timing.EVALUATION)], CATALOGUE) == {}
+    assert set(commands(run.plan, run.environment, [one], CATALOGUE)) == {one}
 
 
 def test_a_run_from_before_steps_led_into_windows_is_asked_again_in_those_of_today() -> None:
@@ -108,4 +109,5 @@ def test_a_run_from_before_steps_led_into_windows_is_asked_again_in_those_of_tod
     )  # fmt: skip
     older = replace(run, plan=replace(run.plan, protocol=short))
     chosen = run.plan.comparisons[:6]
-    assert commands(older, chosen, CATALOGUE) == commands(run, chosen, CATALOGUE) != {}
+    again = commands(run.plan, run.environment, chosen, CATALOGUE)
+    assert commands(older.plan, older.environment, chosen, CATALOGUE) == again != {}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.measuring import age_s, check_budget, seconds_of
 from harness.core.mistake import Mistake
 from harness.core.protocol import BRIEF, STANDARD, Protocol
 from harness.core.records import Record
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
+from harness.run.preparation import age_s, check_budget, seconds_of
 from tests.analyze.synthetic import comparison, plan, records
 
 

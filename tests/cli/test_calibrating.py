@@ -9,17 +9,19 @@ import pytest
 from harness.cli import measuring as calibrating
 from harness.cli.checks import rehearse
 from harness.cli.measuring import show
-from harness.cli.planning import Prepared, Wish, prepared
-from harness.cli.reading import ORIGIN, calibration_beside, decides, matrix_of, rendered
+from harness.cli.reading import rendered
+from harness.core.plan import Request
+from harness.results import calibration_beside, decides, matrix_of
+from harness.run.preparation import Prepared, prepared
 from harness.run.rehearsal import Effects
-from harness.store import IN_PROGRESS, RUN, read_run, run_text
+from harness.store import IN_PROGRESS, ORIGIN, RUN, read_run, run_text
 
 
 def plan(design: str, *workloads: str, seed: int = 1) -> Prepared:
     return prepared(
-        Wish(
-            workloads=workloads, size="quick", batch=None, design=design, only=(), stack=None, reference="baseline",
-            probe=None, protocol="standard", replicates=2, rounds=4, seed=seed, device="cpu", own=None,
+        Request(
+            workloads=workloads, size="quick", design=design, protocol="standard", replicates=2, rounds=4, seed=seed,
+            device="cpu",
         )
     )  # fmt: skip
 
@@ -127,12 +129,9 @@ def test_the_outcome_is_printed_and_is_the_status(results: Path, capsys: pytest.
 
 
 def test_workloads_with_short_steps_are_taken_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Wish] = []
+    seen: list[Request] = []
     monkeypatch.setattr(calibrating, "measure", lambda wish, _place, _shown: seen.append(wish) or 0)
-    wish = Wish(
-        workloads=(), size="quick", batch=None, design="calibration", only=(), stack=None, reference="baseline",
-        probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu", own=None,
-    )  # fmt: skip
+    wish = Request(size="quick", design="calibration", device="cpu")
     calibrating.measure_and_show(wish, None)  # type: ignore[arg-type]  nothing is measured
     calibrating.measure_and_show(replace(wish, workloads=("speaker",)), None)  # type: ignore[arg-type]
     first, second = seen

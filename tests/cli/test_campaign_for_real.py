@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.campaign_state import read_account
+from harness.cli.campaign_state import read_state
 from harness.core.records import Window
-from harness.exchange.archive import ACCOUNT
+from harness.exchange.archive import STATE
 from harness.run.data import ensure_data
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
 
@@ -162,7 +162,7 @@ def assert_whole(results: Path) -> None:
     # What was measured at that size proves nothing and has no page of its own.
     pages = {"README.md", "claims.md", f"{machine.name}/README.md"}
     assert {name for name in pages if (results / name).exists()} == pages
-    account = read_account(machine / ACCOUNT)
-    assert account is not None
-    assert account.done
-    assert account.spent_s < 60 * MINUTES + 1
+    state = read_state(machine / STATE)
+    assert state is not None
+    assert state.done
+    assert state.spent_s < 60 * MINUTES + 1

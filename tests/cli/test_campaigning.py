@@ -1,9 +1,10 @@
-"""A campaign on invented times: its slices, its minutes, what it does when something fails, and where it goes on."""
+"""A campaign on invented times: its sessions, its minutes, what it does when something fails, and where it goes on."""
 
 import shutil
+import signal
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -11,47 +12,40 @@ import pytest
 from rich.console import Console
 
 from harness.analyze.estimate import precisions
+from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
-from harness.cli import campaign as slices
-from harness.cli.campaign import LEAST_S, Slice, Wanted, Where, campaign, finish_here, show_campaign
+from harness.cli.campaign import LEAST_S, Session, campaign, finish_here, show_campaign, take_in
 from harness.cli.campaign_state import (
-    Account,
-    Asked,
-    Data,
-    Ground,
     Meter,
-    SliceOver,
-    Stock,
-    account_text,
-    apportioned,
+    State,
     check_same,
     extended,
     gone_on_with,
-    ground_of,
-    legs_of,
-    new_account,
-    pack,
-    parsed_account,
+    new_state,
+    parsed,
+    phases_of,
     prepared_for,
-    read_account,
+    read_state,
+    resolved,
     slowness,
-    take_in,
 )
-from harness.cli.planning import Prepared, pace_of, protocol_named
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
-from harness.core.plan import Block
+from harness.core.plan import Block, Request
 from harness.core.records import Window, window_pairs
-from harness.exchange.archive import ACCOUNT
+from harness.exchange.archive import STATE, pack
 from harness.measure.surroundings import read_environment
-from harness.plan.campaign import PAGES_S, Kind, Leg
-from harness.plan.cost import arm_s
+from harness.plan.campaign import Kind, Phase, measuring_s
+from harness.report.campaign import writing_s
+from harness.run.data import data_folder
 from harness.run.execution import Campaign
+from harness.run.preparation import Data, Place, Prepared
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
 
-ASKED = Asked(workloads=("leak", "speaker"), size="quick", protocol="brief", seed=0)
 MINUTES = 30.0
+NEVER = float("inf")
+ASKED = Request(workloads=("leak", "speaker"), size="quick", device="cpu")
 
 
 class Died(BaseException):
@@ -60,27 +54,27 @@ class Died(BaseException):
 
 @dataclass(slots=True)
 class Machine:
-    """Where campaigns measure on invented times; nothing but arms lets time pass there."""
+    """Where campaigns measure on invented times; nothing but arms and files let time pass there."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
     begun: list[str] = field(default_factory=list)  # designs and workloads of the plans that were worked on
-    dies_at_s: float = float("inf")
+    dies_at_s: float = NEVER
     refuses: str = ""  # a workload that cannot be measured
     known: list[dict[str, float]] = field(default_factory=list)  # seconds of an arm, as each plan began with them
-    attempts: list[int] = field(default_factory=list)  # that each plan began
+    written: list[tuple[str, ...]] = field(default_factory=list)  # workloads whose files were written together
+    spent_s: float = 0.0  # beside writing
     imports_s: float = Delays().imports_s  # of an arm
 
-    def campaign_into(
-        self, ready: Prepared, folder: Path, _data: Data, deadline_s: float | None, arm_s: dict[str, float],
-        plan_ends_s: float | None = None,
-    ) -> None:  # fmt: skip
+    def measure_into(
+        self, ready: Prepared, folder: Path, _data: Data, until: Until, _watch: object, arm_s: dict[str, float]
+    ) -> None:
         """Runs a plan into its folder, as far as the time allows."""
         self.known.append(dict(arm_s))
         names = "+".join(dict.fromkeys(one.reference.workload for one in ready.plan.blocks))
         self.begun.append(f"{ready.plan.design} {names}")
         if names == self.refuses:
             raise Mistake("Its codec is missing; install it.")
-        journal, random = Journal(folder), Random(len(self.begun))
+        journal, random, began_s = Journal(folder), Random(len(self.begun)), self.clock()
 
         def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
             if self.clock() > self.dies_at_s:
@@ -93,553 +87,477 @@ class Machine:
 
         work = Campaign(
             plan=ready.plan, records=read_records(folder), start=start, append=journal.append,
-            watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=deadline_s,
-            plan_ends_s=plan_ends_s, precisions=precisions, arm_s=arm_s,
+            watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=until.deadline_s,
+            plan_ends_s=until.plan_ends_s, precisions=precisions, arm_s=arm_s,
         )  # fmt: skip
         try:
             if work.run():
                 finish(folder)
         finally:
-            self.attempts.append(work.attempts)
+            self.spent_s += self.clock() - began_s
             journal.close()
+
+    def write(self, ready: Prepared, data: Path | None, _watch: object) -> Data:
+        """Writes the files of a plan's workloads, at 200 seconds for as many as are missing."""
+        keys = dict.fromkeys((one.reference.workload, one.reference.size) for one in ready.plan.blocks)
+        found = {key: data_folder(data or Path("nowhere"), ready.catalogue.workload(key[0]), key[1]) for key in keys}
+        if data is not None and (missing := [key for key, folder in found.items() if not folder.exists()]):
+            for key in missing:
+                found[key].mkdir(parents=True)
+            self.written.append(tuple(sorted(name for name, _ in missing)))
+            self.clock.now_s += 200
+        return found
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     there = Machine()
-    monkeypatch.setattr(slices, "campaign_into", there.campaign_into)
-    monkeypatch.setattr(Stock, "of", lambda *_: {})
+    monkeypatch.setattr(campaigning, "measure_into", there.measure_into)
+    monkeypatch.setattr(campaigning, "written", there.write)
+    monkeypatch.setattr(campaigning, "age_s", lambda: 1.0)  # this process is as old as all tests before it
     return there
 
 
 @pytest.fixture(scope="module")
-def ground() -> Ground:
-    return ground_of(ASKED, read_environment("cpu"))
+def both() -> Request:
+    """A campaign of two workloads."""
+    return resolved(ASKED)
 
 
 @pytest.fixture(scope="module")
-def fresh(ground: Ground) -> Account:
-    """The account of a campaign that has not begun."""
-    return account_of(MINUTES, ground)
-
-
-@pytest.fixture(scope="module")
-def single() -> Ground:
+def single() -> Request:
     """A campaign of one workload."""
-    return ground_of(replace(ASKED, workloads=("leak",)), read_environment("cpu"))
+    return resolved(replace(ASKED, workloads=("leak",)))
 
 
-def account_of(minutes: float, ground: Ground) -> Account:
-    """The account of a campaign that has not begun."""
-    return new_account(minutes, legs_of(apportioned(minutes, ground)), ground)
-
-
-@pytest.fixture(scope="module")
-def brief(ground: Ground) -> Account:
-    """The same with less time."""
-    return account_of(15.0, ground)
-
-
-def one_slice(there: Machine, results: Path, ground: Ground, account: Account, slice_s: float = 540.0) -> bool:
-    """Measures one slice; tells whether nothing more is to come, and closes the runs if so."""
-    path = results / ground.environment.machine / ACCOUNT
-    path.parent.mkdir(parents=True, exist_ok=True)
-    console = Console(quiet=True)
-    with Meter(path, account, age_s=0.0, clock=there.clock) as meter:
-        now = Slice(
-            ground=ground, meter=meter, stock=Stock(results=results, data=None, meter=meter, console=console),
-            ends_s=there.clock() + slice_s, save=lambda: None, console=console, clock=there.clock,
-        )  # fmt: skip
-        over = now.all_legs()
-        if over:
-            now.close()
-        return over
-
-
-def kept(results: Path, ground: Ground) -> Account:
-    found = read_account(results / ground.environment.machine / ACCOUNT)
+def kept(results: Path, request: Request) -> State:
+    assert request.environment
+    found = read_state(results / request.environment.machine / STATE)
     assert found is not None
     return found
 
 
-def runs_in(results: Path) -> list[Path]:
-    return sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
+@dataclass(slots=True, kw_only=True)
+class Trip:
+    """A campaign on a machine, session after session."""
 
+    there: Machine
+    results: Path
+    request: Request
+    minutes: float = MINUTES
+    data: Path | None = None
+    phases: Sequence[Phase] = ()
+    failed: set[str] = field(default_factory=set)
 
-def assert_nothing_twice(results: Path) -> None:
-    """One run for each plan, and no window of it twice."""
-    digests = Counter(one.name.rpartition("-")[2] for one in runs_in(results))
-    assert set(digests.values()) == {1}
-    for folder in runs_in(results):
-        windows = [one for one in read_records(folder) if isinstance(one, Window)]  # one beside a cut is made again
-        assert len({(one.arm, one.order) for one in windows}) == len(windows)
-        plan = read_run(folder).plan
-        rounds = {block.identity: block.rounds or plan.protocol.rounds for block in plan.blocks}
-        attempts = defaultdict[tuple[str, int, int], list[Window]](list)
-        for one in windows:
-            attempts[one.arm.block, one.arm.replicate, one.arm.attempt].append(one)
-        counted = Counter(
-            (block, replicate, position)
-            for (block, replicate, _), same in attempts.items()
-            for position in {one.arm.position for one in same} - {0}
-            for _ in window_pairs(same, position)
-        )
-        assert all(count <= rounds[block] for (block, _, _), count in counted.items())
+    def session(self, session_s: float = NEVER, state: State | None = None) -> bool:
+        """Measures one; tells whether nothing more is to come, and closes the runs if so."""
+        assert self.request.environment
+        path = self.results / self.request.environment.machine / STATE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        state = state or read_state(path) or new_state(self.request, self.minutes)
+        with Meter(path, state, age_s=0.0, clock=self.there.clock) as meter:
+            now = Session(
+                request=self.request, phases=tuple(self.phases) or phases_of(self.request, self.minutes), meter=meter,
+                place=Place(results=self.results, data=self.data), ends_s=self.there.clock() + session_s, watch=SILENT,
+                clock=self.there.clock,
+            )  # fmt: skip
+            over = now.measure()
+            if over:
+                now.close()
+            self.failed = now.failed
+            return over
 
+    @property
+    def runs(self) -> list[Path]:
+        """The folders of all runs."""
+        return sorted(path.parent for path in self.results.glob(f"*/*/{RUN}"))
 
-def assert_closed(results: Path) -> None:
-    """Nothing that says something is left unpublished."""
-    unfinished = [one for one in runs_in(results) if (one / IN_PROGRESS).exists() and read_records(one)]
-    assert all(read_run(one).plan.design == "calibration" for one in unfinished)
+    def assert_nothing_twice(self) -> None:
+        """One run for each plan, and no window of it twice."""
+        digests = Counter(one.name.rpartition("-")[2] for one in self.runs)
+        assert set(digests.values()) == {1}
+        for folder in self.runs:
+            windows = [one for one in read_records(folder) if isinstance(one, Window)]
+            assert len({(one.arm, one.order) for one in windows}) == len(windows)
+            plan = read_run(folder).plan
+            rounds = {block.identity: block.rounds or plan.protocol.rounds for block in plan.blocks}
+            attempts = defaultdict[tuple[str, int, int], list[Window]](list)
+            for one in windows:
+                attempts[one.arm.block, one.arm.replicate, one.arm.attempt].append(one)
+            counted = Counter(
+                (block, replicate, position)
+                for (block, replicate, _), same in attempts.items()
+                for position in {one.arm.position for one in same} - {0}
+                for _ in window_pairs(same, position)
+            )
+            assert all(count <= rounds[block] for (block, _, _), count in counted.items())
+
+    def assert_closed(self) -> None:
+        """Nothing that says something is left unpublished."""
+        unfinished = [one for one in self.runs if (one / IN_PROGRESS).exists() and read_records(one)]
+        assert all(read_run(one).plan.design == "calibration" for one in unfinished)
 
 
 @pytest.mark.thorough
-def test_slices_go_on_until_all_minutes_are_used(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
-) -> None:
-    account, over, ends = fresh, False, list[float]()
+def test_sessions_go_on_until_all_minutes_are_used(tmp_path: Path, machine: Machine, both: Request) -> None:
+    trip, over, lengths = Trip(there=machine, results=tmp_path, request=both), False, list[float]()
     while not over:
         began_s = machine.clock()
-        over = one_slice(machine, tmp_path, ground, account)
-        account = kept(tmp_path, ground)
-        ends.append(machine.clock() - began_s)
-        assert len(ends) < 12
-    assert max(ends) < 540 + 15  # a window and a start may outlast the end that real arms are held to
-    assert account.spent_s == pytest.approx(machine.clock())
-    assert account.spent_s < 60 * MINUTES - PAGES_S + 15
-    assert len(ends) >= 3
+        over = trip.session(540.0)
+        lengths.append(machine.clock() - began_s)
+        assert len(lengths) < 12
+    assert max(lengths) < 540 + 15  # a window and a start may outlast the end that real arms are held to
+    spent_s = kept(tmp_path, both).spent_s
+    assert spent_s == pytest.approx(machine.clock())
+    assert measuring_s(MINUTES) - 4 * LEAST_S < spent_s < measuring_s(MINUTES) + 15
+    assert len(lengths) >= 3
     designs = list(dict.fromkeys(machine.begun))
     assert designs[:4] == ["calibration leak", "combined leak+speaker", "matrix leak", "matrix speaker"]
     assert {"claims leak", "claims speaker"} <= set(designs)
-    assert_nothing_twice(tmp_path)
-    assert_closed(tmp_path)
+    trip.assert_nothing_twice()
+    trip.assert_closed()
 
 
-def test_every_workload_has_something_before_any_is_widened(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
-) -> None:
-    one_slice(machine, tmp_path, ground, fresh, slice_s=1000.0)
+def test_every_workload_has_something_before_any_is_widened(tmp_path: Path, machine: Machine, both: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path, request=both)
+    trip.session(1000.0)
     first = machine.begun.index("combined leak+speaker")
     assert not any(one.startswith("matrix") for one in machine.begun[:first])
-    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "combined"]
+    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "combined"]
     blocks = {block.identity: block.reference.workload for block in read_run(folder).plan.blocks}
     assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
 
 
 @pytest.mark.thorough
-def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: Machine, single: Ground) -> None:
-    account, random, deaths, over = account_of(MINUTES, single), Random(1), 0, False
+def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: Machine, single: Request) -> None:
+    trip, random, deaths, over = Trip(there=machine, results=tmp_path, request=single), Random(1), 0, False
     while not over:
         machine.dies_at_s = machine.clock() + random.uniform(100, 300)
         try:
-            over = one_slice(machine, tmp_path, single, account, slice_s=float("inf"))
+            over = trip.session()
         except Died:
             deaths += 1
-        account = kept(tmp_path, single)
         assert deaths < 60
     assert deaths > 5
-    assert account.spent_s < 60 * MINUTES - PAGES_S + 15
-    assert_nothing_twice(tmp_path)
-    assert {read_run(one).plan.design for one in runs_in(tmp_path)} >= {"combined", "matrix", "claims"}
+    assert kept(tmp_path, single).spent_s < measuring_s(MINUTES) + 15
+    trip.assert_nothing_twice()
+    assert {read_run(one).plan.design for one in trip.runs} >= {"combined", "matrix", "claims"}
 
 
 @pytest.mark.thorough
-def test_a_search_ends_with_a_winner_that_is_held_against_the_system_as_it_was(
-    tmp_path: Path, machine: Machine, single: Ground
+def test_a_search_ends_with_a_winner_that_is_held_against_the_original(
+    tmp_path: Path, machine: Machine, single: Request
 ) -> None:
-    assert one_slice(machine, tmp_path, single, account_of(40.0, single), slice_s=float("inf"))
+    trip = Trip(there=machine, results=tmp_path, request=single, minutes=40.0)
+    assert trip.session()
     assert {"winner leak", "alone leak"} <= set(machine.begun)
-    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "alone"]
+    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "alone"]
     (comparison,) = read_run(folder).plan.comparisons
     assert read_run(folder).plan.names[str(comparison.reference)] == "original"
-    assert_nothing_twice(tmp_path)
+    trip.assert_nothing_twice()
 
 
-def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Machine, single: Ground) -> None:
-    here, archive, spent_s = tmp_path / "first", tmp_path / "a.tar.gz", 0.0
-    account = account_of(MINUTES, single)
+def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Machine, single: Request) -> None:
+    archive, spent_s = tmp_path / "a.tar.gz", 0.0
+    trip = Trip(there=machine, results=tmp_path / "first", request=single)
+    assert single.environment
     for number in range(3):
-        assert not one_slice(machine, here, single, account, slice_s=400.0)
-        assert pack(archive, here, single.environment) == len([one for one in runs_in(here) if read_records(one)])
-        before = {one.name: len(read_records(one)) for one in runs_in(here) if read_records(one)}
-        shutil.rmtree(here)
-        here = tmp_path / f"machine-{number}"
-        take_in(archive, here)
-        account = kept(here, single)
-        assert account.spent_s > spent_s
-        spent_s = account.spent_s
-        assert {one.name: len(read_records(one)) for one in runs_in(here)} == before
-    assert_nothing_twice(here)
+        assert not trip.session(400.0)
+        measured = {one.name: len(read_records(one)) for one in trip.runs if read_records(one)}
+        assert pack(archive, trip.results, single.environment) == len(measured)
+        shutil.rmtree(trip.results)
+        trip.results = tmp_path / f"machine-{number}"
+        take_in(archive, trip.results)
+        assert kept(trip.results, single).spent_s > spent_s
+        spent_s = kept(trip.results, single).spent_s
+        assert {one.name: len(read_records(one)) for one in trip.runs} == measured
+    trip.assert_nothing_twice()
 
 
 @pytest.mark.thorough
-def test_what_fails_is_told_and_the_others_go_on(
-    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
-) -> None:
+def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, machine: Machine, both: Request) -> None:
     machine.refuses = "speaker"
-    one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
+    trip = Trip(there=machine, results=tmp_path, request=both, minutes=15.0)
+    trip.session()
     refused = Counter(one for one in machine.begun if one.endswith(" speaker"))
-    # A search begins with the matrix, if it begins: the one of leak may use all that those of speaker have left.
-    assert set(refused) == {"matrix speaker", "claims speaker"}
+    assert {"matrix speaker", "claims speaker"} <= set(refused)
     assert max(refused.values()) <= 2
+    assert {"matrix speaker", "claims speaker"} <= trip.failed
     assert "claims leak" in machine.begun[machine.begun.index("matrix speaker") :]
-    measured = {block.reference.workload for one in runs_in(tmp_path) for block in read_run(one).plan.blocks}
-    assert "leak" in measured
-    assert [one for one in kept(tmp_path, ground).over if one.endswith("speaker")] == []
+    assert not [one for one in kept(tmp_path, both).over if one.endswith("speaker")]
 
 
-@pytest.mark.thorough
-def test_a_leg_knows_what_arms_took_in_those_before_it(
-    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
-) -> None:
-    one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
-    assert machine.known[0] == {}
-    matrix = machine.begun.index("matrix speaker")
-    assert set(machine.known[matrix]) == {"leak", "speaker"}
-    assert all(seconds > 0 for seconds in machine.known[matrix].values())
-
-
-def test_a_slice_knows_what_arms_took_in_those_before_it(tmp_path: Path, machine: Machine, single: Ground) -> None:
-    one_slice(machine, tmp_path, single, account_of(15.0, single), slice_s=120.0)
+def test_a_session_knows_what_arms_took_in_those_before_it(tmp_path: Path, machine: Machine, single: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path, request=single, minutes=15.0)
+    trip.session(120.0)
     left, before = kept(tmp_path, single), len(machine.known)
+    assert machine.known[0] == {}
     assert left.arm_s["quick"]["leak"] > 0
-    one_slice(machine, tmp_path, single, left)
+    trip.session(540.0)
     assert machine.known[before] == left.arm_s["quick"]
 
 
-def matrices_of(account: Account) -> tuple[Leg, Leg, float]:
-    """The legs of both matrices, and the share of the second."""
-    leak, speaker = (one for one in account.legs if one.kind is Kind.MATRIX)
-    return leak, speaker, speaker.until_s - leak.until_s
-
-
-def test_a_share_that_is_known_to_be_too_thin_falls_to_the_next(
-    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
-) -> None:
-    leak, speaker, share_s = matrices_of(brief)
-    account = replace(
-        brief, legs=(leak, speaker), spent_s=leak.until_s - share_s,
-        arm_s={"quick": dict.fromkeys(ground.asked.workloads, share_s / 3)},  # the least of a comparison is four arms
-    )  # fmt: skip
-    one_slice(machine, tmp_path, ground, account, slice_s=float("inf"))
-    assert machine.begun[:2] == ["matrix leak", "matrix speaker"]
-    assert machine.attempts[0] == 0 < machine.attempts[1]
-
-
-@pytest.mark.thorough
-def test_where_equal_shares_of_what_is_left_are_too_thin_one_leg_has_all_of_it(
-    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
-) -> None:
-    leak, speaker, left_s = matrices_of(brief)
-    account = replace(
-        brief, legs=(leak, speaker), spent_s=leak.until_s,
-        arm_s={"quick": {"leak": left_s / 5, "speaker": left_s}},
-    )  # fmt: skip
-    one_slice(machine, tmp_path, ground, account, slice_s=float("inf"))
-    assert machine.begun[:4] == ["matrix speaker", "matrix leak", "matrix speaker", "matrix leak"]
-    assert machine.attempts[:3] == [0, 0, 0]
-    assert machine.attempts[3] > 0
-
-
-@pytest.mark.thorough
-def test_when_arms_are_known_to_be_slow_the_first_look_still_has_something_of_every_workload(
-    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
-) -> None:
-    machine.imports_s = 30.0
-    one_slice(machine, tmp_path, ground, brief, slice_s=float("inf"))
-    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "combined"]
-    plan, records = read_run(folder).plan, read_records(folder)
-    for workload in ASKED.workloads:
-        of_it = {block.identity for block in plan.blocks if block.reference.workload == workload}
-        attempts = {one.arm.replicate for one in records if isinstance(one, Window) and one.arm.block in of_it}
-        assert len(attempts) == plan.protocol.replicates, workload
-    assert machine.begun.index("combined leak+speaker") == 1
-    account = kept(tmp_path, ground)
-    assert account.shared_at[0] is Kind.FIRST_LOOK
-    assert [one.name for one in account.legs] == [one.name for one in brief.legs]
-    assert account.measuring_s == pytest.approx(brief.measuring_s)
-    marks = [one.until_s for one in account.legs]
-    assert marks == sorted(marks)
-    assert account.legs[1].share_s > 1.5 * brief.legs[1].share_s
-
-
-@pytest.mark.thorough
-def test_before_each_kind_of_leg_the_time_is_shared_out_anew_but_once(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
-) -> None:
-    slices_s, account, seen = 0.0, fresh, list[tuple[tuple[Kind, ...], tuple[float, ...]]]()
-    while slices_s < fresh.measuring_s:
-        machine.imports_s += 1.0
-        one_slice(machine, tmp_path, ground, account, slice_s=100.0)
-        slices_s, account = slices_s + 100.0, kept(tmp_path, ground)
-        seen.append((account.shared_at, tuple(one.until_s for one in account.legs)))
-    for (kinds, marks), (later_kinds, later_marks) in pairwise(seen):
-        assert later_kinds[: len(kinds)] == kinds
-        assert (kinds == later_kinds) == (marks == later_marks)
-    assert len(set(account.shared_at)) == len(account.shared_at) >= 3
-
-
-def test_a_leg_that_a_slice_cuts_off_goes_on_in_the_next_before_any_other(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
-) -> None:
-    account, cut = replace(fresh, over=("calibration",)), 0
-    while account.spent_s < fresh.legs[2].until_s:
-        one_slice(machine, tmp_path, ground, account, slice_s=60.0)
-        account = kept(tmp_path, ground)
-        look = next(one for one in account.legs if one.kind is Kind.FIRST_LOOK)
-        if look.name in account.over or account.spent_s > look.until_s - LEAST_S:
-            break
-        assert not any(one.startswith("matrix") for one in machine.begun)
-        cut += 1
-    assert cut >= 2
-    designs = {read_run(one).plan.design for one in runs_in(tmp_path) if read_records(one)}
-    assert "combined" in designs
-
-
-@pytest.mark.thorough
-def test_a_leg_of_a_strangers_account_that_nobody_would_plan_is_left_out(
-    tmp_path: Path, machine: Machine, ground: Ground, brief: Account
-) -> None:
-    strange = Leg(kind=Kind.MATRIX, workloads=("nobody's",), share_s=60.0, until_s=brief.measuring_s)
-    for legs in ((*brief.legs, strange), (brief.legs[0], strange)):
-        account = replace(brief, legs=legs, over=("calibration",))
-        assert one_slice(machine, tmp_path / str(len(legs)), ground, account, slice_s=float("inf"))
-        assert kept(tmp_path / str(len(legs)), ground).measuring_s == pytest.approx(brief.measuring_s)
-
-
-@pytest.mark.thorough
-def test_what_was_measured_before_leaves_its_time_to_all_that_follow(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account
-) -> None:
-    begun = replace(fresh, over=("calibration", "first look"))
-    one_slice(machine, tmp_path, ground, begun, slice_s=float("inf"))
-    (leak, speaker) = (one.share_s for one in kept(tmp_path, ground).legs if one.kind is Kind.MATRIX)
-    assert leak == pytest.approx(speaker)
-    assert leak > 1.2 * next(one.share_s for one in fresh.legs if one.kind is Kind.MATRIX)
-
-
-def test_arms_of_no_known_workload_or_size_say_nothing_of_slowness(ground: Ground) -> None:
+def test_arms_of_no_known_workload_or_size_say_nothing_of_slowness(both: Request) -> None:
     strange = {"quick": {"a stranger's": 1e6}, "huge": {"leak": 1e6}, "smoke": {"leak": 0.0}}
-    assert slowness(strange, ground) == 1.0
-    pace = pace_of(ground.catalogue.workload("leak"), "quick", "cpu")
-    guess_s = arm_s(protocol_named("brief"), pace)
-    assert slowness(strange | {"quick": {"leak": 3 * guess_s}}, ground) == pytest.approx(3.0)
-
-
-def test_arms_of_another_size_tell_nothing(tmp_path: Path, machine: Machine, single: Ground) -> None:
-    account = replace(account_of(15.0, single), arm_s={"standard": {"leak": 1e5}})
-    one_slice(machine, tmp_path, single, account)
-    assert machine.known[0] == {}
-    assert kept(tmp_path, single).arm_s["standard"] == {"leak": 1e5}
-
-
-@pytest.mark.parametrize("seconds", [-1.0, float("nan"), 1e9])
-def test_an_account_with_impossible_seconds_is_refused(fresh: Account, seconds: float) -> None:
-    damaged = account_text(replace(fresh, arm_s={"quick": {"leak": seconds}}))
-    with pytest.raises(Mistake, match="its times cannot be"):
-        parsed_account(damaged, "campaign.json")
+    assert slowness(strange, both) == 1.0
+    guess = slowness(strange | {"quick": {"leak": 3.0}}, both)
+    assert slowness(strange | {"quick": {"leak": 9.0}}, both) == pytest.approx(3 * guess)
 
 
 @pytest.mark.thorough
-def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Ground) -> None:
-    assert one_slice(machine, tmp_path, single, account_of(6.0, single), slice_s=float("inf"))
-    account, there = kept(tmp_path, single), tmp_path / single.environment.machine
-    assert account.closed
-    records = {name: len(read_records(there / name)) for name in account.closed}
-    more = extended(account, MINUTES, legs_of(apportioned(MINUTES, single)), there)
-    assert (more.closed, more.done, more.spent_s) == ((), False, account.spent_s)
-    assert all((there / name / IN_PROGRESS).exists() for name in account.closed)
-    one_slice(machine, tmp_path, single, more, slice_s=900.0)
-    assert any(len(read_records(there / name)) > count for name, count in records.items())
-    assert_nothing_twice(tmp_path)
+def test_slow_arms_leave_something_for_every_workload(tmp_path: Path, machine: Machine, both: Request) -> None:
+    machine.imports_s = 4 * Delays().imports_s
+    trip = Trip(there=machine, results=tmp_path, request=both)
+    assert trip.session()
+    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "combined"]
+    blocks = {block.identity: block.reference.workload for block in read_run(folder).plan.blocks}
+    assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
+    assert kept(tmp_path, both).spent_s < measuring_s(MINUTES) + 60
+
+
+def test_a_phase_that_a_session_cuts_off_is_the_next_ones_turn(tmp_path: Path, machine: Machine, both: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path, request=both)
+    assert not trip.session(90.0)
+    assert set(machine.begun) == {"calibration leak"}
+    assert not trip.session(90.0)
+    assert machine.begun[1] == "calibration leak"
+
+
+def test_a_phase_is_charged_for_what_it_takes(tmp_path: Path, machine: Machine, both: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path, request=both)
+    trip.session(900.0)
+    state = kept(tmp_path, both)
+    assert sum(state.phase_s.values()) == pytest.approx(state.spent_s, rel=0.01)
+    assert state.phase_s["calibration"] < 0.3 * measuring_s(MINUTES) + 30
+
+
+@pytest.mark.thorough
+def test_more_minutes_open_what_was_closed(tmp_path: Path, machine: Machine, single: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path, request=single, minutes=6.0)
+    assert trip.session()
+    trip.assert_closed()
+    state, records = kept(tmp_path, single), {one.name: len(read_records(one)) for one in trip.runs}
+    assert single.environment
+    more = extended(replace(state, done=True), MINUTES, tmp_path / single.environment.machine)
+    assert (more.minutes, more.done, more.spent_s) == (MINUTES, False, state.spent_s)
+    assert any((one / IN_PROGRESS).exists() for one in trip.runs)
+    trip.minutes = MINUTES
+    trip.session(900.0, more)
+    assert any(len(read_records(one)) > records.get(one.name, 0) for one in trip.runs)
+    trip.assert_nothing_twice()
 
 
 def test_a_machine_that_is_calibrated_is_not_calibrated_again(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, machine: Machine, both: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "calibration_beside", lambda *_: "known")
-    one_slice(machine, tmp_path, ground, fresh)
+    monkeypatch.setattr(campaigning, "calibration_beside", lambda *_: "known")
+    Trip(there=machine, results=tmp_path, request=both).session(400.0)
     assert machine.begun[0] == "combined leak+speaker"
-    assert "calibration" in kept(tmp_path, ground).over
+    assert "calibration" in kept(tmp_path, both).over
 
 
-def test_a_calibration_that_can_tell_ends_with_its_share(tmp_path: Path, machine: Machine, single: Ground) -> None:
-    one_slice(machine, tmp_path, single, account_of(50.0, single), slice_s=900.0)
-    (folder,) = [one for one in runs_in(tmp_path) if read_run(one).plan.design == "calibration"]
+def test_a_calibration_that_can_tell_ends_with_its_quota(tmp_path: Path, machine: Machine, single: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0)
+    trip.session(900.0)
+    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "calibration"]
     assert not (folder / IN_PROGRESS).exists()
     assert "calibration" in kept(tmp_path, single).over
 
 
-def test_files_that_do_not_fit_into_the_slice_end_it(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account, monkeypatch: pytest.MonkeyPatch
+def test_files_are_written_once_and_the_minutes_do_not_pay(tmp_path: Path, machine: Machine, both: Request) -> None:
+    trip = Trip(there=machine, results=tmp_path / "results", request=both, data=tmp_path / "data")
+    trip.session(600.0)
+    assert machine.written == [("leak", "speaker")]
+    assert kept(trip.results, both).spent_s == pytest.approx(machine.spent_s)
+    trip.session(300.0)
+    assert len(machine.written) == 1
+    assert kept(trip.results, both).spent_s == pytest.approx(machine.spent_s)
+
+
+def test_files_that_do_not_fit_into_a_session_are_the_next_ones(
+    tmp_path: Path, machine: Machine, both: Request
 ) -> None:
-    def over(*_: object) -> Data:
-        raise SliceOver
-
-    monkeypatch.setattr(Stock, "of", over)
-    assert not one_slice(machine, tmp_path, ground, fresh)
+    trip = Trip(there=machine, results=tmp_path / "results", request=both, data=tmp_path / "data")
+    assert both.environment
+    assert not trip.session(0.5 * writing_s(300_000_000, both.environment.cores))
+    assert [len(names) for names in machine.written] == [1]
     assert machine.begun == []
+    trip.session(600.0)
+    assert [len(names) for names in machine.written] == [1, 1]
+    assert machine.begun
 
 
-def test_claims_ask_only_what_the_matrix_does_not(ground: Ground) -> None:
+def test_claims_ask_only_what_the_matrix_does_not(both: Request) -> None:
     found = {
         kind: {(one.treatment, one.reference, one.timing) for one in ready.plan.comparisons}
         for kind in (Kind.FIRST_LOOK, Kind.MATRIX, Kind.CLAIMS)
-        if (ready := prepared_for(kind, ("leak",), ground))
+        if (ready := prepared_for(Phase(kind=kind, workloads=("leak",)), both))
     }
     assert found[Kind.CLAIMS]
     assert not found[Kind.CLAIMS] & (found[Kind.MATRIX] | found[Kind.FIRST_LOOK])
 
 
-def test_a_calibration_is_of_a_size_whose_steps_are_short(ground: Ground) -> None:
-    real = replace(ground, asked=replace(ASKED, size="standard"))
-    ready = prepared_for(Kind.CALIBRATION, ("leak",), real)
+def test_a_calibration_is_of_a_size_whose_steps_are_short() -> None:
+    real = resolved(replace(ASKED, size="standard"))
+    ready = prepared_for(Phase(kind=Kind.CALIBRATION, workloads=("leak",)), real)
     assert ready is not None
     assert {block.reference.size for block in ready.plan.blocks} == {"quick"}
 
 
-def test_another_question_or_environment_is_refused_with_what_differs(ground: Ground, fresh: Account) -> None:
-    where = Path("results/h200") / ACCOUNT
-    check_same(fresh, ground, where)
-    asked = replace(ground, asked=replace(ASKED, workloads=("leak",), seed=3))
-    with pytest.raises(Mistake, match=r"asked otherwise \(workloads leak\+speaker, now leak; seed 0, now 3\)"):
-        check_same(fresh, asked, where)
-    other = replace(fresh, environment=replace(fresh.environment, driver="580.1", packages=(("torch", "1.0"),)))
+def test_another_request_or_environment_is_refused_with_what_differs(both: Request) -> None:
+    state, where = new_state(both, MINUTES), Path("results/h200") / STATE
+    check_same(state, both, where)
+    words = r"asked otherwise \(leak speaker --size quick --device cpu, now leak --size quick --seed 3 --device cpu\)"
+    with pytest.raises(Mistake, match=words):
+        check_same(state, replace(both, workloads=("leak",), seed=3), where)
+    other = replace(state, environment=replace(state.environment, driver="580.1", packages=(("torch", "1.0"),)))
     with pytest.raises(Mistake, match=r"another environment \(driver 580\.1, now missing; .*torch 1\.0, now .*--fresh"):
-        check_same(other, ground, where)
+        check_same(other, both, where)
     with pytest.raises(Mistake, match=r"another environment \(speedmatrix 0\.0\.1, now "):
-        check_same(replace(fresh, version="0.0.1"), ground, where)
+        check_same(replace(state, version="0.0.1"), both, where)
 
 
-@pytest.mark.thorough
 def test_another_box_of_the_same_kind_goes_on_with_the_runs_and_is_noted(
-    tmp_path: Path, machine: Machine, single: Ground
+    tmp_path: Path, machine: Machine, single: Request
 ) -> None:
-    first = replace(single.environment, device="cuda", accelerator="NVIDIA H200", driver="580.159.03")
+    first = replace(read_environment("cpu"), device="cuda", accelerator="NVIDIA H200", driver="580.159.03")
     box = replace(first, driver="580.159.04", memory_bytes=round(1.01 * first.memory_bytes))
-    there, path = replace(single, environment=first), tmp_path / first.machine / ACCOUNT
-    account = account_of(MINUTES, there)
-    one_slice(machine, tmp_path, there, account, slice_s=300.0)
-    begun = runs_in(tmp_path)
-    check_same(kept(tmp_path, there), replace(there, environment=box), path)
-    now = gone_on_with(kept(tmp_path, there), box)
-    assert now.environment == first
-    assert [one.environment for one in now.further] == [box]
+    there = replace(single, device="cuda", environment=first)
+    trip = Trip(there=machine, results=tmp_path, request=there)
+    trip.session(120.0)
+    begun, state = trip.runs, kept(tmp_path, there)
+    check_same(state, replace(there, environment=box), tmp_path)
+    now = gone_on_with(state, box)
+    assert (now.environment, [one.environment for one in now.further]) == (first, [box])
     assert gone_on_with(now, box) == now  # the same box once more
-    assert parsed_account(account_text(now), "here") == now
-    one_slice(machine, tmp_path, replace(there, environment=now.environment), now)
-    assert begun
-    assert set(begun) <= set(runs_in(tmp_path))
-    assert_nothing_twice(tmp_path)
-    assert {read_run(one).environment for one in runs_in(tmp_path)} == {first}
+    assert parsed(now.encoded, "here") == now
+    trip.session(120.0, now)
+    assert set(begun) <= set(trip.runs)
+    assert {read_run(one).environment for one in trip.runs} == {first}
+    trip.assert_nothing_twice()
     with pytest.raises(Mistake, match="another environment"):
-        check_same(now, replace(there, environment=replace(box, cores=3)), path)
+        check_same(now, replace(there, environment=replace(box, cores=3)), tmp_path)
 
 
-def test_the_command_measures_on_another_box_of_the_same_kind(
-    tmp_path: Path, machine: Machine, single: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = replace(single.environment, device="cuda", accelerator="NVIDIA H200", driver="580.159.03")
-    seen = list[Ground]()
-    monkeypatch.setattr(Slice, "all_legs", lambda self: seen.append(self.ground) is not None)
-    for driver in ("580.159.03", "580.159.04"):
-        monkeypatch.setattr(campaigning, "read_environment", lambda _, it=driver: replace(first, driver=it))
-        assert campaign(wanted(slice_="9m", asked=single.asked), where(tmp_path)) == 3
-    assert [one.environment for one in seen] == [first, first]
-    found = read_account(tmp_path / "results" / first.machine / ACCOUNT)
-    assert found is not None
-    assert [one.environment.driver for one in found.further] == ["580.159.04"]
+# The command.
 
 
-@pytest.fixture(autouse=True)
-def young(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command begins with its process; this one is as old as all tests before it."""
-    monkeypatch.setattr(campaigning, "age_s", lambda: 1.0)
-
-
-def wanted(minutes: float = 30.0, slice_: str = "none", asked: Asked = ASKED) -> Wanted:
-    return Wanted(asked=asked, device="cpu", minutes=minutes, slice=slice_)
-
-
-def where(tmp_path: Path, archive: Path | None = None, *, fresh: bool = False) -> Where:
-    return Where(results=tmp_path / "results", data=tmp_path / "data", archive=archive, fresh=fresh)
+def place(tmp_path: Path, session: str = "none", *, fresh: bool = False) -> Place:
+    return Place(results=tmp_path / "results", data=tmp_path / "data", budget=session, fresh=fresh)
 
 
 def test_the_plan_is_shown_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert show_campaign(wanted(), where(tmp_path)) == 0
+    assert show_campaign(ASKED, MINUTES, place(tmp_path)) == 0
     out = " ".join(capsys.readouterr().out.split())
     for words in ("A campaign of 30 minutes", "calibration", "first look", "matrix", "pages", "To be written first"):
         assert words in out
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wishes_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    refused = [
-        (wanted(1.0), "--minutes 1 is too short for two workloads; give"),
-        (wanted(asked=replace(ASKED, workloads=("nope",))), "There is no workload 'nope'"),
-        (wanted(asked=replace(ASKED, size="nope")), "leak has no size 'nope'"),
-        (wanted(asked=replace(ASKED, protocol="nope")), "There is no protocol 'nope'"),
-        (wanted(slice_="soon"), "'soon' is not a time"),
-        (wanted(slice_="10s"), "A slice of 10 s is too short"),
-    ]
-    for one, words in refused:
-        with pytest.raises(Mistake, match=words):
-            campaign(one, where(tmp_path))
+@pytest.mark.parametrize(
+    ("changed", "minutes", "session", "words"),
+    [
+        ({}, 1.0, "none", "--minutes 1 is too short for two workloads; give"),
+        ({"workloads": ("nope",)}, MINUTES, "none", "There is no workload 'nope'"),
+        ({"size": "nope"}, MINUTES, "none", "leak has no size 'nope'"),
+        ({"protocol": "nope"}, MINUTES, "none", "There is no protocol 'nope'"),
+        ({}, MINUTES, "soon", "'soon' is not a time"),
+        ({}, MINUTES, "10s", "A slice of 10 s is too short"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    changed: dict[str, object], minutes: float, session: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Mistake, match=words):
+        campaign(replace(ASKED, **changed), minutes, place(tmp_path, session))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command_ends_publishes_and_packs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was published."""
     done = list[str]()
     monkeypatch.setattr(campaigning, "publish", lambda *_, **__: done.append("pages"))
     monkeypatch.setattr(campaigning, "show_claims", lambda *_: done.append("claims"))
-    monkeypatch.setattr(Slice, "all_legs", lambda _: done.append("legs") is None)
+    return done
+
+
+def test_the_command_ends_and_packs_and_goes_on_with_more_minutes(
+    tmp_path: Path,
+    machine: Machine,
+    pages: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sessions = list[State]()
+    monkeypatch.setattr(Session, "measure", lambda self: sessions.append(self.meter.state) is None)
     archive = tmp_path / "a.tar.gz"
-    assert campaign(wanted(), where(tmp_path, archive)) == 1  # nothing was measured
-    assert done == ["legs"]  # so that there is nothing to publish
+    assert campaign(ASKED, MINUTES, place(tmp_path), archive) == 1  # nothing was measured
+    assert pages == []  # so that there is nothing to publish
     assert archive.exists()
     assert "of 30 minutes spent; the campaign is over." in capsys.readouterr().out
-    assert campaign(wanted(), where(tmp_path, archive)) == 1
-    assert done == ["legs"]  # it was over
-    campaign(wanted(40.0), where(tmp_path, archive))
-    assert done.count("legs") == 2
-    campaign(wanted(40.0), where(tmp_path, archive, fresh=True))
-    assert done.count("legs") == 3
+    assert campaign(ASKED, MINUTES, place(tmp_path), archive) == 1
+    assert len(sessions) == 1  # it was over
+    campaign(ASKED, 40.0, place(tmp_path), archive)
+    assert sessions[1].minutes == 40.0
+    assert sessions[1].began == sessions[0].began
+    campaign(ASKED, 40.0, place(tmp_path, fresh=True), archive)
+    assert len(sessions) == 3
+    assert sessions[2].spent_s < 10
 
 
-def test_a_slice_that_sees_no_end_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_session_that_sees_no_end_says_so(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Slice, "all_legs", lambda _: False)
+    monkeypatch.setattr(Session, "measure", lambda _: False)
     archive = tmp_path / "a.tar.gz"
-    assert campaign(wanted(slice_="9m"), where(tmp_path, archive)) == 3
+    assert campaign(ASKED, MINUTES, place(tmp_path, "9m"), archive) == 3
     assert "of 30 minutes spent; the same command continues." in capsys.readouterr().out
     assert archive.exists()
 
 
-def test_stopped_from_outside_it_packs_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("worked", "writing"), [(True, False), (False, False), (False, True)])
+def test_its_own_clock_ends_a_session(
+    worked: bool, writing: bool, tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(_: Slice) -> bool:
+    def measure(now: Session) -> bool:
+        now.has_worked, now.is_writing = worked, writing
+        signal.raise_signal(signal.SIGALRM)
+        raise AssertionError
+
+    monkeypatch.setattr(Session, "measure", measure)
+    if worked:
+        assert campaign(ASKED, MINUTES, place(tmp_path, "9m")) == 3
+        return
+    with pytest.raises(
+        Mistake, match="files take longer than a slice" if writing else "Closing the runs .* takes longer"
+    ):
+        campaign(ASKED, MINUTES, place(tmp_path, "9m"))
+
+
+def test_stopped_from_outside_it_packs_too(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(_: Session) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Slice, "all_legs", stopped)
-    assert campaign(wanted(), where(tmp_path, tmp_path / "a.tar.gz")) == 130
+    monkeypatch.setattr(Session, "measure", stopped)
+    assert campaign(ASKED, MINUTES, place(tmp_path), tmp_path / "a.tar.gz") == 130
     assert "Stopped; what was measured is kept" in capsys.readouterr().err
     assert (tmp_path / "a.tar.gz").exists()
 
 
 def test_an_archive_is_ended_and_published_where_nothing_is_measured(
-    tmp_path: Path, machine: Machine, ground: Ground, fresh: Account, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, machine: Machine, both: Request, pages: list[str]
 ) -> None:
-    one_slice(machine, tmp_path / "there", ground, fresh, slice_s=900.0)
-    archive, done = tmp_path / "a.tar.gz", list[str]()
-    pack(archive, tmp_path / "there", ground.environment)
-    monkeypatch.setattr(campaigning, "publish", lambda *_, **__: done.append("pages"))
-    monkeypatch.setattr(campaigning, "show_claims", lambda *_: done.append("claims"))
-    assert finish_here(archive, where(tmp_path, archive)) == 0
-    assert done == ["claims", "pages"]
-    assert_closed(tmp_path / "results")
+    trip = Trip(there=machine, results=tmp_path / "there", request=both)
+    trip.session(900.0)
+    archive = tmp_path / "a.tar.gz"
+    assert both.environment
+    pack(archive, trip.results, both.environment)
+    assert finish_here(archive, tmp_path / "results") == 0
+    assert pages == ["claims", "pages"]
+    trip.results = tmp_path / "results"
+    trip.assert_closed()
     with pytest.raises(Mistake, match=r"holds no campaign; name the file that"):
-        finish_here(tmp_path / "absent.tar.gz", where(tmp_path))
+        finish_here(tmp_path / "absent.tar.gz", tmp_path / "results")

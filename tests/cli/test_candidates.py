@@ -2,27 +2,24 @@
 
 from dataclasses import replace
 
-from harness.cli.planning import Wish
-from harness.cli.search import QualityClass, SearchRequest, put_off, wish_of
 from harness.core.environment import Environment
+from harness.core.plan import Request
 from harness.measure.surroundings import read_environment
+from harness.search import QualityClass, SearchRequest, put_off, request_of
 from tests.analyze.machines import H200
 
 CPU = replace(read_environment("cpu"), compiler="g++", cpu_flags=("amx_bf16",))
 
 
 def asked(protocol: str, *only: str) -> SearchRequest:
-    wish = Wish(
-        workloads=("leak",), size="quick", batch=None, design="matrix", only=only, stack=None, reference="baseline",
-        probe=None, protocol=protocol, replicates=None, rounds=None, seed=0, device="auto", own=None,
-    )  # fmt: skip
-    return SearchRequest(wish=wish, quality=QualityClass.CLOSE)
+    wish = Request(workloads=("leak",), size="quick", design="matrix", only=only, protocol=protocol)
+    return SearchRequest(request=wish, quality=QualityClass.CLOSE)
 
 
 def sought(there: Environment, asked_for: SearchRequest) -> tuple[set[str], list[str]]:
     """The names that are sought on a machine, and what is said of others."""
-    one = replace(asked_for, wish=replace(asked_for.wish, environment=there))
-    return {name.partition("=")[0] for name in wish_of(one).only}, list(put_off(one))
+    one = replace(asked_for, request=replace(asked_for.request, environment=there))
+    return {name.partition("=")[0] for name in request_of(one).only}, list(put_off(one))
 
 
 def test_a_first_look_on_a_cpu_leaves_out_what_takes_minutes_to_start_and_says_so() -> None:

@@ -194,7 +194,7 @@ def test_the_price_file_that_ships_names_no_price_and_its_example_can_be_used() 
 
 def test_the_limits_that_ship_are_read_and_each_has_a_source() -> None:
     from harness.analyze.comparison import parse_limits
-    from harness.cli.reading import LIMITS
+    from harness.results import LIMITS
 
     limits = parse_limits(LIMITS.read_text(encoding="utf-8"), LIMITS.name)
     by_device = {device: limit.operations_per_s for limit in limits for device in limit.devices}

@@ -8,15 +8,16 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.cli import doctor as doctoring
+from harness import api
+from harness.cli import checks as doctoring
 from harness.cli import measuring
-from harness.cli.doctor import Finding, examine, show_health
-from harness.cli.measuring import Place
+from harness.cli.checks import Finding, examine, show_health
 from harness.core.mistake import Mistake
 from harness.measure import surroundings
 from harness.measure.surroundings import SETTINGS
+from harness.run.preparation import Place
 from tests.measure.planted import Nvml, Refused, Running
-from tests.test_auto_level import wish
+from tests.test_auto_level import request_of
 
 CLOCKS = {1: 345, 2: 3201}
 HEALTHY: dict[str, Any] = {
@@ -160,9 +161,9 @@ def test_run_says_that_it_measures_the_cpu_beside_a_gpu(
         raise Mistake("enough")
 
     plant_amd(monkeypatch, tmp_path, there=True)
-    monkeypatch.setattr(measuring, "measuring_alone", ended)
+    monkeypatch.setattr(api, "measuring_alone", ended)
     with pytest.raises(Mistake, match="enough"):
-        measuring.measure(wish(device=device), Place(results=tmp_path, data=None, budget="none", fresh=True))
+        measuring.measure(request_of(device=device), Place(results=tmp_path, data=None, budget="none", fresh=True))
     assert ("AMD" in capsys.readouterr().err) == told
 
 

@@ -23,14 +23,16 @@ from harness.cli.explain import (
     optimizer_in_words,
     show_explanation,
 )
-from harness.cli.planning import Context, Wish, prepared, reference_request
 from harness.core.configuration import Comparison, compose, parse_config, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
+from harness.core.plan import Request
 from harness.core.protocol import PROTOCOLS
 from harness.core.recipe import Recipe, Value, patched
 from harness.measure.step import plain_step
 from harness.plan.designs import alone
+from harness.plan.planning import Context, reference_request
+from harness.run.preparation import prepared
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
 
@@ -105,10 +107,7 @@ def test_everything_is_what_the_design_switches_on(workload: str, environment: E
 
 def planned(stack: str | None, reference: str, only: tuple[str, ...] = ()) -> Comparison:
     """The one comparison that a wish comes to on this machine."""
-    wish = Wish(
-        workloads=("leak",), size=None, batch=None, design="alone", only=only, stack=stack, reference=reference,
-        probe=None, protocol="brief", replicates=None, rounds=None, seed=0, device="cpu", own=None,
-    )  # fmt: skip
+    wish = Request(workloads=("leak",), only=only, stack=stack, reference=reference, device="cpu")
     (found,) = prepared(wish).plan.comparisons
     return found
 

@@ -11,12 +11,12 @@ from harness.analyze.search.prediction import Prediction, trusted
 from harness.analyze.search.shares import WorkloadPrediction
 from harness.analyze.search.stage_model import fit
 from harness.catalogue import read_catalogue
-from harness.cli.prediction import predictions
-from harness.cli.reading import matrix_of, rendered
-from harness.cli.search import searched
+from harness.cli.reading import rendered
 from harness.plan.designs import space_of, varied
 from harness.plan.search import ranked
 from harness.report import prediction as predicted
+from harness.results import matrix_of
+from harness.search import predictions, searched
 from tests.analyze.worlds import GPU, study, world
 from tests.cli.simulated import Laboratory, Truth, truth
 from tests.pipelines import drawn
@@ -38,13 +38,13 @@ def measured(there: Laboratory, *names: str) -> Path:
     return next(path.parent for path in sorted(there.results.glob("*/*/run.json")) if '"design": "search"' not in path.read_text() and '"design": "winner"' not in path.read_text())  # fmt: skip  # noqa: E501
 
 
-def outlook(folder: Path) -> WorkloadPrediction:
+def about(folder: Path) -> WorkloadPrediction:
     (found,) = predictions(matrix_of(folder), read_catalogue())
     return found
 
 
 def test_predictions_are_near_what_stacks_truly_give(folder: Path, known: Truth) -> None:
-    said = outlook(folder).prediction
+    said = about(folder).prediction
     assert isinstance(said, Prediction)
     assert said.unmeasured is not None
     assert said.unmeasured > 100
@@ -58,7 +58,7 @@ def test_predictions_are_near_what_stacks_truly_give(folder: Path, known: Truth)
 def test_every_form_tells_predictions_from_measurements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("TERM", "xterm")
-    found = outlook(folder)
+    found = about(folder)
     name, ratio = next(predicted.rows(found))
     assert ratio.startswith("≈ ")
     for form in ("terminal", "markdown", "html"):
@@ -87,7 +87,7 @@ def test_a_model_that_is_not_trusted_gives_words_in_every_form(folder: Path, mon
 
 
 def test_shares_by_the_model_stand_beside_alone_and_last(folder: Path) -> None:
-    found = outlook(folder)
+    found = about(folder)
     assert found.decomposition is not None
     parts = {str(one.option): one for one in found.decomposition.parts}
     amp = parts["amp_bfloat16"]
@@ -106,7 +106,7 @@ def test_a_factorial_shows_how_well_the_cells_of_a_matrix_foretell_the_others(tm
     names = ("workers=1", "amp_bfloat16", "conv1d_rewrite", "fused_optimizer")
     folder = measured(there, *names)
     assert there.measured[0] == "factorial"
-    found = outlook(folder)
+    found = about(folder)
     assert found.check is not None
     assert found.check.fitted + len(found.check.configs) == 16
     assert {one.predicted.arrangement.options for one in found.check.configs}

@@ -16,17 +16,17 @@ import pytest
 
 from harness.analyze.matrix import Matrix
 from harness.cli import main
-from harness.cli.reading import finished, read_kept
 from harness.cli.sharing import take_in
 from harness.core.codec import decode
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan
 from harness.core.records import Lost
 from harness.exchange import placing
-from harness.exchange.placing import ORIGIN, read_origin
+from harness.exchange.placing import read_origin
 from harness.exchange.validation import check_run
 from harness.plan.designs import DESIGNS
-from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, create, folder_of, read_records, read_run
+from harness.results import finished, read_kept
+from harness.store import IN_PROGRESS, MEASUREMENTS, ORIGIN, RUN, Journal, create, folder_of, read_records, read_run
 from tests.analyze.synthetic import arm
 from tests.exchange.made import (
     GOOD,

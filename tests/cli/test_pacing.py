@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.cli.planning import paced, target_of, target_text
 from harness.core.mistake import Mistake
 from harness.core.protocol import BRIEF, PROTOCOLS, STANDARD, Protocol
+from harness.plan.planning import paced, target_of, target_text
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)

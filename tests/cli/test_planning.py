@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.campaign_state import Asked, apportioned, ground_of
-from harness.cli.planning import Wish, pace_of, planned
+from harness.cli.campaign_state import phases_of, resolved
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.plan import Plan
+from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS
+from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
+from harness.plan.planning import pace_of, planned
 from tests.analyze.synthetic import ENVIRONMENT
 
 NAMED = ("workers=2", "prefetch_factor", "amp_bfloat16")
@@ -20,10 +21,7 @@ NAMED = ("workers=2", "prefetch_factor", "amp_bfloat16")
 
 def plan(design: str, *only: str, environment: Environment = ENVIRONMENT, **facts: Any) -> Plan:
     usual = {"workloads": ("leak",), "size": "smoke", "stack": None, "reference": "baseline", "protocol": "brief"}
-    wish = Wish(
-        batch=None, design=design, only=only, replicates=None, rounds=None, seed=0, device="cpu", own=None,
-        **{**usual, "probe": None, **facts},
-    )  # fmt: skip
+    wish = Request(design=design, only=only, device="cpu", **{**usual, "probe": None, **facts})
     return planned(wish, read_catalogue(), environment)
 
 
@@ -87,9 +85,9 @@ def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
     assert slow_s > 10 * quick_s
     slow = plan("alone", "set_to_none", workloads=("patches3d",), size="standard")
     assert {one.rounds for one in slow.blocks} == {FEWEST_ROUNDS}
-    asked = Asked(workloads=("leak", "patches3d"), size="standard", protocol="brief", seed=0)
+    asked = resolved(Request(workloads=("leak", "patches3d"), size="standard", environment=ENVIRONMENT))
     with pytest.raises(Mistake, match=r"one comparison of patches3d takes about \d+"):
-        apportioned(10.0, ground_of(asked, ENVIRONMENT))
+        check_minutes(10.0, phases_of(asked, 10.0))
 
 
 def test_steps_without_their_loading_have_all_rounds() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.cli.reading import ORIGIN, finished
 from harness.cli.sharing import publication_on_disk, publish, stale
 from harness.core.mistake import Mistake
-from harness.report.figures.style import MARK
-from harness.store import Journal, create, finish
+from harness.report.figures import MARK
+from harness.results import finished
+from harness.store import ORIGIN, Journal, create, finish
 from tests.analyze.synthetic import STARTS, comparison, plan, records
 from tests.test_store import RUN_FACTS
 

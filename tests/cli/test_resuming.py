@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.measuring import changes, clock_note, resumable
 from harness.core.mistake import Mistake
-from harness.store import IN_PROGRESS, RUN, SCHEMA, create, finish
+from harness.store import IN_PROGRESS, RUN, SCHEMA, changes, clock_note, create, finish, resumable
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
 from tests.test_store import RUN_FACTS
 

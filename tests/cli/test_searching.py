@@ -15,11 +15,13 @@ from harness.analyze.search import prediction
 from harness.analyze.search.prediction import Validation
 from harness.analyze.search.winner import Winner
 from harness.cli import measuring
-from harness.cli.measuring import Place
-from harness.cli.search import QualityClass, Search, SearchRequest, best, searched
+from harness.cli.measuring import best
 from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
-from harness.report.search import headline, shown, winner_sentences, winner_to_json
+from harness.report.prediction import headline, winner_parts, winner_sentences, winner_to_json
+from harness.run import preparation
+from harness.run.preparation import Place
+from harness.search import QualityClass, Search, SearchRequest, searched
 from harness.store import read_run
 from tests.cli.simulated import Laboratory, Truth, fastest, on_in, truth
 
@@ -87,7 +89,7 @@ def test_the_same_command_again_measures_nothing(whole: tuple[Laboratory, Winner
 def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[Laboratory, Winner]) -> None:
     _, found = whole
     console = Console(width=120, file=StringIO(), record=True)
-    for part in shown(found):
+    for part in winner_parts(found):
         console.print(part)
     text = " ".join(console.export_text().split())
     assert headline(found) in text
@@ -118,7 +120,7 @@ def test_a_fresh_search_leaves_earlier_runs_alone(
 ) -> None:
     there = Laboratory(results=tmp_path, truth=known)
     first = won(there.search("amp_bfloat16", "conv1d_rewrite"))
-    monkeypatch.setattr(measuring, "datetime", Later)
+    monkeypatch.setattr(preparation, "datetime", Later)
     second = won(there.search("amp_bfloat16", "conv1d_rewrite", fresh=True))
     assert not set(first.runs) & set(second.runs)
 
@@ -200,15 +202,12 @@ def test_the_command_prints_the_winner_or_its_json(
     tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = Laboratory(results=tmp_path, truth=known)
-    searching = sys.modules[best.__module__]  # its name in the package is that of the command's own module
-    monkeypatch.setattr(
-        searching, "campaign_into", lambda ready, folder, _data, _until: there.measure(ready, folder, None)
-    )
-    monkeypatch.setattr(searching, "prepare_data", lambda *_: {})
-    monkeypatch.setattr(searching, "measuring_alone", nullcontext)
+    monkeypatch.setattr(measuring, "measure_into", lambda ready, folder, *_: there.measure(ready, folder, None))
+    monkeypatch.setattr(measuring, "written", lambda *_: {})
+    monkeypatch.setattr(measuring, "measuring_alone", nullcontext)
     monkeypatch.setattr(sys, "argv", ["speedmatrix", "best", "leak", "--results", str(tmp_path)])
     search = there.search("amp_bfloat16", "conv1d_rewrite")
-    asked = SearchRequest(wish=replace(search.wish, target=None), quality=QualityClass.CLOSE)
+    asked = SearchRequest(request=replace(search.request, target=None), quality=QualityClass.CLOSE)
     place = Place(results=tmp_path, data=None, budget="2h", fresh=False)
     assert best(asked, place, as_json=False) == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -217,5 +216,6 @@ def test_the_command_prints_the_winner_or_its_json(
     before = list(there.measured)
     assert best(asked, place, as_json=True) == 0
     assert there.measured == before
-    assert json.loads(capsys.readouterr().out)["stack"] == ["amp_bfloat16", "conv1d_rewrite"]
-    assert read_run(Path(json.loads(winner_to_json(won(search)))["runs"][0])).command == "speedmatrix best leak"
+    told = json.loads(capsys.readouterr().out)
+    assert told["stack"] == ["amp_bfloat16", "conv1d_rewrite"]
+    assert read_run(Path(told["runs"][0])).command == "speedmatrix best leak"

@@ -218,8 +218,8 @@ def test_contradictions_are_shown_from_both_sides() -> None:
 
 def test_the_ledger_lies_inside_the_package_and_is_installed_with_it() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
-    assert "harness" in wheel["wheel"]["packages"]  # whole, whatever the kind of file
-    assert not {"include", "exclude", "only-include"} & set(wheel["wheel"])
+    assert "harness" in wheel["wheel"]["only-include"]  # whole, whatever the kind of file
+    assert not {"include", "exclude"} & set(wheel["wheel"])
     files = sorted(path.name for path in (ROOT / "harness" / "claims").iterdir())
     assert files == [f"{name}.toml" for name in ("imagenet", "leak", "patches3d", "public", "speaker", "spoof")]
     assert {one.name for one in fields(Claim)} >= {"text", "source", "conditions"}

@@ -13,7 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.utils.data import default_collate
 
 from harness.measure import session
-from harness.measure.phases import CpuPhases
+from harness.measure.devices import device_named
+from harness.measure.phases import HostPhases
 from harness.measure.session import Task, Trainee, open_trainee
 from tests.devices.stand_ins import on_a_cpu
 from tests.measure.tasks import task_of
@@ -52,14 +53,14 @@ def batch_of(task: Task) -> tuple[Tensor, ...]:
 
 def captured(patch: pytest.MonkeyPatch) -> None:
     """Lets a recipe with `cuda_graph` be built without a device: what would be captured is called instead."""
-    patch.setattr(session, "StepGraph", lambda train: train)
+    patch.setattr(session, "StepGraph", lambda train, _device: train)
     on_a_cpu(patch)
 
 
 def trainee_of(task: Task, device: str = "cpu") -> Trainee:
     """What trains a task on a device that need not be there; its phases are those of a CPU."""
     parts = replace(task.parts, model=_with_values(task.parts.model), loss=_with_values(task.parts.loss))
-    return open_trainee(replace(task, parts=parts, device=torch.device(device)), CpuPhases())
+    return open_trainee(replace(task, parts=parts, device=device_named(device)), HostPhases())
 
 
 def _with_values(build: Callable[..., nn.Module]) -> Callable[..., nn.Module]:

@@ -15,10 +15,11 @@ import torch
 from torch import nn
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts
-from harness.measure.device import effective_backend, settle_backend
+from harness.measure.cuda import Cuda
+from harness.measure.devices import effective_backend, settle_backend
 from harness.measure.observed_process import tally
 from harness.measure.observed_process import all_expandable
-from harness.measure.phases import CudaPhases
+from harness.measure.phases import EventPhases
 from harness.measure.update import optimizer_of
 from tests.measure.settings import FLOAT32_COMPILED, no_waits
 
@@ -65,7 +66,7 @@ told = {
     "precisions": tried(precisions),
     "statistics": tried(lambda: [list(torch.cuda.memory_stats()), all_expandable(torch.cuda.memory_snapshot())]),
     "cache": tried(torch.cuda.empty_cache),
-    "phases": tried(lambda: CudaPhases().split().device_s),
+    "phases": tried(lambda: EventPhases(Cuda("cuda")).split().device_s),
     "event": tried(lambda: torch.cuda.Event(enable_timing=True).query()),
 }
 torch.cuda.is_available = lambda: True  # from here on

@@ -9,17 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay
-from harness.measure.device import timed
-from harness.measure.phases import CudaPhases
+from harness.measure.devices import timed
+from harness.measure.phases import EventPhases
 from harness.measure.session import Task, open_trainee, step_of
 from harness.measure.step import EAGER_STEPS
-from harness.measure.transfer import Ahead, CudaRoad
+from harness.measure.transfer import Ahead, SideStream
 from tests.devices.fakes import batch_of, smoke
 from tests.devices.stand_ins import REFUSED, Device, Event, NotReady, Stream, install
 from tests.measure.test_gpu import refused_capture
 
-CUDA = torch.device("cuda")
+CUDA, NEARBY = Cuda("cuda"), Cuda("cpu")  # one that is not here, and one whose tensors lie on the CPU
 STEPS = EAGER_STEPS + 3
 
 
@@ -37,7 +38,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def losses_of(task: Task, batches: list[tuple[Tensor, ...]]) -> list[float]:
-    trainee = open_trainee(task, CudaPhases())
+    trainee = open_trainee(replace(task, device=NEARBY), EventPhases(CUDA))
     step = step_of(trainee, cycle(batches).__next__)
     return [float(step()) for _ in range(STEPS)]
 
@@ -92,7 +93,7 @@ def test_a_replay_computes_on_the_storages_that_were_captured(cuda: Device) -> N
 
 
 def test_phases_are_read_when_somebody_has_waited_and_never_before(cuda: Device) -> None:
-    phases = CudaPhases()
+    phases = EventPhases(CUDA)
     copy, update = phases.copying(lambda batch: batch), phases.finishing(lambda: None)
 
     def step() -> None:
@@ -129,7 +130,7 @@ def test_a_batch_sent_ahead_is_waited_for_by_the_stream_that_computes(
 ) -> None:
     monkeypatch.setattr(Tensor, "is_cuda", True)  # as it would be
     (main,) = cuda.streams
-    road = CudaRoad(lambda batch: tuple(one.clone() for one in batch), CUDA, CudaPhases())
+    road = SideStream(lambda batch: tuple(one.clone() for one in batch), CUDA, EventPhases(CUDA))
     ahead = Ahead(road, iter([[torch.full((2,), float(number)), torch.zeros(1)] for number in range(3)]).__next__)
     ahead.send()
     assert ahead.pending is not None
@@ -151,8 +152,8 @@ def test_a_captured_step_takes_batches_that_were_sent_ahead(smoke_data: dict[str
     task = smoke("leak", smoke_data, "cuda_graph")
     batch = batch_of(task)
     expected = losses_of(task, [batch])
-    trainee = open_trainee(task, CudaPhases())
-    ahead = Ahead(CudaRoad(trainee.move, CUDA, CudaPhases()), lambda: batch)
+    trainee = open_trainee(replace(task, device=NEARBY), EventPhases(CUDA))
+    ahead = Ahead(SideStream(trainee.move, CUDA, EventPhases(CUDA)), lambda: batch)
     bound = ahead.bound(trainee.bound, trainee.device_stage)
     step, before = step_of(replace(trainee, bound=bound), bound.fetch), len(cuda.streams[0].waited)
     assert [float(step()) for _ in range(STEPS)] == pytest.approx(expected, rel=1e-6)

@@ -13,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Optimization
 from harness.core.recipe import Recipe
 from harness.core.workload import Workload
-from harness.measure.device import effective_backend, settle_backend
+from harness.measure.devices import device_named, effective_backend, settle_backend
 from harness.measure.session import Session, Task, open_session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def session(workload: Workload, tmp_path: Path) -> Iterator[Session]:
             size=size,
             recipe=Recipe(),
             data=tmp_path,
-            device=torch.device("cpu"),
+            device=device_named("cpu"),
             seed=0,
             endless=True,
         )

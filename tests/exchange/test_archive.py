@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from harness.exchange import archive
-from harness.exchange.archive import ACCOUNT, packed_archive, read_archive
+from harness.exchange.archive import STATE, packed_archive, read_archive
 from harness.exchange.validation import Unfit
 from harness.store import IN_PROGRESS, MEASUREMENTS, RUN
 
@@ -19,7 +19,7 @@ FILES = {
     f"{FOLDER}/{MEASUREMENTS}": b"line\n" * 300,
     f"{FOLDER}/{IN_PROGRESS}": b"",
     f"h200/20261122T025643-1bef8bea/{RUN}": b"{ }",
-    f"h200/{ACCOUNT}": b'{"schema": 1}',
+    f"h200/{STATE}": b'{"schema": 1}',
 }
 
 
@@ -46,7 +46,7 @@ def test_what_is_packed_comes_out() -> None:
     assert first.parcel.files == {RUN: b"{}", MEASUREMENTS: b"line\n" * 300}
     assert (first.unfinished, second.unfinished) == (True, False)
     assert second.parcel.files == {RUN: b"{ }"}
-    assert found.accounts == {"h200": b'{"schema": 1}'}
+    assert found.states == {"h200": b'{"schema": 1}'}
 
 
 def test_the_same_files_make_the_same_bytes() -> None:
@@ -55,7 +55,7 @@ def test_the_same_files_make_the_same_bytes() -> None:
 
 def test_an_empty_archive_holds_nothing() -> None:
     found = read_archive(packed_archive({}))
-    assert (found.runs, found.accounts) == ((), {})
+    assert (found.runs, found.states) == ((), {})
 
 
 def test_anybody_can_unpack_it() -> None:
@@ -69,7 +69,7 @@ def test_anybody_can_unpack_it() -> None:
     [
         "../../etc/passwd", "/etc/passwd", f"../{FOLDER}/{RUN}", f"{FOLDER}/../{RUN}", f"./{FOLDER}/{RUN}", RUN,
         f"{FOLDER}/origin.json", f"{FOLDER}/deeper/{RUN}", f"h200/{RUN}", f"H200/20261122T015643-1bef8bea/{RUN}",
-        f"h200/20261122T015643-1bef8bea\n/{RUN}", f"{FOLDER}\\{RUN}", f"h200/../{ACCOUNT}", ACCOUNT, "", "h200/x.py",
+        f"h200/20261122T015643-1bef8bea\n/{RUN}", f"{FOLDER}\\{RUN}", f"h200/../{STATE}", STATE, "", "h200/x.py",
         f"-h200/20261122T015643-1bef8bea/{RUN}",
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.core.records import Lost
-from harness.exchange.privacy import Cleaner, clean_record, private_words, relative
+from harness.exchange.placing import Cleaner, clean_record, private_words, relative
 from tests.analyze.synthetic import arm, ready, window
 
 TRACE = """Traceback (most recent call last):

@@ -22,10 +22,9 @@ from harness.core.claims import Metric
 from harness.core.optimization import Timing
 from harness.core.records import Ready, Window
 from harness.exchange.bundle import Contribution, Parcel, read, unpacked
-from harness.exchange.placing import Origin, place
-from harness.exchange.privacy import Cleaner
+from harness.exchange.placing import Cleaner, Origin, place
 from harness.exchange.validation import FASTEST, LONGEST_S, SHORTEST_S, SLOWEST, Unfit, check_records
-from harness.report.figures.interval_plot import interval_plot
+from harness.report.figures import interval_plot
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.store import MEASUREMENTS, RUN, read_records, read_run
 from tests.analyze.synthetic import arm, comparison, plan, ready, window

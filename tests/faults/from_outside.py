@@ -94,11 +94,37 @@ def killed_arm(stage: Stage) -> Seen:
         return stage.ended(running, before)
 
 
-def suspended_arm(stage: Stage) -> Seen:
-    """Whichever arm is at work is stopped, again and again, until the command has noticed."""
+def killed_server(stage: Stage) -> Seen:
+    """Arms that are not forked yet are lost with their server and tried again; those that live do without it."""
     with stage.running(f"{ONE} {ENDLESS}") as running:
+        stage.wait_for(stage.servers, running)
+        assert not stage.leaders()
+        stage.servers()[0].kill()
         stage.wait_for(lambda: stage.windows >= 1, running)
-        stage.wait_for(lambda: _stop(stage) or any(isinstance(one, Lost) for one in stage.records), running)
+        lost = [one for one in stage.records if isinstance(one, Lost)]
+        for one in stage.servers():
+            one.kill()
+        windows = stage.windows
+        stage.wait_for(lambda: stage.windows >= windows + 5, running)
+        before = stage.records
+        assert [one for one in before if isinstance(one, Lost)] == lost
+        end(running, signal.SIGTERM)
+        return stage.ended(running, before)
+
+
+def suspended_arm(stage: Stage) -> Seen:
+    """What arms are forked from is stopped while it imports, then whichever arm is at work, until it is noticed."""
+    with stage.running(f"{ONE} {ENDLESS}") as running:
+        stage.wait_for(stage.servers, running)
+        assert not stage.leaders()
+        stage.servers()[0].suspend()
+        stage.wait_for(lambda: stage.windows >= 1, running)
+        lost = sum(isinstance(one, Lost) for one in stage.records)
+        assert lost
+        stage.wait_for(
+            lambda: _stop(stage) or sum(isinstance(one, Lost) for one in stage.records) > lost,
+            running,
+        )
         before = stage.records
         end(running, signal.SIGTERM)
         return stage.ended(running, before)
@@ -247,8 +273,17 @@ FROM_OUTSIDE = (
         then="it gets another attempt",
     ),
     Injected(
+        name="the process that arms are forked from is killed",
+        how="SIGKILL to it while it imports, and to the next one when its arms are at work",
+        act=killed_server,
+        kind=Fault.KILLED,
+        says="ended by SIGKILL; see dmesg",
+        status=130,
+        then="arms that were not forked yet get another attempt; the others go on",
+    ),
+    Injected(
         name="an arm is suspended",
-        how="SIGSTOP to the arm that is at work",
+        how="SIGSTOP to what arms are forked from, then to the arm that is at work",
         act=suspended_arm,
         kind=Fault.SUSPENDED,
         says="somebody else suspended it",

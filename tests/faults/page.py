@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.core.records import Fault
-from harness.exchange.privacy import Cleaner
-from harness.report.matrix import escaped
+from harness.exchange.placing import Cleaner
+from harness.report.document import escaped
 from harness.run.fault import AGAIN, COURSES
 from tests.faults.injected import Injected
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 import psutil
 
 from harness.core.records import Lost, Record, Window
+from harness.run.fork_server import NAME
 from harness.run.processes import SHARED, is_alive
 from harness.store import read_records
 
@@ -146,7 +147,11 @@ class Stage:
 
     def leaders(self) -> list[psutil.Process]:
         """The arms' first processes."""
-        return [one for one in self.processes() if _runs(one, "harness.run.worker") and _leads(one.pid)]
+        return [one for one in self.processes() if is_arm(one) and _leads(one.pid)]
+
+    def servers(self) -> list[psutil.Process]:
+        """The processes that arms are forked from."""
+        return [one for one in self.processes() if _runs(one, "harness.run.worker") and not is_arm(one)]
 
     def sentinels(self) -> list[psutil.Process]:
         """The processes that end all others."""
@@ -175,6 +180,14 @@ class Stage:
 def end(running: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     """Sends a signal to the command alone."""
     os.kill(running.pid, number)
+
+
+def is_arm(process: psutil.Process) -> bool:
+    """Whether it was forked to be an arm, which gives it a name of its own."""
+    try:
+        return process.name() == NAME
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _environment_of(process: int) -> bytes:

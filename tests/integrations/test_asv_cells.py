@@ -7,15 +7,15 @@ from statistics import median
 
 import pytest
 
+from harness import api
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import check_budget
-from harness.cli.planning import Prepared, planned
 from harness.core import protocol
 from harness.core.mistake import Mistake
-from harness.core.plan import NoResult, Plan
+from harness.core.plan import NoResult, Plan, Request
 from harness.integrations import asv_cells, configurations
-from harness.integrations.configurations import Wanted
 from harness.plan.cost import Forecast
+from harness.plan.planning import planned
+from harness.run.preparation import Place, Prepared, check_budget
 from harness.store import MEASUREMENTS, Journal, Run, create
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.run.test_campaign import WISH
@@ -35,11 +35,13 @@ class Measuring:
     """Stands in for the measurement: writes a run of known ratios, or fails, and counts how often it was asked."""
 
     def __init__(self, failure: str = "") -> None:
-        self.asked: list[Wanted] = []
+        self.asked: list[Request] = []
+        self.budgets: list[str] = []
         self.failure = failure
 
-    def __call__(self, wanted: Wanted, results: Path) -> Path:
+    def __call__(self, wanted: Request, place: Place) -> Path:
         self.asked.append(wanted)
+        self.budgets.append(place.budget)
         if self.failure:
             raise Mistake(self.failure)
         run = Run(
@@ -50,7 +52,7 @@ class Measuring:
             environment=ENVIRONMENT,
             plan=WITH_NO_RESULTS,
         )
-        folder = create(results, run)
+        folder = create(place.results, run)
         journal = Journal(folder)
         for record in (*records(0, 2.0), *records(1, 0.8, effective={"workers": 2, "layout": "contiguous"})):
             journal.append(record)
@@ -70,7 +72,7 @@ def call_of_asv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def measuring(call_of_asv: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
     found = Measuring()
-    monkeypatch.setattr(configurations, "measured", found)
+    monkeypatch.setattr(api, "measured", found)
     return found
 
 
@@ -81,7 +83,7 @@ def test_all_values_of_a_workload_come_from_one_measurement(measuring: Measuring
     assert low < time < high
     assert median(asv_cells.shown("leak", "workers").relative) == pytest.approx(1.25)
     assert asv_cells.shown("leak", "all") == first
-    assert [one.workload for one in measuring.asked] == ["leak"]
+    assert [one.workloads for one in measuring.asked] == [("leak",)]
     kept = json.loads((call_of_asv / "20261121T120000-0123456789ab-1" / "leak" / "values.json").read_text())
     assert kept["holes"]["data_on_device"] == "needs a CUDA device"
 
@@ -121,7 +123,7 @@ def test_what_has_no_value_is_skipped_with_its_words(measuring: Measuring, label
 
 def test_a_failure_is_told_again_and_not_tried_again(call_of_asv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = Measuring("There is no room for the data.")
-    monkeypatch.setattr(configurations, "measured", failing)
+    monkeypatch.setattr(api, "measured", failing)
     for _ in range(3):
         with pytest.raises(Mistake, match="There is no room for the data"):
             asv_cells.shown("leak", "all")
@@ -143,9 +145,9 @@ def test_the_environment_chooses_size_and_time(measuring: Measuring, monkeypatch
     asv_cells.shown("speaker", "all")
     usual, chosen = measuring.asked
     assert (usual.size, usual.stack) == (None, "all")
-    assert 30 < int(usual.budget.removesuffix("s")) < 120
-    assert (chosen.size, chosen.budget) == ("smoke", "10m")
-    assert chosen.labels == ("seek_read", "workers", "split_noise")
+    assert 30 < int(measuring.budgets[0].removesuffix("s")) < 120
+    assert (chosen.size, measuring.budgets[1]) == ("smoke", "10m")
+    assert chosen.only == ("seek_read", "workers", "split_noise")
 
 
 @pytest.mark.parametrize("workload", ["imagenet", "leak", "patches3d", "speaker", "spoof"])
@@ -156,17 +158,16 @@ def test_the_time_that_every_workload_gets_is_enough_for_a_ratio(
     monkeypatch.setattr("harness.measure.surroundings.read_environment", lambda _: environment)
     asv_cells.shown(workload, "all")
     (asked,) = measuring.asked
-    wish = replace(WISH, workloads=(workload,), only=asked.labels, stack=asked.stack)
+    wish = replace(WISH, workloads=(workload,), only=asked.only, stack=asked.stack)
     ready = Prepared(
-        catalogue=read_catalogue(), environment=environment, plan=planned(wish, read_catalogue(), environment),
-        real_data={},
-    )  # fmt: skip
+        catalogue=read_catalogue(), environment=environment, plan=planned(wish, read_catalogue(), environment)
+    )
     spent_s = 8.0  # imports and planning on a slow machine
-    check_budget(asked.budget, spent_s, Forecast(plan=ready.plan, kept={}, paces=ready.paces, arm_s={}))
+    check_budget(measuring.budgets[0], spent_s, Forecast(plan=ready.plan, kept={}, paces=ready.paces, arm_s={}))
 
 
 def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
-    folder, stalled = Measuring()(Wanted(workload="leak"), call_of_asv), []
+    folder, stalled = Measuring()(Request(workloads=("leak",)), Place(results=call_of_asv)), []
     path = folder / MEASUREMENTS
     for line in path.read_text().splitlines():
         fields = json.loads(line)

@@ -15,7 +15,7 @@ from harness.integrations import pytest_options
 from harness.integrations.configurations import samples
 from harness.integrations.pytest_options import BENCHMARKS
 from harness.report.words import ratio
-from harness.run.lock import measuring_alone
+from harness.run.preparation import measuring_alone
 from harness.store import read_run
 from tests.integrations.pytest_session import ROOT, benchmarks_of, pytest_in
 from tests.integrations.recorded import COMMAND, WITH_RATIO, record
@@ -210,7 +210,7 @@ def test_a_run_that_fails_fails_every_benchmark_with_its_sentence(tmp_path: Path
         configs = ("benchmarks/test_cells.py", "--benchmark-only", "--speedmatrix-workload", "leak")
         done = pytest_in(tmp_path, *configs, "--speedmatrix-size=smoke", "--speedmatrix-budget=9s", "-kbatched_fetch")
     assert done.returncode == 1, done.stdout
-    assert done.stdout.count("Measuring, at most 9s: ./speedmatrix run leak --only batched_fetch") == 1
+    assert done.stdout.count("Measuring, at most 9s: ./speedmatrix run leak --size smoke --only batched_fetch") == 1
     assert done.stdout.count(f"Process {os.getpid()} is measuring on this machine") >= 2
     assert "2 errors" in done.stdout
     assert "Traceback" not in done.stdout

@@ -8,11 +8,12 @@ import pytest
 from harness.core.configuration import Comparison, Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.integrations.listing import Asked, Listed, listed, wanted
+from harness.core.plan import Request
+from harness.integrations.configurations import Listed, listed, recorded, wanted
 from tests.integrations.recorded import COMPARED, NO_RESULT, record
 
 ROOT = Path(__file__).parents[2]
-ON_CPU = Asked(workloads=("leak",), devices=("cpu",))
+ON_CPU = Request(workloads=("leak",), device="cpu", target="none")
 
 
 def entry(label: str, workload: str = "leak") -> Listed:
@@ -32,7 +33,7 @@ LEAK = [entry(name) for name in ("all", "one", "two=2", "three", "four", "origin
 
 
 def test_the_list_begins_with_everything_and_what_the_workload_wants_seen_first() -> None:
-    labels = [one.label for one in listed(ON_CPU) if one.comparison]
+    labels = [one.label for one in listed([ON_CPU]) if one.comparison]
     assert [one.partition("=")[0] for one in labels[:4]] == [
         "all",
         "batched_fetch",
@@ -42,39 +43,36 @@ def test_the_list_begins_with_everything_and_what_the_workload_wants_seen_first(
 
 
 def test_more_time_lists_more_and_no_limit_lists_the_whole_design() -> None:
-    counts = [
-        len([one for one in listed(replace(ON_CPU, budget=budget)) if one.comparison])
-        for budget in ("1s", "10m", "none")
-    ]
+    counts = [len([one for one in listed([ON_CPU], budget) if one.comparison]) for budget in ("1s", "10m", "none")]
     assert counts[0] == 4
     assert counts[0] < counts[1] < counts[2]
 
 
 def test_the_time_is_shared_by_all_workloads() -> None:
-    both = listed(replace(ON_CPU, workloads=("leak", "speaker"), budget="10m"))
-    alone = listed(replace(ON_CPU, budget="5m"))
+    both = listed([replace(ON_CPU, workloads=("leak", "speaker"))], "10m")
+    alone = listed([ON_CPU], "5m")
     of_leak = [one for one in both if one.workload == "leak" and one.comparison]
     assert of_leak == [one for one in alone if one.comparison]
 
 
 def test_holes_have_the_words_of_the_plan() -> None:
-    no_results = {one.label: one.reason for one in listed(ON_CPU) if one.comparison is None}
+    no_results = {one.label: one.reason for one in listed([ON_CPU]) if one.comparison is None}
     assert no_results["pin_memory"] == "needs a CUDA device"
     assert all(no_results.values())
 
 
 def test_a_device_that_is_named_twice_is_listed_once() -> None:
-    assert listed(replace(ON_CPU, devices=("cpu", "cpu"))) == listed(ON_CPU)
+    assert listed([ON_CPU, ON_CPU]) == listed([ON_CPU])
 
 
 def test_names_differ() -> None:
-    found = listed(replace(ON_CPU, workloads=(), budget="none"))
+    found = listed([replace(ON_CPU, workloads=())], "none")
     names = [(one.device, one.name) for one in found]
     assert len(names) == len(set(names)) > 200
 
 
 def test_a_recorded_run_lists_what_it_has_and_its_holes(tmp_path: Path) -> None:
-    found = listed(Asked(run=record(tmp_path)))
+    found = recorded(record(tmp_path))
     assert [one.comparison for one in found if one.comparison] == list(COMPARED), "what failed shows its words later"
     assert [(one.label, one.reason) for one in found if one.reason] == [(NO_RESULT.label, NO_RESULT.reason)]
     assert {one.device for one in found} == {"cpu"}
@@ -82,45 +80,45 @@ def test_a_recorded_run_lists_what_it_has_and_its_holes(tmp_path: Path) -> None:
 
 def test_what_is_no_run() -> None:
     with pytest.raises(Mistake, match=r"is not a run: it has no run\.json"):
-        listed(Asked(run=ROOT / "docs"))
+        recorded(ROOT / "docs")
 
 
 def test_all_that_is_listed_is_one_look_at_all_workloads() -> None:
     both = [*LEAK, entry("all", "spoof")]
-    want = wanted(Asked(budget="2m"), both, both)
-    assert want.command == ("run", "leak", "spoof", "--device", "cpu", "--target", "none", "--budget", "2m")
+    want = wanted(ON_CPU, both, both)
+    assert want.words == ("run", "leak", "spoof", "--target", "none", "--device", "cpu")
 
 
 def test_a_part_of_several_workloads_is_a_look_at_those() -> None:
     both = [*LEAK, entry("all", "spoof"), entry("all", "speaker")]
-    want = wanted(Asked(), both, {both[0], both[-1]})
-    assert (want.workload, want.others, want.labels) == ("leak", ("speaker",), ())
+    want = wanted(ON_CPU, both, {both[0], both[-1]})
+    assert (want.workloads, want.only) == (("leak", "speaker"), ())
 
 
 @pytest.mark.parametrize(("count", "stack"), [(4, "all"), (3, None)])
 def test_one_stack_on_many_workloads_is_measured_alone_where_they_make_a_pool(count: int, stack: str | None) -> None:
     every = [entry(label, workload) for workload in ("a", "b", "c", "d") for label in ("all", "one")]
-    want = wanted(Asked(), every, [one for one in every if one.label == "all"][:count])
-    assert (want.workload, want.others, want.stack, want.labels) == ("a", ("b", "c", "d")[: count - 1], stack, ())
+    want = wanted(ON_CPU, every, [one for one in every if one.label == "all"][:count])
+    assert (want.workloads, want.stack, want.only) == (("a", "b", "c", "d")[:count], stack, ())
 
 
 def test_a_part_of_one_workload_is_measured_first_with_company_for_its_pool() -> None:
-    want = wanted(Asked(size="smoke"), LEAK, {LEAK[3]})
-    assert (want.stack, want.labels) == (None, ("three", "one", "two=2", "four"))
-    want = wanted(Asked(size="smoke"), LEAK, {LEAK[0], LEAK[4]})
-    assert (want.stack, want.labels) == ("all", ("four", "one", "two=2"))
-    assert "--stack all --only four --only one --only two=2 --size smoke" in " ".join(want.command)
+    want = wanted(replace(ON_CPU, size="smoke"), LEAK, {LEAK[3]})
+    assert (want.stack, want.only) == (None, ("three", "one", "two=2", "four"))
+    want = wanted(replace(ON_CPU, size="smoke"), LEAK, {LEAK[0], LEAK[4]})
+    assert (want.stack, want.only) == ("all", ("four", "one", "two=2"))
+    assert "--size smoke --only four --only one --only two=2 --stack all" in " ".join(want.words)
 
 
 def test_four_need_no_company() -> None:
-    assert wanted(Asked(), LEAK, set(LEAK[:4])).labels == ("one", "two=2", "three")
+    assert wanted(ON_CPU, LEAK, set(LEAK[:4])).only == ("one", "two=2", "three")
 
 
 def test_two_stacks_are_the_whole_design() -> None:
-    want = wanted(Asked(), LEAK, {LEAK[0], LEAK[-1]})
-    assert (want.stack, want.labels) == (None, ())
+    want = wanted(ON_CPU, LEAK, {LEAK[0], LEAK[-1]})
+    assert (want.stack, want.only) == (None, ())
 
 
 def test_a_hole_is_never_measured() -> None:
     no_result = replace(entry("pin_memory"), comparison=None, reason="needs a CUDA device")
-    assert wanted(Asked(), [*LEAK, no_result], {*LEAK, no_result}).labels == ()
+    assert wanted(ON_CPU, [*LEAK, no_result], {*LEAK, no_result}).only == ()

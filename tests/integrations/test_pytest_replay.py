@@ -13,7 +13,7 @@ import pytest
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import Verdict
-from harness.integrations.replay import Clock, Found, facts, found_in, machine_facts, sentence, shown, words
+from harness.integrations.configurations import Clock, Found, facts, found_in, machine_facts, sentence, shown, words
 from harness.measure.surroundings import read_environment
 from harness.report.words import ratio
 from harness.store import read_run

@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-import torch
-
 from harness.catalogue import read_catalogue
 from harness.core.configuration import Configuration, compose, parse_option
 from harness.core.protocol import PROTOCOLS
 from harness.core.workload import Workload
+from harness.measure.devices import device_named
 from harness.measure.session import Task
 from harness.measure.surroundings import read_environment
 from harness.plan.feasibility import Scope
@@ -23,7 +22,7 @@ def task_of(name: str, folder: Path, names: tuple[str, ...], *, seed: int = 3, d
         size=workload.sizes["smoke"],
         recipe=compose(workload, tuple(parse_option(one) for one in names), CATALOGUE.optimizations),
         data=folder,
-        device=torch.device(device),
+        device=device_named(device),
         seed=seed,
         endless=True,
     )
@@ -36,7 +35,7 @@ def task_at(config: Configuration, folder: Path) -> Task:
         size=workload.at(config.size, config.batch),
         recipe=compose(workload, config.options, CATALOGUE.optimizations),
         data=folder,
-        device=torch.device("cpu"),
+        device=device_named("cpu"),
         seed=3,
         endless=True,
     )

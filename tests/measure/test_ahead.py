@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from harness.measure import observed_step as evidence
+from harness.measure.devices import Device
 from harness.measure.session import Session, open_session, open_trainee
 from harness.measure.transfer import Ahead, Parcel
 from tests.measure.tasks import task_of
@@ -123,7 +124,7 @@ def test_a_device_stage_never_asks_the_device_for_values(
     session = open_session(task_of(name, smoke_data[name], names))
     batch, stage = session.feed.fetch(), session.trainee.device_stage
     assert stage is not None
-    trainee = open_trainee(replace(session.task, device=torch.device("meta")), session.phases)
+    trainee = open_trainee(replace(session.task, device=Device("meta")), session.phases)
     moved = [one.is_meta for one in trainee.move(batch)]
     assert any(moved)
     on_device = FakeTensorMode(allow_non_fake_inputs=True)  # whose tensors have no values to ask for

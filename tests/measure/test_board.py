@@ -17,6 +17,8 @@ import torch
 from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
 from harness.core.records import Arm, Window, reasons
+from harness.measure.cuda import Cuda
+from harness.measure.devices import Device
 from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
 from harness.measure.loop import gauge_for
 from harness.measure.telemetry import Board, board_of
@@ -98,7 +100,7 @@ def test_what_a_device_does_not_tell_is_none(silence: Exception | None) -> None:
 
 
 def test_a_cpu_has_a_board_that_knows_nothing() -> None:
-    found = board_of(torch.device("cpu"))
+    found = board_of(Device("cpu"))
     assert (found.strangers(), found.energy_j(), found.after(None, None)) == (None, None, NOTHING)
 
 
@@ -188,7 +190,7 @@ def test_a_script_s_gauge_finds_a_slice_too_and_leaves_out_what_its_driver_does_
     )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: SimpleNamespace(uuid="5e-3"))
-    reading = gauge_for(torch.device("cuda"))()
+    reading = gauge_for(Cuda("cuda"))()
     assert (reading.device_bytes, reading.device_share) == (7, None)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.overhead.by_hand import step_by_hand
-from harness.measure.device import settle_backend
+from harness.measure.devices import settle_backend
 from harness.measure.session import open_session
 from tests.measure.tasks import CATALOGUE, task_of
 

@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from harness.core.configuration import inactive
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Parts
+from harness.measure.cuda import Cuda
 from harness.measure.observed_step import of_capture
 from harness.measure.step import EAGER_STEPS, Bound, StepGraph, captured_step, shape_of_step, trained_by
 from harness.measure.update import optimizer_of, plain_backward, update_of
+
+CUDA = Cuda("cuda")
 
 
 class Recording:
@@ -43,7 +46,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Recording:
         yield
 
     for name in ("Stream", "CUDAGraph", "current_stream"):
-        monkeypatch.setattr(torch.cuda, name, lambda: recording)
+        monkeypatch.setattr(torch.cuda, name, lambda *_: recording)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "graph", graph)
     return recording
@@ -59,7 +62,7 @@ def test_first_come_real_steps_then_one_is_captured_and_every_further_one_replay
             cuda.step()
         return written
 
-    graph = StepGraph(train)
+    graph = StepGraph(train, CUDA)
     losses = [float(graph(torch.tensor(float(number)), torch.tensor(10.0))) for number in range(6)]
     assert losses == [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]  # every batch is trained on once, the captured one too
     assert seen == [(float(number), 10.0) for number in range(6)]
@@ -119,7 +122,7 @@ class Started:
 
 
 def test_a_capture_that_never_happened_is_not_engaged(cuda: Recording) -> None:
-    graph = StepGraph(lambda inputs, _: inputs)
+    graph = StepGraph(lambda inputs, _: inputs, CUDA)
     for _ in range(EAGER_STEPS):
         graph(torch.ones(()), torch.ones(()))
     for one in (None, graph):

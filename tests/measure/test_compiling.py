@@ -13,7 +13,8 @@ from harness.core.configuration import inactive
 from harness.core.recipe import Recipe, Value
 from harness.measure import observed_step as compiling
 from harness.measure import observed_step as evidence
-from harness.measure.model import called
+from harness.measure.devices import Device
+from harness.measure.session import called
 from harness.measure.step import Bound
 
 pytestmark = [
@@ -112,7 +113,7 @@ def shown(model: nn.Module, level: str = "default") -> dict[str, Value]:
     trained = Trained(model, level)
     for _ in range(2):
         trained.bound.model(INPUTS).sum().backward()
-    return evidence.of_compiler(trained, INPUTS)  # type: ignore[arg-type]
+    return evidence.of_compiler(trained, INPUTS, Device("cpu"))  # type: ignore[arg-type]
 
 
 def one_graph(found: dict[str, Any]) -> bool:

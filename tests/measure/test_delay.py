@@ -15,13 +15,14 @@ from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import delay as delays
 from harness.measure import trial
+from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay, begun, delay_of, spin
-from harness.measure.device import settle_backend, timed
+from harness.measure.devices import Device, settle_backend, timed
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 
-CPU = torch.device("cpu")
+CPU = Device("cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -103,15 +104,16 @@ def test_a_delay_of_the_device_keeps_its_length_at_the_clock_of_a_device_at_work
 ) -> None:
     idle, at_work, slept = 2e9, 1.7e9, list[int]()  # cycles a second
 
-    def between(pause: Callable[[], object]) -> Callable[[], float]:
+    def between(_device: Device, pause: Callable[[], object]) -> Callable[[], float]:
         pause()
         seconds = slept[-1] / at_work
         return lambda: seconds
 
     monkeypatch.setattr(torch.cuda, "_sleep", slept.append)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: None)
     monkeypatch.setattr(delays, "cycles_per_s", lambda _device: idle)
     monkeypatch.setattr(delays, "_between_events", between)
-    delay = Delay(place="device", share=0.1, device=CPU)
+    delay = Delay(place="device", share=0.1, device=Cuda("cpu"))
     shown = begun(delay, delay.after(lambda: None), 10)
     assert shown == {"added_delay": "device", DELAY_S: pytest.approx(0.001, rel=1e-3)}
 
@@ -204,9 +206,9 @@ def test_every_place_of_a_control_is_one_that_a_session_binds() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_device_sleeps_as_long_as_it_was_told() -> None:
-    device = torch.device("cuda")
+    device = Cuda("cuda")
     delay = Delay(place="device", share=0.5, device=device)
-    work = torch.zeros(1, device=device)
+    work = torch.zeros(1, device=device.torch)
 
     def step() -> Tensor:
         value = work + 1

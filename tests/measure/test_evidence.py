@@ -11,7 +11,7 @@ from harness.core.configuration import inactive
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from harness.measure import observed_step as evidence
-from harness.measure.device import effective_backend, settle_backend
+from harness.measure.devices import effective_backend, settle_backend
 from harness.measure.feed import open_feed
 from harness.measure.session import autocast_for
 

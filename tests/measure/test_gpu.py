@@ -10,8 +10,9 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
-from harness.measure.device import settle_backend, timed
-from harness.measure.phases import CudaPhases
+from harness.measure.cuda import Cuda
+from harness.measure.devices import settle_backend, timed
+from harness.measure.phases import EventPhases
 from harness.measure.session import open_session
 from harness.measure.step import EAGER_STEPS, StepGraph, trained_by
 from harness.measure.trial import begin
@@ -28,10 +29,10 @@ def gpu(what: str) -> None:
 
 def test_events_bound_the_copy_and_the_device_s_span_without_a_sync() -> None:
     gpu("copies and kernels are timed by events that are read when a window is over")
-    phases, device = CudaPhases(), torch.device("cuda")
+    phases, device = EventPhases(Cuda("cuda")), Cuda("cuda")
     source = torch.ones(1 << 24).pin_memory()
-    square = torch.ones(4096, 4096, device=device)
-    copy = phases.copying(lambda batch: batch.to(device, non_blocking=True))
+    square = torch.ones(4096, 4096, device=device.torch)
+    copy = phases.copying(lambda batch: batch.to(device.torch, non_blocking=True))
     update = phases.finishing(lambda: torch.mm(square, square))
 
     def step() -> None:
@@ -120,9 +121,10 @@ print(refused_capture(Path(sys.argv[1])))
 
 def refused_capture(folder: Path, device: str = "cuda") -> str:
     """What is raised by the capture of a step that reads a value back."""
-    trainee = open_session(task_of("leak", folder, ("cuda_graph",), device=device)).trainee
+    task = replace(task_of("leak", folder, ("cuda_graph",)), device=Cuda(device))
+    trainee = open_session(task).trainee
     reading = replace(trainee.bound, loss=lambda outputs, _: outputs[0].sum() * float(outputs[0].sum().item()))
-    graph = StepGraph(trained_by(reading, lambda: None))
+    graph = StepGraph(trained_by(reading, lambda: None), task.device)
     inputs, targets = torch.rand(4, 1, 64, 1, device=device), torch.zeros(4, dtype=torch.long, device=device)
     for _ in range(EAGER_STEPS):
         graph(inputs, targets)

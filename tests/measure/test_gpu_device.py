@@ -20,7 +20,8 @@ from harness.core.configuration import DELAY_S
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
-from harness.measure.device import device_bytes, synchronize, timed
+from harness.measure.cuda import Cuda
+from harness.measure.devices import timed
 from harness.measure.gpu import multi_process_service, read_settings
 from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
 from harness.measure.telemetry import Board, board_of
@@ -37,8 +38,8 @@ WATTS = 20, 2000  # no GPU under load takes less, no board is allowed more
 HOLDS = "import sys, time, torch; kept = torch.ones(1 << 20, device='cuda'); print('here', flush=True); time.sleep(60)"
 
 
-def device() -> torch.device:
-    return torch.device("cuda")
+def device() -> Cuda:
+    return Cuda("cuda")
 
 
 def board() -> Board:
@@ -111,7 +112,7 @@ def test_the_memory_of_the_process_is_more_than_the_allocator_s() -> None:
     told = board().after(None, None)
     if told["process_bytes"] is None:
         pytest.skip("this driver tells no memory of processes; would check that it is more than the allocator's peak")
-    assert told["process_bytes"] > (device_bytes(device()) or 0) >= kept.nbytes
+    assert told["process_bytes"] > (device().peak_bytes() or 0) >= kept.nbytes
 
 
 def test_a_child_is_no_stranger_suspended_or_not(child: subprocess.Popen[str]) -> None:
@@ -137,7 +138,7 @@ def test_a_process_of_somebody_else_is_seen(tmp_path: Path) -> None:
         until = perf_counter() + 60
         while not said.read_text() and perf_counter() < until:
             torch.cuda._sleep(1)
-            synchronize(device())
+            device().synchronize()
         seen = board().strangers()
     finally:
         os.kill(stranger, signal.SIGKILL)
@@ -175,17 +176,17 @@ def test_the_clock_covers_what_is_still_queued() -> None:
     gpu("a timed call is over when the device is, though the host has long gone on")
     cycles = 200_000_000
     torch.cuda._sleep(cycles)
-    synchronize(device())
+    device().synchronize()
     began = perf_counter()
     torch.cuda._sleep(cycles)
     queued_s = perf_counter() - began
-    synchronize(device())
+    device().synchronize()
     assert timed(lambda: torch.cuda._sleep(cycles), 1, device()) > 10 * queued_s
 
 
 def test_a_batch_arrives_in_its_format_and_nobody_waits() -> None:
     gpu("a pinned batch is sent channels-last without a wait of the host")
-    move = transfer_to(device(), Recipe(channels_last=True, non_blocking=True, pin_memory=True))
+    move = transfer_to(device().torch, Recipe(channels_last=True, non_blocking=True, pin_memory=True))
     batch = [torch.rand(8, 3, 32, 32).pin_memory(), torch.zeros(8).pin_memory()]
     with no_waits():
         images, targets = move(batch)

@@ -11,7 +11,7 @@ from harness.core.configuration import compose, expected, parse_option, unmet
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
-from harness.measure.device import settle_backend
+from harness.measure.devices import settle_backend
 from harness.measure.trial import begin
 from tests.measure.settings import FLOAT32_COMPILED, put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, task_of

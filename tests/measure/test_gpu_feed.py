@@ -13,8 +13,9 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure import observed_step as evidence
-from harness.measure.phases import CudaPhases
-from harness.measure.transfer import Ahead, CudaRoad
+from harness.measure.cuda import Cuda
+from harness.measure.phases import EventPhases
+from harness.measure.transfer import Ahead, SideStream, transfer_to
 from harness.measure.trial import begin
 from harness.run.arm import launch_environment
 from tests.measure.tasks import CATALOGUE, task_of
@@ -27,13 +28,14 @@ SEGMENTS = """
 import json, torch
 from harness.measure import observed_step as evidence
 kept = torch.ones(1 << 20, device="cuda")
-print(json.dumps(evidence.of_launch()))
+print(json.dumps(evidence.of_launch(Cuda('cuda'))))
 """
 
 
-def road() -> CudaRoad:
-    device = torch.device("cuda")
-    return CudaRoad(lambda batch: tuple(one.to(device, non_blocking=True) for one in batch), device, CudaPhases())
+def road() -> SideStream:
+    device = Cuda("cuda")
+    move = transfer_to(device.torch, Recipe(non_blocking=True, pin_memory=True))
+    return SideStream(move, device, EventPhases(device))
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))

@@ -12,7 +12,8 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure import session
-from harness.measure.device import settle_backend
+from harness.measure.cuda import Cuda
+from harness.measure.devices import settle_backend
 from harness.measure.loop import Monitor, examined, habits_of
 from harness.measure.trial import begin
 from harness.measure.update import plain_backward
@@ -22,10 +23,10 @@ from tests.measure.tasks import CATALOGUE, task_of
 pytestmark = pytest.mark.gpu
 
 
-def gpu(what: str) -> torch.device:
+def gpu(what: str) -> Cuda:
     if not torch.cuda.is_available():
         pytest.skip(f"needs a CUDA device; would check that {what}")
-    return torch.device("cuda")
+    return Cuda("cuda")
 
 
 @pytest.fixture(autouse=True)
@@ -72,26 +73,26 @@ def test_a_habit_that_reaches_no_step_is_seen(
 ) -> None:
     gpu(f"{name} is not active where it was asked for and left out")
     monkeypatch.setattr(session, "habits_of", lambda _recipe, _device: ())
-    monkeypatch.setattr(session, "marking", lambda _recipe: lambda bound: bound)
+    monkeypatch.setattr(session, "marking", lambda _recipe, _device: lambda bound: bound)
     assert begun(smoke_data["leak"], name, (name,))["inactive"] != ()
 
 
 def test_an_emptied_cache_keeps_nothing_that_is_not_in_use() -> None:
     device = gpu("reserved memory falls to what is allocated when the cache is emptied")
     (habit,) = habits_of(Recipe(empty_cache=True), device)
-    kept = torch.zeros(1 << 22, device=device)
+    kept = torch.zeros(1 << 22, device=device.torch)
     for _ in range(3):
-        torch.zeros(1 << 26, device=device)
-    before = torch.cuda.memory_reserved(device)
+        torch.zeros(1 << 26, device=device.torch)
+    before = torch.cuda.memory_reserved(device.torch)
     habit.record(kept.sum())
-    assert torch.cuda.memory_reserved(device) < before - (1 << 26)
+    assert torch.cuda.memory_reserved(device.torch) < before - (1 << 26)
 
 
 @pytest.mark.parametrize("kind", ["growing", "preallocated"])
 def test_a_history_never_waits_for_the_device(kind: Any) -> None:
     device = gpu(f"a {kind} history of losses is kept without a wait")
     (habit,) = habits_of(Recipe(loss_history=kind), device)
-    value = torch.ones((), device=device)
+    value = torch.ones((), device=device.torch)
     with no_waits():
         for _ in range(3):
             habit.record(value)
@@ -99,7 +100,7 @@ def test_a_history_never_waits_for_the_device(kind: Any) -> None:
 
 def test_a_check_for_nan_waits_for_the_device() -> None:
     device = gpu("the NaN check reads the loss back before the backward pass")
-    value = torch.ones((), device=device, requires_grad=True)
+    value = torch.ones((), device=device.torch, requires_grad=True)
     with no_waits(), pytest.raises(RuntimeError, match="synchroniz"):
         examined(plain_backward, Recipe(finite_check=True))(value)
 
@@ -108,7 +109,7 @@ def test_a_reading_tells_of_the_device_that_trains() -> None:
     device = gpu("NVML's utilisation and memory are read from the device that PyTorch uses")
     (monitor,) = habits_of(Recipe(monitoring_steps=1), device)
     assert isinstance(monitor, Monitor)
-    held = torch.zeros(1 << 28, device=device)
+    held = torch.zeros(1 << 28, device=device.torch)
     monitor.record(held[0])
     assert monitor.latest is not None
     assert monitor.latest.device_bytes is not None

@@ -18,7 +18,7 @@ from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation
 from harness.measure import observed_step as evidence
 from harness.measure import session, trial
-from harness.measure.device import settle_backend
+from harness.measure.devices import Device, settle_backend
 from harness.measure.loop import (
     Call,
     Diverged,
@@ -36,7 +36,7 @@ from harness.measure.trial import UNTIMED
 from harness.measure.update import EagerMetrics, plain_backward
 from tests.measure.tasks import CATALOGUE, task_of
 
-CPU = torch.device("cpu")
+CPU, DEVICE = torch.device("cpu"), Device("cpu")
 ON_ANY_DEVICE = [
     "monitoring=10",
     "monitoring=50",
@@ -75,7 +75,7 @@ def test_a_habit_engages_and_plain_has_none_of_it(name: str, smoke_data: dict[st
     assert len(inactive(task_of("leak", folder, ()), proof)) == len(proof)
 
 
-def no_habits(_recipe: Recipe, _device: torch.device) -> tuple[()]:
+def no_habits(_recipe: Recipe, _device: Device) -> tuple[()]:
     return ()
 
 
@@ -163,7 +163,7 @@ def test_a_loss_that_is_no_number_ends_the_step_before_its_gradients_are_made() 
 
 def test_a_step_without_habits_calls_the_metrics_alone() -> None:
     metrics = EagerMetrics()
-    assert recording(metrics, habits_of(Recipe(), CPU)) == metrics.record
+    assert recording(metrics, habits_of(Recipe(), DEVICE)) == metrics.record
 
 
 def test_readings_are_taken_in_the_first_of_every_so_many_steps() -> None:
@@ -176,7 +176,7 @@ def test_readings_are_taken_in_the_first_of_every_so_many_steps() -> None:
 
 
 def test_a_monitor_that_reads_too_often_or_reads_nothing_is_not_engaged() -> None:
-    tally = evidence.tally(CPU)
+    tally = evidence.tally(DEVICE)
     reading = Reading(host_bytes=1, cpu_share=0.5)
 
     def seen(monitor: Monitor, steps: int) -> Any:
@@ -190,7 +190,7 @@ def test_a_monitor_that_reads_too_often_or_reads_nothing_is_not_engaged() -> Non
 
 
 def test_a_reading_on_a_cpu_tells_of_the_process() -> None:
-    (monitor,) = habits_of(Recipe(monitoring_steps=1), CPU)
+    (monitor,) = habits_of(Recipe(monitoring_steps=1), DEVICE)
     assert isinstance(monitor, Monitor)
     monitor.record(torch.zeros(()))
     assert monitor.latest is not None
@@ -212,7 +212,7 @@ def test_both_histories_keep_all_losses_and_no_graph() -> None:
 
 
 def test_one_history_is_not_taken_for_the_other() -> None:
-    tally = evidence.tally(CPU)
+    tally = evidence.tally(DEVICE)
     for history, kind in (
         (GrowingHistory(torch.zeros(0)), "growing"),
         (PreallocatedHistory(torch.zeros(8)), "preallocated"),
@@ -226,10 +226,10 @@ def test_one_history_is_not_taken_for_the_other() -> None:
 
 
 def test_collections_are_counted_a_step() -> None:
-    collect, before = Call(gc.collect), evidence.tally(CPU)
+    collect, before = Call(gc.collect), evidence.tally(DEVICE)
     for _ in range(2):
         collect.record(torch.zeros(()))
-    after = evidence.tally(CPU)
+    after = evidence.tally(DEVICE)
     assert evidence.of_habits((), before, after, 2)["collection_each_step"] is True
     assert evidence.of_habits((), before, after, 3)["collection_each_step"] is False
 
@@ -289,7 +289,7 @@ def test_marks_that_reach_no_step_are_seen() -> None:
     assert evidence.of_marks(lambda: None, push) == {"marked_parts": ""}
     assert proof_of("nvtx_marks") == {"marked_parts": ", ".join(PARTS)}
     bound = Bound(**dict.fromkeys(("fetch", "transfer", "model", "loss", "autocast", "backward", "update", "record")))
-    assert marking(Recipe())(bound) is bound
+    assert marking(Recipe(), DEVICE)(bound) is bound
 
 
 def losses_of(name: str, folder: Path, *names: str) -> list[float]:

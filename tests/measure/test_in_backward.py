@@ -13,7 +13,7 @@ from harness.core.configuration import inactive
 from harness.core.recipe import ImpossibleRecipe, Recipe, Value, patched
 from harness.measure import update
 from harness.measure.observed_step import of_training
-from harness.measure.phases import CpuPhases
+from harness.measure.phases import HostPhases
 from harness.measure.session import open_session, open_trainee
 from harness.measure.update import update_of
 from tests.measure.tasks import task_of
@@ -66,7 +66,7 @@ def test_a_system_that_clips_or_averages_refuses_it(
 ) -> None:
     task = task_of(workload, smoke_data[workload], ())
     with found:
-        open_trainee(replace(task, recipe=patched(task.recipe, {"update_in_backward": True})), CpuPhases())
+        open_trainee(replace(task, recipe=patched(task.recipe, {"update_in_backward": True})), HostPhases())
 
 
 def shown(folder: Path, *names: str) -> dict[str, Value]:

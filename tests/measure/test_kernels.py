@@ -13,7 +13,8 @@ from harness.core.protocol import BRIEF, PROTOCOLS
 from harness.core.recipe import Recipe
 from harness.measure import observed_step as evidence
 from harness.measure import observed_step as kernels
-from harness.measure.device import settle_backend
+from harness.measure.cuda import Cuda
+from harness.measure.devices import Device, settle_backend
 from harness.measure.observed_step import counted, launched, of_kernels
 from harness.measure.trial import UNTIMED, begin
 from harness.run.replicate import untimed
@@ -21,7 +22,7 @@ from tests.measure.settings import put_back
 from tests.measure.tasks import task_of
 from tests.measure.test_gpu import gpu
 
-CPU = torch.device("cpu")
+CPU, CUDA = Device("cpu"), Cuda("cuda")
 # As they stand in the libraries of torch 2.11 (cuBLAS 13.1, cuDNN 9.19), but for nvjet's, which lie there in parts.
 ON_TENSOR_CORES = (
     "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_aligna4_alignc4",
@@ -84,21 +85,22 @@ def test_where_no_profiler_can_look_there_are_words(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("CUPTI_ERROR_NOT_INITIALIZED. Try again.")
 
     monkeypatch.setattr(kernels, "launched", refuse)
-    assert of_kernels(lambda: None, torch.device("cuda")) == {"profiler": "saw nothing: CUPTI_ERROR_NOT_INITIALIZED"}
+    assert of_kernels(lambda: None, CUDA) == {"profiler": "saw nothing: CUPTI_ERROR_NOT_INITIALIZED"}
 
 
 def test_replays_are_counted_among_the_calls_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = ([WITHOUT[0]], ["cudaGraphLaunch", "cudaMemcpyAsync", "cudaGraphLaunch"])
     monkeypatch.setattr(kernels, "launched", lambda *_: seen)
-    found = of_kernels(lambda: None, torch.device("cuda"))
+    found = of_kernels(lambda: None, CUDA)
     assert (found["graph_launches"], found["kernels"]) == (2, 1)
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_profiled_step_is_taken_once_and_its_calls_are_named() -> None:
     """On a CPU the profiler sees operators, which are the host's."""
-    taken = []
-    on_device, by_host = launched(lambda: taken.append(torch.ones(2).sum()), CPU)
+    taken, device = [], Device("cpu")
+    device.profiled = Cuda.profiled
+    on_device, by_host = launched(lambda: taken.append(torch.ones(2).sum()), device)
     assert len(taken) == 1
     assert on_device == []
     assert "aten::sum" in by_host
@@ -130,7 +132,7 @@ def _plain_afterwards() -> Iterator[None]:
 
 def seen(step: Callable[[], object]) -> dict[str, Any]:
     step()  # libraries choose their kernels in a first call
-    return of_kernels(step, torch.device("cuda"))
+    return of_kernels(step, CUDA)
 
 
 @pytest.mark.gpu
@@ -150,7 +152,7 @@ def test_a_product_runs_where_its_type_sends_it(dtype: str, precision: Any, on_t
     one = torch.rand(1024, 1024, device="cuda", dtype=getattr(torch, dtype))
     found = seen(lambda: one @ one)
     assert found["kernels"] > 0, found
-    assert (found["tensor_core_kernels"] > 0) is on_tensor_cores, launched(lambda: one @ one, one.device)[0]
+    assert (found["tensor_core_kernels"] > 0) is on_tensor_cores, launched(lambda: one @ one, CUDA)[0]
 
 
 @pytest.mark.gpu
@@ -159,7 +161,7 @@ def test_convolutions_on_channels_last_tensors_convert_nothing() -> None:
     convolution = nn.Conv2d(64, 64, 3, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
     images = torch.rand(32, 64, 56, 56, device="cuda", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
     found = seen(lambda: convolution(images).sum().backward())
-    assert found["channels_last_kernels"] > 0, launched(lambda: convolution(images), images.device)[0]
+    assert found["channels_last_kernels"] > 0, launched(lambda: convolution(images), CUDA)[0]
     assert found["layout_conversions"] == 0
 
 

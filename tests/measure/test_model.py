@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from harness.core.configuration import inactive
 from harness.core.recipe import Recipe
 from harness.measure import observed_step as evidence
-from harness.measure.model import repeated_blocks, shaped
+from harness.measure.session import repeated_blocks, shaped
 
 VOLUMES = torch.rand(2, 4, 6, 6, 6)
 

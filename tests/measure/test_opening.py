@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
-from harness.measure.device import settle_backend
+from harness.measure.devices import Device, settle_backend
 from harness.measure.session import Task
 from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
@@ -72,7 +72,7 @@ def test_memory_that_only_the_evidence_needed_is_forgotten_before_the_warm_up(
 
     noted(opening, "open_trainee")
     noted(session, "open_trainee")
-    noted(trial, "forget_memory")
+    noted(Device, "forget_memory")
     noted(trial, "warm_up")
     noted(trial.evidence, "of_precision")
     begun(task_of("leak", smoke_data["leak"], ()))

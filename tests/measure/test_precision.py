@@ -6,9 +6,11 @@ from torch import Tensor
 
 from harness.core.configuration import inactive
 from harness.measure import observed_step as precision
+from harness.measure.cuda import Cuda
+from harness.measure.devices import Device
 from harness.measure.observed_step import of_precision, relative_error
 
-CPU = torch.device("cpu")
+CPU = Device("cpu")
 PROOF = {"reduced_products": True, "reduced_convolutions": True}
 
 
@@ -67,8 +69,7 @@ def test_a_device_that_shortens_large_convolutions_alone_is_seen(monkeypatch: py
         return convolution(cut(x), cut(y), stride=stride) if large else convolution(x, y, stride=stride)
 
     monkeypatch.setattr(precision, "conv2d", chosen)
-    monkeypatch.setitem(precision.CONVOLVED, "cpu", precision.CONVOLVED["cuda"])
-    assert of_precision(CPU)["reduced_convolutions"] is True
+    assert of_precision(Cuda("cpu"))["reduced_convolutions"] is True
 
 
 def cut(numbers: Tensor) -> Tensor:

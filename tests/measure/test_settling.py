@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from harness.core.recipe import Recipe
+from harness.measure.cuda import Cuda
+from harness.measure.devices import Device
 from harness.measure.warm_up import VOID, Events, Unsettled, events_of, undisturbed
 
-CPU = torch.device("cpu")
+CPU = Device("cpu")
 
 
 def counting(*graphs: int) -> Iterator[Events]:
@@ -67,14 +69,14 @@ def test_a_recompilation_is_an_event_where_the_recipe_compiles() -> None:
 def test_memory_that_the_allocator_takes_is_an_event() -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device; would check that a first large tensor is an event and a second one is none")
-    device = torch.device("cuda")
+    device = Cuda("cuda")
     events = events_of(Recipe(), device)
     torch.cuda.empty_cache()
     before = events()
-    tensor = torch.empty(1 << 28, device=device)
+    tensor = torch.empty(1 << 28, device=device.torch)
     grown = events()
     assert grown != before
     del tensor
-    torch.empty(1 << 28, device=device)
+    torch.empty(1 << 28, device=device.torch)
     assert events() == grown
     assert events_of(Recipe(empty_cache=True), device)() == Events()

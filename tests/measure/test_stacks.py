@@ -18,7 +18,7 @@ from _pytest.mark import ParameterSet
 from harness.core.configuration import Comparison, Configuration, Option, unmet
 from harness.core.optimization import Optimization
 from harness.core.workload import Workload
-from harness.measure.device import settle_backend
+from harness.measure.devices import settle_backend
 from harness.measure.loop import Diverged
 from harness.measure.session import open_session
 from harness.plan.feasibility import all_options, compare

@@ -13,7 +13,7 @@ from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.core.recipe import patched
 from harness.core.workload import Size
-from harness.measure import model, session, trial
+from harness.measure import session, trial
 from harness.measure.feed import Feed, open_feed
 from harness.measure.session import Task
 from harness.measure.trial import UNTIMED
@@ -121,5 +121,5 @@ def test_activations_that_are_told_nothing_are_seen(
 ) -> None:
     task, proof = task_of("leak", smoke_data["leak"], ("in_place_activations",)), {"in_place_activations": True}
     assert inactive(task, proof) == ()
-    monkeypatch.setattr(model, "overwrite_inputs", lambda _: None)
+    monkeypatch.setattr(session, "overwrite_inputs", lambda _: None)
     assert inactive(task, proof) == ("in_place_activations is False, not True",)

@@ -8,7 +8,7 @@ import torch
 
 from harness.core.configuration import compose
 from harness.core.workload import Parts, Size
-from harness.measure.device import settle_backend
+from harness.measure.devices import settle_backend
 from harness.measure.session import Session, open_session
 from tests.measure.tasks import CATALOGUE, task_of
 

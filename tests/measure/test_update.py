@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts
 from harness.measure import phases as measured
-from harness.measure.phases import CpuPhases, CudaPhases
+from harness.measure.phases import EventPhases, HostPhases
 from harness.measure.step import Bound, shape_of_step
 from harness.measure.update import (
     DeferredMetrics,
@@ -169,7 +170,7 @@ def test_metrics_agree_and_only_one_of_them_stays_on_the_device() -> None:
 
 
 def test_phases_are_read_once() -> None:
-    phases = CpuPhases()
+    phases = HostPhases()
     fetch = phases.waiting(lambda: sum(range(100_000)))
     fetch()
     first = phases.split()
@@ -189,7 +190,7 @@ class Event:
 
 
 def test_a_window_without_steps_tells_no_time_of_the_device() -> None:
-    phases: Any = CudaPhases()
+    phases = EventPhases(clocked([]))
     assert phases.split().device_s is None  # an evaluation
     phases.begins.append(Event(1.0))
     phases.begins_ns.append(1_000_000)
@@ -215,6 +216,11 @@ class Moment:
         return later.at_ms - self.at_ms
 
 
+def clocked(clock: list[float]) -> Any:
+    """A device whose events are recorded at these milliseconds."""
+    return SimpleNamespace(event=lambda **_: Moment(clock))
+
+
 @pytest.mark.parametrize(
     ("copies", "device_ms", "host_ms", "span_s", "queue_s"),
     [
@@ -232,9 +238,8 @@ def test_a_step_s_span_is_told_from_the_time_in_which_the_host_queues_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, host = [*map(float, device_ms)], [one * 1_000_000 for one in host_ms]
-    monkeypatch.setattr(measured, "_event", lambda: Moment(device))
     monkeypatch.setattr(measured, "perf_counter_ns", lambda: host.pop(0))
-    phases = CudaPhases()
+    phases = EventPhases(clocked(device))
     copy, update = phases.copying(lambda batch: batch), phases.finishing(lambda: None)
     while device:
         for _ in range(copies):
@@ -248,9 +253,8 @@ def test_a_step_s_span_is_told_from_the_time_in_which_the_host_queues_it(
 def test_waiting_for_the_next_batch_in_a_step_is_no_queueing(monkeypatch: pytest.MonkeyPatch) -> None:
     device = [float(one) for one in range(20)]
     host = iter([0, 40, 41, 50, 80, 90])  # a fetch of 40, the step begins, a fetch of 30 for the next one, the update
-    monkeypatch.setattr(measured, "_event", lambda: Moment(device))
     monkeypatch.setattr(measured, "perf_counter_ns", lambda: next(host) * 1_000_000)
-    phases = CudaPhases()
+    phases = EventPhases(clocked(device))
     fetch = phases.waiting(lambda: "batch")
     fetch()
     phases.copying(lambda batch: batch)("batch")
@@ -275,4 +279,4 @@ def _unused(*_: Any) -> Any:
 
 
 def test_what_ends_a_step_keeps_its_arguments_and_its_result() -> None:
-    assert CpuPhases().finishing(lambda one, other: one - other)(5, 3) == 2
+    assert HostPhases().finishing(lambda one, other: one - other)(5, 3) == 2

@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
+from harness.measure.devices import device_named
 from harness.measure.session import Task
 from harness.measure.trial import UNTIMED, Trial, begin
 from harness.measure.warm_up import transient
@@ -53,7 +54,7 @@ def task_with(**choices: object) -> Task:
     )
     size = Size(batch=BATCH, epoch_steps=EPOCH, evaluation_items=1, data_bytes=1, shape={}, original_epoch_steps=EPOCH)
     recipe = replace(Recipe(), **choices)  # type: ignore[arg-type]
-    return Task(parts=parts, size=size, recipe=recipe, data=Path(), device=torch.device("cpu"), seed=0, endless=True)
+    return Task(parts=parts, size=size, recipe=recipe, data=Path(), device=device_named("cpu"), seed=0, endless=True)
 
 
 @pytest.fixture

@@ -82,14 +82,14 @@ def _measured(
     loops: dict[str, dict[str, float]] = {}
     for one in (one for one in trials if one.alone):
         before = _loops(one, zygote)
-        measured[one.experiment.name] = measure(one.experiment, zygote)
+        measured[one.experiment.name] = measure(one.experiment)
         after = _loops(one, zygote)
         loops[one.experiment.name] = {stack: (seconds + after[stack]) / 2 for stack, seconds in before.items()}
     asleep = sorted((one for one in trials if not one.alone), key=_cost, reverse=True)  # the longest first
     with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         ahead = {one.experiment.name: pool.submit(_loops, one, zygote) for one in asleep}
         loops |= {name: one.result() for name, one in ahead.items()}
-        running = {one.experiment.name: pool.submit(measure, one.experiment, zygote) for one in asleep}
+        running = {one.experiment.name: pool.submit(measure, one.experiment) for one in asleep}
         measured |= {name: one.result() for name, one in running.items()}
     if kept is not None:
         kept |= measured

@@ -24,8 +24,10 @@ from torch.utils.data import Dataset, get_worker_info
 
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built, Parts, Size
+from tests.oracles.sabotage import VARIABLE, sabotaged
 from tests.oracles.stages import Kind, Stages, read_told, workload_of
 
+sabotaged(os.environ.get(VARIABLE, ""))
 TOLD = read_told()
 FIRST = next(iter(TOLD.variants.values()))
 LATE_S = 0.002  # what lies between two pieces of work without waiting counts as part of the second, up to this,

@@ -13,7 +13,6 @@ from harness.core.records import Window
 from tests.oracles.catalogue import Trial, added_up
 from tests.oracles.judged import Judged
 from tests.oracles.runner import PROTOCOL, Measured, measure
-from tests.oracles.zygote import Zygote
 
 FAILS = 0.02  # by which a ratio must be false to be called so
 
@@ -128,7 +127,7 @@ def _independent(trials: Sequence[Trial], measured: Mapping[str, Measured]) -> l
     return found
 
 
-def without_protections(trials: Sequence[Trial], judged: Sequence[Judged], zygote: Zygote) -> list[OldWay]:
+def without_protections(trials: Sequence[Trial], judged: Sequence[Judged]) -> list[OldWay]:
     """The same oracles measured with a protection taken away, side by side."""
     true = {(one.experiment, one.option): one.true for one in judged}
     pairs = sorted({(way, experiment) for way, experiment, _ in SABOTAGED})
@@ -136,8 +135,8 @@ def without_protections(trials: Sequence[Trial], judged: Sequence[Judged], zygot
     def run(way: str, name: str) -> Measured:
         experiment = replace(_trial(trials, name).experiment, options=_wanted(way, name))
         if way == SHORT:
-            return measure(replace(experiment, protocol=BRIEFLY), zygote)
-        return measure(replace(experiment, sabotage=way), zygote)
+            return measure(replace(experiment, protocol=BRIEFLY))
+        return measure(replace(experiment, sabotage=way))
 
     with ThreadPoolExecutor(max_workers=len(pairs)) as pool:
         measured = {key: pool.submit(run, *key) for key in pairs}

@@ -219,7 +219,7 @@ def measured(part: str, before: Results) -> Results:
     try:
         if part == "sabotage":
             taken = {way for way, _, _ in SABOTAGED}
-            new = without_protections(trials, judged, zygote)
+            new = without_protections(trials, judged)
             old_ways = [one for one in old_ways if one.way not in taken] + new
         else:
             chosen, kept = [one for one in trials if one.alone == (part == "alone")], dict[str, Measured]()

@@ -4,24 +4,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 from harness.analyze.matrix import Row, build_matrix
-from harness.catalogue import Catalogue, read_catalogue
-from harness.cli.measuring import job_of
-from harness.core.configuration import Comparison, Configuration, parse_option
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
+from harness.core.configuration import Comparison, Configuration, compose, parse_option
 from harness.core.environment import Environment
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing, promises
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
+from harness.core.recipe import Recipe
 from harness.core.records import Record
-from harness.run.arm import ProcessArm
+from harness.run import arm
+from harness.run.arm import ProcessArm, launch_environment
 from harness.run.execution import Campaign
+from harness.run.preparation import job_of
 from harness.run.sentinel import Sentinel
+from tests.oracles import sabotage
 from tests.oracles.stages import PLAIN, VARIABLE, Stages, Told, workload_of
-from tests.oracles.zygote import Zygote, forked_arms
 
 WORKLOAD_FILE = Path(__file__).with_name("known_times.py")
 PROTOCOL = Protocol(
@@ -77,21 +82,26 @@ class Measured:
     seconds: float
 
 
-def measure(experiment: Experiment, zygote: Zygote) -> Measured:
+def measure(experiment: Experiment) -> Measured:
     """Runs the experiment's campaign to its end."""
     began_s = monotonic()
     catalogue = _catalogue(experiment)
     plan = _plan(experiment, catalogue)
-    ready: Any = SimpleNamespace(catalogue=catalogue, environment=SimpleNamespace(device="cpu"), plan=plan)
+    ready: Any = SimpleNamespace(
+        catalogue=catalogue,
+        environment=SimpleNamespace(device="cpu"),
+        plan=plan,
+        recipe=lambda config: compose(catalogue.workload("oracle"), config.options, catalogue.known),
+    )
     sentinel, records = Sentinel(), list[Record]()
-    told = {VARIABLE: Told(variants=experiment.stages).to_json(), "SPEEDMATRIX_SABOTAGE": experiment.sabotage}
+    told = {VARIABLE: Told(variants=experiment.stages).to_json(), sabotage.VARIABLE: experiment.sabotage}
 
     with TemporaryDirectory() as folder:
         data = {("oracle", "quick"): Path(folder)}
 
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
             job = job_of(ready, data, block, replicate, position)
-            return OracleArm(job, sentinel, told | dict(experiment.environment), zygote)
+            return OracleArm(job, sentinel, told | dict(experiment.environment))
 
         campaign = Campaign(
             plan=plan, records=[], start=start, append=records.append, watcher=cast("Any", Unwatched()), clock=monotonic
@@ -117,11 +127,17 @@ def rows_of(found: Sequence[Measured]) -> list[Row]:
 
 
 class OracleArm(ProcessArm):
-    """An arm that is forked, told its stages."""
+    """An arm that is told its stages, as variables of its environment."""
 
-    def __init__(self, job: Any, sentinel: Sentinel, told: Mapping[str, str], zygote: Zygote) -> None:
-        with forked_arms(zygote, told):
+    def __init__(self, job: Any, sentinel: Sentinel, told: Mapping[str, str]) -> None:
+        def with_stages(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
+            return launch_environment(recipe, inherited) | told
+
+        with STARTING, patch.object(arm, "launch_environment", with_stages):
             super().__init__(job, sentinel)
+
+
+STARTING = Lock()  # several experiments may run at once
 
 
 def _environment() -> Environment:

@@ -3,6 +3,8 @@
 import time
 from typing import Any
 
+VARIABLE = "SPEEDMATRIX_SABOTAGE"  # environment variable of an arm: which protection is taken away
+
 
 def sabotaged(name: str) -> None:
     """Takes one protection from the process that is about to become an arm; an empty name takes none."""

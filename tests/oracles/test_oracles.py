@@ -22,7 +22,6 @@ NAMES = [(one.experiment.name, oracle.option) for one in TRIALS for oracle in on
 class Everything:
     """What was measured, once for all tests."""
 
-    zygote: Zygote
     judged: dict[tuple[str, str], Judged]
     kept: dict[str, Measured]
 
@@ -32,7 +31,7 @@ def all_options() -> Iterator[Everything]:
     zygote, kept = Zygote(), dict[str, Measured]()
     try:
         judged = judge(TRIALS, zygote, kept)
-        yield Everything(zygote, {(one.experiment, one.option): one for one in judged}, kept)
+        yield Everything({(one.experiment, one.option): one for one in judged}, kept)
     finally:
         zygote.close()
 
@@ -59,7 +58,7 @@ def test_careless_ways_fail(all_options: Everything) -> None:
     judged = list(all_options.judged.values())
     found = [
         *from_records(TRIALS, all_options.kept, judged),
-        *without_protections(TRIALS, judged, all_options.zygote),
+        *without_protections(TRIALS, judged),
     ]
     ways = {one.way for one in found}
     failing: dict[str, list[OldWay]] = {way: [one for one in found if one.way == way and one.fails] for way in ways}

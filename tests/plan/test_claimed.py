@@ -13,7 +13,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block, NoResult
 from harness.core.protocol import BRIEF, Protocol
-from harness.plan.designs import DESIGNS, Ground, concerns, marked, questions, resolve
+from harness.plan.designs import DESIGNS, ClaimContext, concerns, marked, questions, resolve
 from harness.plan.feasibility import Entry, Scope
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, workload
@@ -28,7 +28,7 @@ def claim(treatment: str, reference: str = "baseline", **facts: Any) -> Claim:
 
 
 def resolved(one: Claim, environment: Environment = ENVIRONMENT) -> Resolution:
-    return resolve(one, Ground(workload=TOY, environment=environment, known=KNOWN))
+    return resolve(one, ClaimContext(workload=TOY, environment=environment, known=KNOWN))
 
 
 def tried(treatment: str, reference: str = "", **facts: Any) -> Tried:
@@ -94,8 +94,8 @@ def test_what_no_stack_has_is_told_on_every_machine() -> None:
 def test_an_impossible_rest_is_untried() -> None:
     """Without its workers a prefetch makes no sense."""
     known = KNOWN | {"workers": replace(KNOWN["workers"], needs=KNOWN["tf32"].needs)}
-    ground = Ground(workload=TOY, environment=ENVIRONMENT, known=known)
-    found = resolve(claim("workers=2+prefetch=4"), ground)
+    context = ClaimContext(workload=TOY, environment=ENVIRONMENT, known=known)
+    found = resolve(claim("workers=2+prefetch=4"), context)
     assert found == Untried(reason="prefetch_factor needs loader workers: add workers=2")
 
 
@@ -115,8 +115,8 @@ def test_what_cannot_be_tried_says_why(one: Claim, reason: str | None) -> None:
 
 
 def test_what_a_claim_tests_is_marked_in_its_block() -> None:
-    ground = Ground(workload=TOY, environment=ENVIRONMENT, known=KNOWN)
-    asked = questions([claim("workers=2"), claim("workers=2", name="epochs", timing=Timing.EPOCH)], ground)
+    context = ClaimContext(workload=TOY, environment=ENVIRONMENT, known=KNOWN)
+    asked = questions([claim("workers=2"), claim("workers=2", name="epochs", timing=Timing.EPOCH)], context)
     made = [one for one in entries(claim("workers=2")) if isinstance(one, Comparison)]
     (tested,) = made
     other = replace(tested, treatment=replace(tested.treatment, options=(Option(name="workers", level=4),)))
@@ -190,8 +190,8 @@ def test_claims_in_general_concern_every_workload() -> None:
 @pytest.mark.parametrize("name", CATALOGUE.workloads)
 def test_every_claim_of_the_ledger_is_tried_or_says_why_not(name: str, environment: Environment) -> None:
     found = CATALOGUE.workloads[name]
-    ground = Ground(workload=found, environment=environment, known=CATALOGUE.optimizations)
-    resolutions = {one.name: resolve(one, ground) for one in CATALOGUE.claims if concerns(one, found)}
+    context = ClaimContext(workload=found, environment=environment, known=CATALOGUE.optimizations)
+    resolutions = {one.name: resolve(one, context) for one in CATALOGUE.claims if concerns(one, found)}
     untried = {key: one.reason for key, one in resolutions.items() if isinstance(one, Untried)}
     assert all(reason.strip() for reason in untried.values())
     share = len(untried) / len(resolutions)

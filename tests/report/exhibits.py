@@ -13,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Numerics, Optimization, Promise, Stage
 from harness.core.plan import Block, NoResult, Plan
 from harness.core.records import Lost, Record
-from harness.report.html.exhibit import Exhibit, Shown
+from harness.report.html import Exhibit, Shown
 from tests.analyze.synthetic import ENVIRONMENT, STARTS, Noise, arm, comparison, plan, ready, records, window
 
 NAME, BEGAN, COMMAND = "20261121T100000-0a1b2c3d", "2026-11-21T10:00:00+00:00", "speedmatrix run leak --seed 7"

@@ -5,8 +5,8 @@ import pytest
 
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
-from harness.report.advice import Chapter, chapters
-from harness.report.advice_forms import advice_to_json, advice_to_markdown, advice_to_terminal
+from harness.report.advice import Chapter, advice_parts, advice_to_json, chapters
+from harness.report.document import to_markdown, to_terminal
 from tests.analyze.advised import KNOWN, Made, advised
 from tests.report.test_html import EVIL
 
@@ -37,35 +37,6 @@ def section(chapter: Chapter, title: str) -> dict[str, str]:
     return {one.name: " ".join((one.figure, *one.warnings, *one.main, *one.sentences, one.lead)) for one in points}
 
 
-def test_sections_stand_in_the_order_in_which_one_acts() -> None:
-    assert titles(told()) == [
-        "Switch on",
-        "Fix in your own code",
-        "Faster, with a warning",
-        "Three ready-made stacks",
-        "How options meet",
-        "Leave off",
-        "The code of what these stacks switch on",
-    ]
-    assert told().skipped == (("compile", "needs a C++ compiler (g++)"),)
-
-
-def test_a_gain_is_told_with_its_evidence_and_its_price() -> None:
-    workers = section(told(), "Switch on")["workers"]
-    for said in (
-        "3.00x [2.9",
-        "On training steps, on top of baseline: 8 pairs in 2 replicates",
-        "Memory: host peak 494 MiB instead of 412 MiB (+20 %)",
-        "Its start takes 45 s longer, paid back after 106 steps: 22.5 s of training",
-        "the same losses, bit for bit; seen, same bits",
-        "With pin_memory: redundant.",
-        "Costs: host peak +20 %, start +45 s, quality same bits, numerics exact.",
-    ):
-        assert said in workers, said
-    assert list(section(told(), "Switch on")) == ["workers", "pin_memory"]
-    assert list(section(told(), "Fix in your own code")) == ["chunk_cache"]
-
-
 def test_what_changes_learning_carries_a_warning() -> None:
     said = section(told(), "Faster, with a warning")["augment"]
     assert "It changes what is learned: train to the end and compare the score" in said
@@ -80,31 +51,27 @@ def test_stacks_have_numbers_only_where_they_were_measured() -> None:
     assert "It is the same stack as the fastest one." in found["Balanced"]
 
 
-def test_the_stage_that_holds_it_back_is_where_to_begin() -> None:
-    assert any("Begin there (input: at most 5.00x)" in lead for lead in told().leads)
-
-
 def test_the_terminal_breaks_no_command_and_no_code() -> None:
     advice = advised(*STORY[:2])
     (chapter,) = chapters(advice, KNOWN)
     asked = advice.workloads[0].ready_made[0].untried
     assert asked is not None
     long = COMMAND + " --only x" * 30
-    text = advice_to_terminal([chapter], {asked: long}, width=60, colour=False)
+    text = to_terminal(advice_parts([chapter], {asked: long}), width=60, colour=False)
     assert f"        {long}\n" in text
     assert "        workers.option(\n            on=True)\n" in text
     assert "\x1b" not in text
-    assert "\x1b[" in advice_to_terminal([chapter], {}, width=60, colour=True)
+    assert "\x1b[" in to_terminal(advice_parts([chapter], {}), width=60, colour=True)
 
 
 def test_without_a_command_it_says_so() -> None:
-    assert "No command of this version asks for this alone." in advice_to_terminal(
-        [told()], {}, width=100, colour=False
+    assert "No command of this version asks for this alone." in to_terminal(
+        advice_parts([told()], {}), width=100, colour=False
     )
 
 
 def test_markdown_holds_the_code_of_the_stacks_in_fences() -> None:
-    text = advice_to_markdown([told()], {}, [("machine", "Example | 9000")])
+    text = to_markdown(advice_parts([told()], {}, [("machine", "Example | 9000")]))
     assert "  ```python\n  workers.option(\n      on=True)\n  ```" in text
     assert "Example \\| 9000" in text
     assert "### The code of what these stacks switch on" in text
@@ -117,10 +84,10 @@ def test_foreign_words_stay_words(evil: str) -> None:
     assert len(found) == 2
     asked = advice.workloads[0].ready_made[0].untried
     assert asked is not None
-    markdown = advice_to_markdown(found, {asked: evil}, [])
+    markdown = to_markdown(advice_parts(found, {asked: evil}, []))
     outside = re.sub(r"```.*?```", "", markdown, flags=re.DOTALL)
     assert not re.search(r"(?<!\\)<", outside)
-    terminal = advice_to_terminal(found, {asked: evil}, width=100, colour=False)
+    terminal = to_terminal(advice_parts(found, {asked: evil}), width=100, colour=False)
     assert not re.search(r"[\u202a-\u202e\u2066-\u2069\u2028\u2029\x00-\x09\x0b-\x1f]", terminal + markdown)
 
 
@@ -162,8 +129,8 @@ def test_a_workload_without_a_ratio_of_training_is_told_so_in_every_form(made: M
     if not advisable:
         (chapter,) = chapters(advice, KNOWN)
         assert workload["no_advice"] in chapter.leads
-        assert advice_to_markdown([chapter], {}, []).count(workload["no_advice"]) == 1
-        assert workload["no_advice"] in advice_to_terminal([chapter], {}, width=300, colour=False)
+        assert to_markdown(advice_parts([chapter], {}, [])).count(workload["no_advice"]) == 1
+        assert workload["no_advice"] in to_terminal(advice_parts([chapter], {}), width=300, colour=False)
 
 
 def test_a_run_in_which_nothing_pays_offers_no_stack() -> None:

@@ -2,10 +2,10 @@
 
 import math
 
+from harness.plan.campaign import Kind, Phase
 from harness.report.campaign import (
     DATA_HEADINGS,
     HEADINGS,
-    Row,
     data_rows,
     ended,
     goes_on,
@@ -16,21 +16,19 @@ from harness.report.campaign import (
     writing_s,
 )
 
-MATRIX = Row(name="matrix", workloads=("leak",), comparisons=41, wanted_s=2400.0, share_s=300.0, until_s=900.0)
-LAST = Row(name="best", workloads=("spoof",), comparisons=0, wanted_s=math.inf, share_s=0.0, until_s=990.0)
-BEST = Row(name="best", workloads=("leak",), comparisons=0, wanted_s=math.inf, share_s=90.0, until_s=990.0)
-ABSENT = Row(
-    name="claims", workloads=("spoof",), comparisons=0, wanted_s=0.0, share_s=None, until_s=None,
-    problem="no codec\n\x1b[31mhere",
-)  # fmt: skip
+MATRIX = Phase(kind=Kind.MATRIX, workloads=("leak",), comparisons=41, seconds=2400.0)
+LAST = Phase(kind=Kind.BEST, workloads=("spoof",), seconds=math.inf)
+BEST = Phase(kind=Kind.BEST, workloads=("leak",), seconds=math.inf)
+ABSENT = Phase(kind=Kind.CLAIMS, workloads=("spoof",), problem="no codec\n\x1b[31mhere")
 
 
-def test_the_table_has_a_row_for_each_leg_and_the_pages() -> None:
-    rows = list(plan_rows([MATRIX, ABSENT, BEST, LAST], 25.0, 17.0))
+def test_the_table_has_a_row_for_each_phase_and_the_pages() -> None:
+    quotas = {"matrix leak": 300.0, "best leak": 695.0, "best spoof": 0.0}
+    rows = list(plan_rows([MATRIX, BEST, LAST], quotas, 17.0))
     assert rows == [
-        ("matrix", "leak", "41", "40.0 min", "5.0 min", "minute 15.0"),
-        ("best", "leak", "-", "as long as it finds", "90 s", "minute 16.5"),
-        ("best", "spoof", "-", "as long as it finds", "what others leave", "minute 16.5"),
+        ("matrix", "leak", "41", "40.0 min", "5.0 min", "minute 5.0"),
+        ("best", "leak", "-", "as long as it finds", "11.6 min", "minute 16.6"),
+        ("best", "spoof", "-", "as long as it finds", "what others leave", "minute 16.6"),
         ("pages", "-", "-", "-", "25 s", "minute 17.0"),
     ]
     assert {len(one) for one in rows} == {len(HEADINGS)}

@@ -12,9 +12,8 @@ from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.report.claims import (
     body,
+    claims_parts,
     claims_to_json,
-    claims_to_markdown,
-    claims_to_terminal,
     contradictions,
     count_line,
     details,
@@ -23,6 +22,7 @@ from harness.report.claims import (
     promised,
     verdict,
 )
+from harness.report.document import to_markdown, to_terminal
 from tests.analyze.synthetic import config
 
 NASTY = "8 <script>alert(1)</script> | [GPU](http://x)\nsecond\x1b[31m line"
@@ -109,10 +109,10 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
     account = Account(machine="m", runs=(), findings=(one,))
     ((found,),) = [machine["findings"] for machine in json.loads(claims_to_json([account]))["machines"]]
     assert (found["verdict"], found["refuted"]) == ("tested otherwise", False)
-    shown = claims_to_terminal([account], width=160, colour=True)
+    shown = to_terminal(claims_parts([account]), width=160, colour=True, short=True)
     assert "\x1b[31m" not in shown
     assert "\x1b[32m" not in shown
-    assert "1 tested otherwise." in claims_to_markdown([account])
+    assert "1 tested otherwise." in to_markdown(claims_parts([account]))
 
 
 def test_claims_in_general_come_last_with_their_workloads_below() -> None:
@@ -161,8 +161,8 @@ def account() -> Account:
 
 
 def test_markdown_shows_foreign_text_as_it_is() -> None:
-    page = claims_to_markdown([account()])
-    assert page == claims_to_markdown([account()])
+    page = to_markdown(claims_parts([account()]))
+    assert page == to_markdown(claims_parts([account()]))
     assert "<script>" not in page
     assert "[GPU](" not in page
     assert "\x1b" not in page
@@ -174,13 +174,13 @@ def test_markdown_shows_foreign_text_as_it_is() -> None:
 
 
 def test_the_terminal_shows_conditions_beside_the_verdict() -> None:
-    shown = claims_to_terminal([account()], width=160, colour=False)
+    shown = to_terminal(claims_parts([account()]), width=160, colour=False, short=True)
     assert "\x1b" not in shown
     (line,) = [line for line in shown.splitlines() if line.strip().startswith("plain-one")][:1]
     assert "an A10" in line
     assert "confirmed" in line
     assert "Claims that contradict each other" in shown
-    assert "\x1b[" in claims_to_terminal([account()], width=160, colour=True)
+    assert "\x1b[" in to_terminal(claims_parts([account()]), width=160, colour=True, short=True)
 
 
 def test_json_holds_everything_a_script_needs() -> None:

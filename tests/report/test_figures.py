@@ -15,11 +15,25 @@ from harness.analyze.attribution import Basis, Gain, Interaction, attribute
 from harness.analyze.estimate import Estimate
 from harness.analyze.profile import bottleneck
 from harness.analyze.verdict import Verdict
-from harness.report.figures.heat_map import Grid, Tile, heat_map
-from harness.report.figures.interaction_map import interaction_map
-from harness.report.figures.stage_bars import Arm, Group, stage_bars
-from harness.report.figures.style import MARK, Box, Dot, Frame, Label, Line, drawn, shade
-from harness.report.figures.waterfall import BEYOND, waterfall
+from harness.report.figures import (
+    BEYOND,
+    MARK,
+    Arm,
+    Box,
+    Dot,
+    Frame,
+    Grid,
+    Group,
+    Label,
+    Line,
+    Tile,
+    drawn,
+    heat_map,
+    interaction_map,
+    shade,
+    stage_bars,
+    waterfall,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROOT = Path(__file__).parents[2]

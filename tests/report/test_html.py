@@ -13,7 +13,7 @@ import pytest
 from harness.analyze.matrix import build_matrix
 from harness.core.plan import NoResult
 from harness.report import words
-from harness.report.html.document import embedded, to_html
+from harness.report.html import embedded, to_html
 from tests.analyze.advised import coarse
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
 from tests.report.exhibits import COMMAND, exhibit, five, five_told, hostile, shown, two_machines
@@ -161,7 +161,9 @@ def test_the_script_never_makes_html_of_text() -> None:
     script = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)[0]
     for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "srcdoc"):
         assert sink not in script
-    templates = [one.read_text() for one in files("harness.report.html").iterdir() if one.name.endswith(".html")]
+    templates = [
+        one.read_text() for one in (files("harness.report") / "templates").iterdir() if one.name.endswith(".html")
+    ]
     assert len(templates) >= 6
     assert not any("|safe" in one.replace(" ", "") or "autoescape" in one for one in templates)
 

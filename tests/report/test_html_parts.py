@@ -9,10 +9,8 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Configuration
 from harness.core.plan import NoResult
-from harness.report.html import exhibit as arms
-from harness.report.html import summary
-from harness.report.html.document import Axis, axis, gaps, rounded, series
-from harness.report.html.exhibit import lines, stage
+from harness.report import html
+from harness.report.html import Axis, axis, gaps, lines, rounded, series, stage
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.report.exhibits import KNOWN, NO_RESULTS, exhibit, five, five_told, shown, two_machines
 
@@ -125,11 +123,11 @@ def test_the_smallest_size_is_no_evidence_among_many_runs() -> None:
     assert len(lines(shown(run))) == 1
     collected = shown(run, exhibit(), collected=True)
     assert len(lines(collected)) == 5
-    assert any("1 runs at size smoke" in remark for remark in summary.remarks(collected, lines(collected)))
+    assert any("1 runs at size smoke" in remark for remark in html.remarks(collected, lines(collected)))
 
 
 def test_facts_that_differ_between_runs_are_told_one_by_one() -> None:
-    heading = dict(summary.heading(two_machines()))
+    heading = dict(html.heading(two_machines()))
     assert len(heading["machine"]) == 2
     assert len(heading["protocol"]) == 1
 
@@ -138,13 +136,13 @@ def test_variables_by_which_libraries_compute_otherwise_stand_with_the_software(
     one = exhibit()
     slowed = replace(ENVIRONMENT, variables=(("CUDA_LAUNCH_BLOCKING", "1"), ("KMP_BLOCKTIME", "0")))
     matrix = replace(one.kept.matrix, environment=slowed)
-    (software,) = dict(summary.heading(shown(replace(one, kept=replace(one.kept, matrix=matrix)))))["software"]
+    (software,) = dict(html.heading(shown(replace(one, kept=replace(one.kept, matrix=matrix)))))["software"]
     assert software == "Python 3.11.9, numpy 2.1.0, torch 2.11.0; CUDA_LAUNCH_BLOCKING=1 KMP_BLOCKTIME=0"
 
 
 def test_invented_times_are_called_so() -> None:
     whole = shown(replace(exhibit(), rehearsed=True))
-    assert any("invented" in remark for remark in summary.remarks(whole, lines(whole)))
+    assert any("invented" in remark for remark in html.remarks(whole, lines(whole)))
 
 
 def test_the_rules_that_are_told_are_those_that_are_used() -> None:
@@ -154,7 +152,7 @@ def test_the_rules_that_are_told_are_those_that_are_used() -> None:
         Verdict.NO_EFFECT: [(0.98, 1.02)],
         Verdict.UNDECIDED: [(0.9, 1.5), (0.979, 1.0)],
     }
-    for rule, words in summary.rules(lines(shown())):
+    for rule, words in html.rules(lines(shown())):
         assert all(verdict(*interval) is rule for interval in intervals[rule])
         for low, high in ((1.01, 5.0), (0.1, 0.99)):
             assert verdict(low, high) is not rule or rule is Verdict.UNDECIDED, words
@@ -162,12 +160,12 @@ def test_the_rules_that_are_told_are_those_that_are_used() -> None:
 
 def test_both_arms_side_by_side() -> None:
     line = lines(shown())[1]
-    speeds = {name: (ours, theirs) for name, ours, theirs in arms.speeds(line)}
+    speeds = {name: (ours, theirs) for name, ours, theirs in html.speeds(line)}
     assert speeds["input wait"] == ("80 %", "80 %")
     assert speeds["its loader alone"] == ("400 samples/s", "125 samples/s"), "by its probe, by its windows"
     assert not {"first to last kernel of its steps", "host queueing them"} & {*speeds}
-    costs = {name: (ours, theirs) for name, ours, theirs in arms.costs(line)}
+    costs = {name: (ours, theirs) for name, ours, theirs in html.costs(line)}
     assert costs["first step"] == ("1.35 s", "1.35 s")
-    assert [proof.setting for proof in arms.proofs(line) if proof.promised] == ["workers"]
-    assert arms.alike(line) == "layout contiguous"
-    assert sum(length for _, _, length in arms.shares(line.treatment)) == pytest.approx(100, abs=0.2)
+    assert [proof.setting for proof in html.proofs(line) if proof.promised] == ["workers"]
+    assert html.alike(line) == "layout contiguous"
+    assert sum(length for _, _, length in html.shares(line.treatment)) == pytest.approx(100, abs=0.2)

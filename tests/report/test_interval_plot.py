@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 from harness.analyze.matrix import Row, Table
 from harness.analyze.verdict import Verdict
-from harness.report.figures.interval_plot import interval_plot
+from harness.report.figures import interval_plot
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,5 +1,6 @@
 """What is published: which answers stand for a workload, what is kept apart, and what the pages say of it."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -12,12 +13,10 @@ from harness.core.claims import Bound, Claim, Metric, Tried
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
-from harness.report.figures.style import MARK
-from harness.report.findings import surprises
+from harness.report.figures import MARK
 from harness.report.published import Place, Publication, Topic, file_name
-from harness.report.published_cells import Page
-from harness.report.published_figures import heat_map_picture, in_short
-from harness.report.published_pages import index_page, machine_page, workload_page
+from harness.report.published_pages import LONGEST_NAME, index_page, machine_page, surprises, workload_page
+from harness.report.published_parts import Page, heat_map_picture, in_short
 from tests.analyze.synthetic import config
 from tests.report.collected import ANOTHER, Made, kept, placed
 
@@ -400,3 +399,25 @@ def test_what_a_machine_has_shown_at_several_times_stands_with_its_days() -> Non
     page = machine_page(placed(calm, busy)).text
     assert "Of 2026-01-02: A/A: all well." in page
     assert "Of 2026-01-04: A/A: nothing below 10 % is told." in page
+
+
+def test_combinations_of_a_factorial_are_folded_and_no_name_is_longer_than_a_line() -> None:
+    options = ("amp", "augment", "workers", "pin_memory", "chunk_cache")
+    combinations = [tuple(sorted(pair)) for size in (2, 3, 5) for pair in itertools.combinations(options, size)]
+    made = [Made(treatment=names, ratio=1.5, label="_and_more+".join(names)) for names in combinations]
+    text = leak(Made(treatment=("workers",), ratio=1.2), *made)
+    assert f"<summary>{len(combinations)} combinations more</summary>" in text
+    table = text[text.index("### leak, size quick") :]
+    shown, folded = table.split("</summary>")[0], table.split("</summary>")[1].split("</details>")[0]
+    assert "| workers |" in shown
+    assert "| in full |" in folded
+    for line in folded.splitlines():
+        name = line.replace("\\", "").partition("| ")[2].partition(" |")[0]
+        assert len(name.replace(" + ", "+")) <= LONGEST_NAME
+    assert all(" + ".join(one.label.split("+")).replace("_", "\\_") in folded for one in made)
+
+
+def test_a_few_combinations_stand_among_the_others() -> None:
+    text = leak(Made(treatment=("workers",), ratio=1.2), Made(treatment=("amp", "workers"), ratio=1.5))
+    assert "combinations more" not in text
+    assert "| amp + workers |" in text

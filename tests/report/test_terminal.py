@@ -5,7 +5,8 @@ import pytest
 from rich.console import Console
 
 from harness.core.plan import NoResult
-from harness.report.matrix import matrix_to_terminal, render
+from harness.report.document import show
+from harness.report.matrix import matrix_parts, matrix_to_terminal
 from tests.analyze.synthetic import comparison, matrix, plan, records, story
 
 
@@ -18,7 +19,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_ratio_is_cut(width: int) -> N
 
 
 def test_a_wide_terminal_shows_costs_that_a_narrow_one_leaves_out() -> None:
-    wide, usual, narrow = (matrix_to_terminal(story(), width=width) for width in (120, 80, 70))
+    wide, usual, narrow = (matrix_to_terminal(story(), width=width) for width in (120, 80, 60))
     for shown in (wide, usual):
         assert re.search(r"workers +3\.23x \[3\.16, 3\.30\] +faster +80 % +412 MiB +yes +same bits", shown)
     assert "412 MiB" not in narrow
@@ -37,7 +38,8 @@ def test_every_hole_has_its_words_and_no_ratio() -> None:
     for words in (row.absence.words for row in found.rows if row.absence):
         assert words in shown
     assert "compile needs a C++ compiler (g++)" in shown
-    assert "speaker, without a ratio tf32 needs a CUDA device" in shown
+    assert "speaker, without a ratio" in shown
+    assert "tf32 needs a CUDA device" in shown
 
 
 def test_the_cause_names_the_stage_and_both_ceilings() -> None:
@@ -79,7 +81,7 @@ def test_colour_only_repeats_words() -> None:
 def test_foreign_text_is_no_markup_and_no_escape_sequence() -> None:
     no_result = NoResult(workload="leak", label="[red]x[/red]", reason="bad \x1b[2J screen\nnext")
     shown = matrix_to_terminal(matrix(plan(no_results=(no_result,)), []), width=120)
-    assert "[red]x[/red]  bad [2J screen next" in shown
+    assert re.search(r"\[red\]x\[/red\] +bad \[2J screen next", shown)
     assert "\x1b" not in shown
 
 
@@ -92,32 +94,11 @@ def test_without_a_single_ratio_there_is_no_table_but_words() -> None:
     assert "1 (reference)" not in shown
     assert "training steps against" not in shown
     assert "leak, without a ratio" in shown
-    assert "workers  not measured yet" in shown
-
-
-def test_a_pointless_optimization_has_its_reason_beside_the_row() -> None:
-    shown = " ".join(matrix_to_terminal(story(), width=120).split())
-    assert "chunk_cache chunk_cache has nothing to act on: layout contiguous, it has no chunks" in shown
+    assert re.search("workers +not measured yet", shown)
 
 
 def test_the_parts_print_on_a_console_of_the_callers_own() -> None:
     console = Console(width=120)
     with console.capture() as captured:
-        for part in render(story(), 120):
-            console.print(part)
+        show(matrix_parts(story(), "./speedmatrix run"), console)
     assert "3.23x [3.16, 3.30]" in captured.get()
-
-
-def test_many_without_a_ratio_for_one_reason_can_be_counted() -> None:
-    names = ("compile", "tf32", "graphs", "streams")
-    many = tuple(NoResult(workload="leak", label=name, reason="needs a CUDA device") for name in names)
-    console = Console(width=120)
-    with console.capture() as captured:
-        for part in render(
-            matrix(plan(no_results=(*many, NoResult(workload="leak", label="lone", reason="why"))), []), 120, 3
-        ):
-            console.print(part)
-    shown = " ".join(captured.get().split())
-    assert "4 comparisons needs a CUDA device" in shown
-    assert "lone why" in shown
-    assert not any(name in shown for name in names)

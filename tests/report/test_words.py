@@ -50,7 +50,14 @@ def test_sizes(count: int | None, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.35, "350 ms"), (0.0012, "1.2 ms"), (1.2401, "1.24 s"), (59.9, "59.9 s"), (125.0, "2 min 5 s")],
+    [
+        (0.35, "350 ms"),
+        (0.0012, "1.2 ms"),
+        (1.2401, "1.24 s"),
+        (59.9, "59.9 s"),
+        (125.0, "2 min 5 s"),
+        (12_010.0, "3 h 20 min"),
+    ],
 )
 def test_durations(seconds: float, expected: str) -> None:
     assert words.duration(seconds) == expected

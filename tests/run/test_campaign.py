@@ -10,23 +10,20 @@ import pytest
 from rich.console import Console
 
 from harness.analyze.estimate import precisions
-from harness.cli.planning import Wish, prepared
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.codec import decode, encode
 from harness.core.optimization import Timing
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Arm, Fault, Place, Precision, Precisions, Record, Window, window_pairs
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost
 from harness.run.execution import Campaign
+from harness.run.preparation import prepared
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 
-WISH = Wish(
-    workloads=(), size="quick", batch=None, design="alone", only=(), stack=None, reference="baseline", probe=None,
-    protocol="brief", replicates=None, rounds=None, seed=0, device="cpu", own=None, target="none",
-)  # fmt: skip
+WISH = Request(size="quick", device="cpu", target="none")
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 
 from harness.core.records import Record, Window, window_pairs
 from harness.store import MEASUREMENTS, read_records, read_run
+from tests.faults.stage import is_arm
 
 ORACLE = Path(__file__).with_name("oracle.py")
 ROOT = Path(__file__).parents[2]
@@ -67,7 +68,7 @@ def stands_still(one: psutil.Process) -> bool:
 def leads_an_arm(one: psutil.Process) -> bool:
     """Whether it is an arm's first process, which leads a group."""
     try:
-        return "harness.run.worker" in " ".join(one.cmdline()) and one.pid == os.getpgid(one.pid)
+        return is_arm(one) and one.pid == os.getpgid(one.pid)
     except (psutil.NoSuchProcess, ProcessLookupError):
         return False
 

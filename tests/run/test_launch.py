@@ -17,7 +17,9 @@ from harness.run.arm import THRESHOLDS, launch_environment
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE
 
-SHOW = "import json; from harness.measure import observed_process; print(json.dumps(observed_process.of_launch()))"
+SHOW = """import json
+from harness.measure import devices, observed_process
+print(json.dumps(observed_process.of_launch(devices.Device('cpu'))))"""
 
 
 def shown(environment: dict[str, str]) -> dict[str, Value]:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.core.mistake import Mistake
-from harness.run.lock import measuring_alone
+from harness.run.preparation import measuring_alone
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
 import sys
 from pathlib import Path
-from harness.run.lock import measuring_alone
+from harness.run.preparation import measuring_alone
 sys.argv = ["speedmatrix", "run", "leak", "--size", "smoke"]
 with measuring_alone(Path(%r)):
     print("held", flush=True)
@@ -83,7 +83,7 @@ def test_a_place_that_cannot_be_is_a_mistake(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "lock")
     with pytest.raises(Mistake, match=r"Cannot lock .*No such file.*set TMPDIR"), measuring_alone(tmp_path / "link"):
         pass
-    monkeypatch.setattr("harness.run.lock.tempfile.gettempdir", _no_folder)
+    monkeypatch.setattr("harness.run.preparation.tempfile.gettempdir", _no_folder)
     with pytest.raises(Mistake, match="set TMPDIR to one that can"), measuring_alone():
         pass
 

@@ -7,19 +7,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.cli.planning import Wish, prepared
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
-from harness.core.plan import Block, Plan
+from harness.core.plan import Block, Plan, Request
 from harness.core.records import Fault, Lost, Record, Window
 from harness.run.arm import ArmLost, BudgetSpent
 from harness.run.execution import Campaign
+from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
-WISH = Wish(
-    workloads=("leak",), size="quick", batch=None, design="alone", only=("set_to_none",), stack=None,
-    reference="baseline", probe=None, protocol="brief", replicates=2, rounds=3, seed=0, device="cpu", own=None,
-)  # fmt: skip
+WISH = Request(workloads=("leak",), size="quick", only=("set_to_none",), replicates=2, rounds=3, device="cpu")
 
 
 @pytest.fixture(scope="module")

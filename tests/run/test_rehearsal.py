@@ -8,10 +8,12 @@ import pytest
 
 from harness.analyze.matrix import Matrix
 from harness.cli.checks import rehearse
-from harness.cli.planning import Prepared, Wish, prepared
-from harness.cli.reading import matrix_of, rendered
+from harness.cli.reading import rendered
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
+from harness.core.plan import Request
+from harness.results import matrix_of
+from harness.run.preparation import Prepared, prepared
 from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 from harness.store import MEASUREMENTS, read_records, read_run
 from tests.analyze.synthetic import config
@@ -21,10 +23,7 @@ KNOWN = Effects({"workers": 2.5, "compile": 0.7, "set_to_none": 1.0, "fused_opti
 
 def plan(seed: int, *workloads: str, rounds: int = 6) -> Prepared:
     return prepared(
-        Wish(
-            workloads=workloads, size="quick", batch=None, design="alone", only=(), stack=None, reference="baseline",
-            probe=None, protocol="standard", replicates=None, rounds=rounds, seed=seed, device="cpu", own=None,
-        )
+        Request(workloads=workloads, size="quick", protocol="standard", rounds=rounds, seed=seed, device="cpu")
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, build_matrix
-from harness.cli.progress import Progress
+from harness.cli.measuring import Progress
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
 from harness.core.records import Record, Window

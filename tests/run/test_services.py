@@ -12,8 +12,8 @@ import pytest
 
 from harness.core.mistake import Mistake
 from harness.core.workload import Service
+from harness.run.data import serving
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
 
 
 def files(folder: Path, port: int) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ LAUNCHER = """
 import sys, time
 from pathlib import Path
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
+from harness.run.data import serving
 from tests.run.test_services import FILES
 with serving(FILES, Path(sys.argv[1]), Sentinel()) as address:
     print(address, flush=True)

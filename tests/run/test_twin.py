@@ -12,7 +12,7 @@ from time import perf_counter, sleep
 import pytest
 
 from benchmarks.overhead import by_hand, twin
-from harness.measure import device as clock
+from harness.measure import devices as clock
 from harness.measure import session
 from tests.measure.tasks import task_of
 

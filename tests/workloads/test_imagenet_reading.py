@@ -21,8 +21,8 @@ from harness.core.configuration import compose, parse_option
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import ADDRESS, Built, Size
+from harness.run.data import serving
 from harness.run.sentinel import Sentinel
-from harness.run.services import serving
 from workloads.imagenet import WORKLOAD
 from workloads.imagenet.corpus import Picture, encoded, write
 from workloads.imagenet.data import ConcurrentImages, Images, dataset, validation

@@ -12,6 +12,7 @@ from harness.core.configuration import Conflict, compose, expected, inactive, pa
 from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.recipe import Value
 from harness.core.workload import Built
+from harness.measure.devices import device_named
 from harness.measure.session import Task, open_session
 from workloads.leak import WORKLOAD, optimizations
 from workloads.leak.data import prepare
@@ -51,7 +52,7 @@ def trained(folder: Path, *names: str) -> tuple[list[float], tuple[str, ...], di
         size=WORKLOAD.sizes["smoke"],
         recipe=recipe,
         data=folder,
-        device=torch.device("cpu"),
+        device=device_named("cpu"),
         seed=3,
         endless=True,
     )

@@ -541,7 +541,7 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
         sights=tuple(_sights(tables, declared)),
         seconds=1 / rate,
         declared=declared.stages,
-        asynchronous=matrix.environment.device == "cuda",
+        asynchronous=matrix.environment.accelerated,
     )
 
 

@@ -1,0 +1,361 @@
+"""The Python interface: measures, plans, loads and compares; `import speedmatrix` gives what stands in `__all__`.
+
+    import speedmatrix
+
+    matrix = speedmatrix.run(workloads="leak", size="smoke", only=["batched_fetch"], budget="2m")
+    for row in matrix:
+        print(row.label, row.ratio, row.low, row.high, row.verdict or row.reason)
+
+Whatever cannot be done raises `Mistake` with one sentence that says what to do instead. The command line, asv and
+pytest call what stands here.
+"""
+
+import html
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from math import inf
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+from harness import __version__
+from harness.analyze import matrix as analysis
+from harness.analyze.comparison import MachineComparison, of_runs
+from harness.analyze.comparison import compare as side_by_side
+from harness.analyze.estimate import precisions
+from harness.analyze.verdict import Thresholds
+from harness.core.mistake import Mistake
+from harness.core.plan import Block, Plan, Request
+from harness.core.records import Record
+from harness.report.document import to_terminal
+from harness.report.overview import overview
+from harness.results import known_limits, matrix_of, read_kept, thresholds_of
+from harness.run.arm import ProcessArm
+from harness.run.execution import Campaign
+from harness.run.preparation import (
+    REPORT_S,
+    Data,
+    Place,
+    Prepared,
+    are_data_missing,
+    check_budget,
+    data_of,
+    forecast_of,
+    free_memory,
+    job_of,
+    measuring_alone,
+    own_data,
+    prepared,
+    run_of,
+    seconds_of,
+    served_in,
+    started,
+    stopping_on_terminate,
+)
+from harness.run.replicate import Watcher
+from harness.run.sentinel import Sentinel
+from harness.store import Journal, clock_note, create, finish, read_records, resumable
+
+__all__ = ["Matrix", "Mistake", "Place", "Request", "Row", "compare", "load", "plan", "run"]
+
+WIDTH = 100  # characters of a matrix that is printed
+IN_FLIGHT_S = 3.0  # beyond its end, for a window that has begun; whatever takes longer is cut off
+NOTHING_TIMED = (
+    "Nothing was timed: what is left takes longer to start and to warm up than there was time. Give it more (--budget, "
+    "or --minutes and --slice of a campaign); the same command continues."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One comparison; the four numbers are None where there is no result, and then `reason` says why."""
+
+    workload: str
+    size: str
+    batch: int  # samples per optimizer step, in both arms
+    label: str  # of the options: `workers=4`, `all`
+    reference: str  # `baseline`, `original`, or options
+    timing: str  # what was timed: `step`, `loader`, `compute`, `epoch` or `evaluation`
+    ratio: float | None = None  # time of the reference over that of the configuration: above 1 is faster
+    low: float | None = None  # of the 95 % confidence interval
+    high: float | None = None  # infinite where replicates disagree beyond all bounds
+    replicates: int = 0
+    verdict: str | None = None  # `faster`, `slower`, `no effect` or `undecided`
+    reason: str | None = None  # why there is no ratio
+    notes: tuple[str, ...] = ()  # what a reader must know before trusting the ratio
+
+
+class Matrix:
+    """What a run says, finished or not: a sequence of rows. `folder` holds its records, `analysis` all the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        """Reads a run's folder; raises Mistake when it is none, or damaged."""
+        self.folder = Path(folder)
+        self.analysis = matrix_of(self.folder)
+        self.rows = tuple(map(_row, self.analysis.rows))
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, label: str) -> Row:
+        """The row of that label, as `workers=4` or `leak:workers=4`; raises Mistake where there is none, or several."""
+        found = [one for one in self.rows if label in {one.label, f"{one.workload}:{one.label}"}]
+        if len(found) != 1:
+            there = ", ".join(f"{one.workload}:{one.label}" for one in found or self.rows)
+            raise Mistake(f"{len(found) or 'No'} rows are called '{label}'; choose one of {there}.")
+        return found[0]
+
+    @property
+    def no_results(self) -> dict[str, str]:
+        """Why comparisons were not made at all, by `WORKLOAD:LABEL`."""
+        return {f"{one.workload}:{one.label}": one.reason for one in self.analysis.no_results}
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dictionary for each row, with the fields of `Row`."""
+        return [asdict(row) for row in self.rows]
+
+    def to_frame(self) -> Any:
+        """A data frame, a row for each comparison: of polars, else of pandas; raises Mistake where neither is there."""
+        for name in ("polars", "pandas"):
+            try:
+                library = __import__(name)
+            except ModuleNotFoundError:
+                continue
+            return library.DataFrame(self.to_dicts())
+        raise Mistake("to_frame needs polars or pandas; install one of them, or use to_dicts().")
+
+    def __str__(self) -> str:
+        """One screen, as the terminal shows it after `run`; `./speedmatrix report --verbose` has the rest."""
+        return to_terminal(overview(self.analysis, __version__), width=WIDTH)
+
+    def __repr__(self) -> str:
+        """How many comparisons there are, and where they lie."""
+        ratios = sum(row.ratio is not None for row in self.rows)
+        return f"<speedmatrix.Matrix of {len(self.rows)} comparisons, {ratios} with a ratio, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook."""
+        shown = ("workload", "label", "reference", "speedup [95 % CI]", "verdict")
+        head = "".join(f"<th>{one}</th>" for one in shown)
+        body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def run(
+    request: Request | None = None,
+    *,
+    budget: str = "10m",
+    results: Path | str = "results",
+    data: Path | str | None = None,
+    fresh: bool = False,
+    **wanted: Any,
+) -> Matrix:
+    """Measures and gives the matrix, as `./speedmatrix run` does; what was begun with the same words is continued.
+
+    What is measured is a `Request`, or its fields by name: `workloads`, `size`, `design`, `only`, `stack`, `reference`,
+    `replicates`, `rounds` and so on; several names may be a list. `budget` is a time (`90s`, `5m`, `2h`) or `none`;
+    `results` and `data` are folders. Nothing is printed. KeyboardInterrupt leaves what was measured in the folder.
+
+        speedmatrix.run(workloads="leak", stack="batched_fetch+workers=2", reference="original", budget="5m")
+
+    Raises Mistake for what cannot be measured here, for too short a budget, and while another process measures.
+    """
+    place = Place(results=Path(results), data=None if data is None else Path(data), budget=budget, fresh=fresh)
+    return Matrix(measured(requested(request, wanted), place))
+
+
+def plan(request: Request | None = None, **wanted: Any) -> Plan:
+    """What a run would measure: `blocks` of comparisons in order, and `no_results` with reasons; raises Mistake.
+
+    speedmatrix.plan(workloads=["leak"], design="levels").comparisons
+    """
+    return prepared(requested(request, wanted)).plan
+
+
+def load(folder: Path | str) -> Matrix:
+    """The matrix of a run that was measured before; raises Mistake when the folder is no run, or damaged."""
+    return Matrix(Path(folder))
+
+
+def compare(*runs: Matrix | Path | str) -> MachineComparison:
+    """What two runs or more say of the same comparisons, as `./speedmatrix compare` does; raises Mistake.
+
+    `configs` holds what they share, each with its `label`, a row for each run in `found`, and the `difference`.
+    """
+    folders = [one.folder if isinstance(one, Matrix) else Path(one) for one in runs]
+    return side_by_side(of_runs([read_kept(folder) for folder in folders]), known_limits(), analysis.NO_PRICES)
+
+
+def requested(request: Request | None, wanted: Mapping[str, Any]) -> Request:
+    """A request with some fields by name, a single name standing for a list of one; raises Mistake for others."""
+    known = {one.name for one in fields(Request)}
+    if unknown := sorted(wanted.keys() - known):
+        raise Mistake(f"There is no '{unknown[0]}' to ask for; choose among {', '.join(sorted(known))}.")
+    return replace(request or Request(), **{name: _plain(name, value) for name, value in wanted.items()})
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name in {"workloads", "only", "data_roots"}:
+        return (str(value),) if isinstance(value, str | Path) else tuple(map(str, value))
+    return Path(value) if name == "own" and value is not None else value
+
+
+def _row(row: analysis.Row) -> Row:
+    config, found = row.comparison.treatment, row.estimate
+    numbers: dict[str, Any] = {}
+    if found is not None:
+        numbers = {"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": str(found.verdict)}
+        numbers |= {"replicates": found.processes, "notes": row.notes}
+    return Row(
+        workload=config.workload,
+        size=config.size,
+        batch=config.batch,
+        label=row.label,
+        reference=row.reference_name,
+        timing=str(row.comparison.timing),
+        reason=row.absence.words if row.absence else None,
+        **numbers,
+    )
+
+
+def _cells(row: Row) -> str:
+    told = "" if row.ratio is None else f"{row.ratio:.2f}x [{row.low:.2f}, {row.high:.2f}]"
+    words = (row.workload, row.label, row.reference, told, row.verdict or f"no result: {row.reason}")
+    return "".join(f"<td>{html.escape(one)}</td>" for one in words)
+
+
+# What the command line calls: a measurement that somebody watches, as often as there is a plan and a folder.
+
+
+class Watch(Protocol):
+    """Is told how a measurement goes."""
+
+    def say(self, sentence: str) -> None:
+        """A line by itself."""
+
+    def writing(self, names: Sequence[str]) -> AbstractContextManager[Callable[[int, float], None]]:
+        """Files are written; what it gives is told a place among the workloads and the share that is done."""
+
+    def measuring(
+        self, plan: Plan, records: Sequence[Record], left_s: Callable[[], float], thresholds: Thresholds
+    ) -> AbstractContextManager[Watcher]:
+        """A plan is measured; `left_s` tells for how long it goes on, in seconds."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def say(self, sentence: str) -> None:
+        """Says nothing."""
+
+    @contextmanager
+    def writing(self, _names: Sequence[str]) -> Iterator[Callable[[int, float], None]]:
+        """Shows no bar."""
+        yield lambda _place, _share: None
+
+    @contextmanager
+    def measuring(self, *_: object) -> Iterator[Watcher]:
+        """Shows no progress."""
+        yield self
+
+    def attempt_begins(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
+        """Shows nothing."""
+
+    def arm_begins(self, block: Block, position: int) -> None:
+        """Shows nothing."""
+
+    def recorded(self, block: Block, record: Record) -> None:
+        """Shows nothing."""
+
+
+SILENT = Silent()
+
+
+def measured(
+    request: Request, place: Place, watch: Watch = SILENT, *, command: str | None = None, spent_s: float = 0.0
+) -> Path:
+    """Measures what is left of a request's plan; gives the run's folder.
+
+    `command` is what the run says that it was asked by; `spent_s` was spent of the budget before.
+    """
+    budget_s, began_s = seconds_of(place.budget), monotonic() - spent_s
+    ready = prepared(request, command or shlex.join(("speedmatrix", *request.words, "--budget", place.budget)))
+    with measuring_alone(), stopping_on_terminate():
+        check_budget(place.budget, monotonic() - began_s, forecast_of(ready, place))
+        missing, before_s = are_data_missing(ready, place.data), monotonic()
+        data = written(ready, place.data, watch)
+        if missing:  # written once; a budget that paid for them would buy no measurement on the first day
+            began_s += monotonic() - before_s
+        folder = _folder(ready, place, watch)
+        measure_into(ready, folder, data, Until(None if budget_s is None else began_s + budget_s - REPORT_S), watch)
+    return folder
+
+
+def written(ready: Prepared, data: Path | None, watch: Watch = SILENT) -> Data:
+    """The folders of a plan's data, which are written first if need be."""
+    with watch.writing([name for name, _ in own_data(ready)]) as show:
+        return data_of(ready, data, show)
+
+
+def _folder(ready: Prepared, place: Place, watch: Watch) -> Path:
+    run_now = run_of(ready)
+    found = None if place.fresh else resumable(place.results, run_now)
+    if found is None and (note := clock_note(place.results, run_now)):
+        watch.say(note)
+    folder = found or create(place.results, run_now)
+    watch.say(f"{'Continuing the run in' if found else 'Measuring into'} {folder}")
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """For how long a plan is measured, on the monotonic clock."""
+
+    deadline_s: float | None = None
+    plan_ends_s: float | None = None  # until when others may go on with it: a ratio may then be left half done
+
+
+def measure_into(
+    ready: Prepared,
+    folder: Path,
+    data: Data,
+    until: Until,
+    watch: Watch = SILENT,
+    arm_s: dict[str, float] | None = None,
+) -> None:
+    """Measures what is left of a plan into its run's folder, until a deadline if there is one.
+
+    `arm_s` holds what an arm of each workload was seen to take, as far as anybody knows, and is kept up to date.
+    """
+    records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
+    closing = ExitStack()
+    try:
+        ends_s = inf if until.deadline_s is None else until.deadline_s + IN_FLIGHT_S
+        services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel, ends_s)}
+
+        def start(block: Block, replicate: int, position: int) -> ProcessArm:
+            job = job_of(ready, data, block, replicate, position)
+            return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s)
+
+        thresholds = thresholds_of(folder)
+        watcher = closing.enter_context(watch.measuring(ready.plan, records, lambda: campaign.left_s, thresholds))
+        campaign = Campaign(
+            plan=ready.plan, records=records, start=start, append=journal.append, watcher=watcher,
+            clock=monotonic, deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, paces=ready.paces,
+            arm_s={} if arm_s is None else arm_s,
+            precisions=partial(precisions, thresholds=thresholds), free=partial(free_memory, ready.environment.device),
+        )  # fmt: skip
+        if campaign.run():
+            finish(folder)
+        elif not campaign.windows:
+            watch.say(NOTHING_TIMED)
+    finally:
+        closing.close()
+        sentinel.close()
+        journal.close()

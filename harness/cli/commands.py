@@ -1,0 +1,692 @@
+"""The commands, each a signature that teaches and a call; each imports its half of the house when it runs."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness.core.configuration import current_names
+from harness.core.environment import DEVICES
+from harness.plan.planning import CALIBRATION_TARGET
+
+# Options that several commands share.
+
+
+def todays(text: str | None) -> str | None:
+    """What was typed, with today's names of whole stacks; one line tells of each that has changed."""
+    if text is None or (current := current_names(text)) == text:
+        return text
+    Console(stderr=True).print(f"'{text}' is called '{current}' since version 0.3; the old name goes with 0.4.")
+    return current
+
+
+Workloads = Annotated[list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of your own that defines WORKLOAD.")]
+Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer step, in both arms alike.")]
+Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this optimization (NAME or NAME=LEVEL), as the design has it; may be repeated."),
+]
+Stack = Annotated[
+    str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.", callback=todays)
+]
+Reference = Annotated[
+    str,
+    typer.Option(help="What everything is compared with: baseline, original, or a stack (A+B=2).", callback=todays),
+]
+Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only the compute, of each configuration.")]
+Protocol = Annotated[str, typer.Option(help="brief (a first look) or standard.")]
+Replicates = Annotated[
+    int | None,
+    typer.Option("--replicates", "--restarts", min=2, help="Fresh processes of both arms behind every interval."),
+]
+Rounds = Annotated[int | None, typer.Option(min=1, help="Timed windows of each treatment in one replicate.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        help="How narrow intervals are to become by further replicates (2% is ±2 %), or none; else the protocol's, and "
+        "none where --replicates or --rounds is given."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
+Device = Annotated[str, typer.Option(help=f"auto, {' or '.join(DEVICES)}.")]
+Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="All of it: settings, notes and causes, and each missing result by name.")
+]
+Output = Annotated[Path | None, typer.Option(help="Write to this file instead of the terminal.")]
+Results = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
+Data = Annotated[Path | None, typer.Option(help="Folder for generated data; else $SPEEDMATRIX_DATA or the cache.")]
+Real = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data-root", help="Real data in their own layout, [WORKLOAD=]FOLDER, instead of the suite's; may be repeated."
+    ),
+]
+Budget = Annotated[
+    str, typer.Option(help="Time to measure and report (90s, 20m, 2h), or none; writing data comes on top, once.")
+]
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: lines that can be typed as they stand."""
+    return "Examples:\n\n" + "\n\n".join(f"  [bold]speedmatrix {line}[/bold]" for line in lines)
+
+
+# The commands, each a signature that teaches and a call; each imports its half of the house when it runs.
+
+
+app = typer.Typer(
+    name="speedmatrix",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Measures which training optimizations pay on this machine, by how much, and why.",
+    epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
+)
+
+
+# Commands that ask: what there is, what a row changes, what would be measured.
+
+
+@app.command("list", epilog=examples("list", "list --json", "list --workload mine.py"))
+def list_(json: Json = False, workload: Own = None) -> None:
+    """Shows the workloads, optimizations, claims and designs there are."""
+    from harness.cli.reading import show_list
+
+    show_list(workload, as_json=json)
+
+
+@app.command(epilog=examples("explain leak:batched_fetch+workers=2", "explain speaker:original", "explain workers"))
+def explain(
+    what: Annotated[
+        str,
+        typer.Argument(help="A configuration, WORKLOAD[@SIZE][:NAME+NAME=LEVEL], or an optimization.", callback=todays),
+    ],
+    reference: Reference = "baseline",
+    protocol: Protocol = "brief",
+    device: Device = "auto",
+    workload: Own = None,
+    all_: Annotated[bool, typer.Option("--all", help="A row for each option, and nothing shortened.")] = False,
+) -> None:
+    """Shows what a configuration changes, its step's bound values and source; or an optimization's page."""
+    from harness.cli.explain import Question, show_explanation
+
+    show_explanation(
+        Question(what=what, reference=reference, protocol=protocol, device=device, own=workload, fully=all_)
+    )
+
+
+@app.command(epilog=examples("doctor"))
+def doctor(results: Results = Path("results"), data: Data = None) -> None:
+    """Tells whether this machine is fit to measure, and what to put right."""
+    from harness.cli.checks import show_health
+
+    raise typer.Exit(show_health(results, data))
+
+
+@app.command(epilog=examples("plan", "plan leak --design levels", "plan leak speaker --only workers=2 --json"))
+def plan(
+    workloads: Workloads = None,
+    size: Size = None,
+    batch: Batch = None,
+    design: Design = "alone",
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "baseline",
+    probe: Probe = None,
+    protocol: Protocol = "brief",
+    replicates: Replicates = None,
+    rounds: Rounds = None,
+    target: Target = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    json: Json = False,
+) -> None:
+    """Shows what a run would measure, in which order, and what it would leave out and why."""
+    from harness.cli.measuring import show_plan
+    from harness.core.plan import Request
+
+    request = Request(
+        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
+        reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
+        device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
+    )  # fmt: skip
+    show_plan(request, as_json=json)
+
+
+# Commands that measure, train or check.
+
+
+RehearsedProtocol = Annotated[
+    str | None, typer.Option(help="brief (else, for a plan) or standard (else, for --coverage).")
+]
+Effects = Annotated[list[str] | None, typer.Option(help="A known effect, NAME=TIMES; others are drawn.")]
+Kept = Annotated[Path | None, typer.Option(help="Keep the rehearsed run here; else it is thrown away.")]
+Coverage = Annotated[
+    bool, typer.Option("--coverage", help="Instead of a plan: how often do intervals hold hidden ratios?")
+]
+HowMany = Annotated[
+    int | None,
+    typer.Option("--cells", min=10, help="With --coverage: ratios in each of eight invented environments; else 2000."),
+]
+Luck = Annotated[
+    float | None,
+    typer.Option(min=0, max=20, help="With --coverage: by how many per cent processes differ; else 0.7."),
+]
+
+
+@app.command(
+    epilog=examples(
+        "run",
+        "run leak --only batched_fetch --only hdf5_chunk_cache --batch 5632 --probe loader --reference original",
+        "run speaker --stack seek_read+workers=1 --protocol standard --budget none",
+        "run leak --design against_itself",
+    )
+)
+def run(
+    workloads: Workloads = None,
+    size: Size = None,
+    batch: Batch = None,
+    design: Design = "alone",
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "baseline",
+    probe: Probe = None,
+    protocol: Protocol = "brief",
+    replicates: Replicates = None,
+    rounds: Rounds = None,
+    target: Target = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "10m",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
+    from harness.cli.measuring import measure, show_matrix
+    from harness.core.plan import Request
+    from harness.run.preparation import Place
+
+    request = Request(
+        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
+        reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
+        device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
+    )  # fmt: skip
+    place = Place(results=results, data=data, budget=budget, fresh=fresh)
+    raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))
+
+
+@app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
+def calibrate(
+    workloads: Annotated[
+        list[str] | None, typer.Argument(help="Workloads by name; those with short steps if none is named.")
+    ] = None,
+    size: Size = None,
+    protocol: Protocol = "brief",
+    replicates: Replicates = None,
+    rounds: Rounds = None,
+    target: Target = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "15m",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new calibration instead of continuing an unfinished one.")
+    ] = False,
+) -> None:
+    """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
+    from harness.cli.measuring import measure_and_show
+    from harness.core.plan import Request
+    from harness.run.preparation import Place
+
+    request = Request(
+        workloads=tuple(workloads or ()),
+        size=size,
+        design="calibration",
+        protocol=protocol,
+        replicates=replicates,
+        rounds=rounds,
+        seed=seed,
+        device=device,
+        own=workload,
+        target=target or (None if replicates or rounds else CALIBRATION_TARGET),
+    )
+    raise typer.Exit(measure_and_show(request, Place(results=results, data=data, budget=budget, fresh=fresh)))
+
+
+@app.command(
+    epilog=examples(
+        "rehearse",
+        "rehearse leak --effect workers=1.8",
+        "rehearse --design levels --seed 7",
+        "rehearse --coverage --cells 200",
+        "rehearse --coverage --cells 2000 --output docs/coverage.md",
+    )
+)
+def rehearse(
+    workloads: Workloads = None,
+    design: Design = "alone",
+    protocol: RehearsedProtocol = None,
+    seed: Seed = 0,
+    workload: Own = None,
+    effect: Effects = None,
+    results: Kept = None,
+    coverage: Coverage = False,
+    configs: HowMany = None,
+    luck: Luck = None,
+    json: Json = False,
+    output: Output = None,
+) -> None:
+    """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
+    from harness.cli.checks import refuse_mixture, show_rehearsal
+    from harness.core.mistake import Mistake
+    from harness.core.plan import Request
+
+    refuse_mixture(
+        coverage=coverage,
+        of_a_plan={"WORKLOADS": workloads, "--design": design != "alone", "--workload": workload, "--effect": effect,
+                   "--results": results},
+        of_coverage={"--cells": configs, "--luck": luck is not None, "--json": json, "--output": output},
+    )  # fmt: skip
+    if coverage:
+        from harness.run.rehearsal import REPLICATE_NOISE
+
+        try:
+            from benchmarks.invented.coverage_command import Asked, show_coverage
+        except ModuleNotFoundError as error:
+            raise Mistake(
+                "--coverage needs the folder benchmarks/ of the repository, which a wheel does not hold; give the "
+                "command in a clone, with ./speedmatrix."
+            ) from error
+
+        differ = REPLICATE_NOISE if luck is None else luck / 100
+        asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
+        raise typer.Exit(show_coverage(asked, output, as_json=json))
+    request = Request(
+        workloads=tuple(workloads or ()),
+        size="quick",
+        design=design,
+        protocol=protocol or "brief",
+        seed=seed,
+        device="cpu",
+        own=workload,
+    )
+    show_rehearsal(request, tuple(effect or ()), results)
+
+
+@app.command(epilog=examples("learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200"))
+def learn(
+    config: Annotated[
+        str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.", callback=todays)
+    ],
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps; else those of the workload's lesson.")
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    data: Data = None,
+) -> None:
+    """Trains a configuration from its first weights: does it learn, and can its evaluation be believed?"""
+    from harness.cli.checks import Course
+    from harness.cli.checks import learn as given
+
+    course = Course(
+        config=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+    )
+    raise typer.Exit(given(course))
+
+
+@app.command(epilog=examples("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))
+def verify(
+    workloads: Workloads = None,
+    size: Annotated[str, typer.Option(help="smoke, quick or standard.")] = "smoke",
+    steps: Annotated[int, typer.Option(min=2, help="First steps whose losses are compared.")] = 20,
+    only: Only = None,
+    stack: Stack = None,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Arms that train side by side.")] = 1,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+) -> None:
+    """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
+    from harness.cli.checks import Examination
+    from harness.cli.checks import verify as verified
+    from harness.core.plan import Request
+    from harness.run.preparation import Place
+
+    request = Request(
+        workloads=tuple(workloads or ()),
+        size=size,
+        only=tuple(only or ()),
+        stack=stack,
+        protocol="standard",
+        replicates=2,
+        seed=seed,
+        device=device,
+        own=workload,
+    )
+    place = Place(results=results, data=data, budget="none", fresh=True)
+    raise typer.Exit(verified(Examination(request=request, place=place, steps=steps, at_once=at_once)))
+
+
+data_commands = typer.Typer(
+    no_args_is_help=True,
+    help="The workloads' files: writes them before anything is measured, and shows whether they are whole and real.",
+)
+app.add_typer(data_commands, name="data")
+
+
+@data_commands.command(
+    "write", epilog=examples("data write", "data write --size standard", "data write leak speaker --data /scratch/data")
+)
+def data_write(
+    workloads: Workloads = None,
+    size: Annotated[
+        str, typer.Option(help="smoke (40 MB for all five), quick (0.8 GB) or standard (21 GB).")
+    ] = "quick",
+    data: Data = None,
+) -> None:
+    """Writes files that are missing, several workloads side by side, and tells how much and how long it was.
+
+    `run` and `campaign` write what they need by themselves; on a rented machine, write first what is to be measured.
+    Files are kept: each workload is written once a size. What is written with `--data` is found with the same `--data`.
+    """
+    from harness.cli.checks import write
+
+    raise typer.Exit(write(tuple(workloads or ()), size, data))
+
+
+@data_commands.command("check", epilog=examples("data check", "data check speaker --size smoke"))
+def data_check(
+    workloads: Workloads = None,
+    size: Annotated[str, typer.Option(help="smoke, quick or standard.")] = "quick",
+    data: Data = None,
+) -> None:
+    """Verifies checksums, then holds bytes and costs of the files against those of the real systems."""
+    from harness.cli.checks import check
+
+    raise typer.Exit(check(tuple(workloads or ()), size, data))
+
+
+# The command that searches the fastest stack.
+
+
+@app.command(
+    epilog=examples(
+        "best leak",
+        "best leak --budget 30m --quality exact",
+        "best imagenet --only workers --only channels_last --only amp_bfloat16 --json",
+    )
+)
+def best(
+    workload: Annotated[str | None, typer.Argument(help="A workload by name; your own if you give --workload.")] = None,
+    size: Size = None,
+    batch: Batch = None,
+    only: Only = None,
+    quality: Annotated[
+        str, typer.Option(help="What the winner may do to losses: exact (same bits), close (as seeds), or any.")
+    ] = "close",
+    protocol: Protocol = "brief",
+    seed: Seed = 0,
+    device: Device = "auto",
+    own: Own = None,
+    data_root: Real = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "20m",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin a new search instead of continuing the last.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
+    from harness.cli.measuring import best as sought
+    from harness.core.plan import Request
+    from harness.run.preparation import Place
+    from harness.search import SearchRequest, quality_named
+
+    request = Request(
+        workloads=(workload,) if workload else (),
+        size=size,
+        batch=batch,
+        design="matrix",
+        only=tuple(only or ()),
+        protocol=protocol,
+        seed=seed,
+        device=device,
+        own=own,
+        data_roots=tuple(data_root or ()),
+    )
+    place = Place(results=results, data=data, budget=budget, fresh=fresh)
+    raise typer.Exit(sought(SearchRequest(request=request, quality=quality_named(quality)), place, as_json=as_json))
+
+
+# The command that measures a machine's whole matrix.
+
+
+Minutes = Annotated[
+    float, typer.Option(min=0.1, max=100_000, help="Of the machine, in all calls together; the plan fits them.")
+]
+Slice = Annotated[str, typer.Option(help="The longest that one call may take (9m, 540s), or none: all in one go.")]
+Archive = Annotated[
+    Path | None,
+    typer.Option(help="A file (.tar.gz) that carries the runs from machine to machine: taken in, then packed."),
+]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what would be measured for how long, and stop.")]
+PagesOnly = Annotated[
+    bool, typer.Option("--publish", help="Measure nothing: take the archive in, end what is open, write the pages.")
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Begin to count the minutes anew; what was measured is not repeated.")
+]
+
+
+@app.command(
+    epilog=examples(
+        "campaign --plan",
+        "campaign --minutes 60",
+        "campaign --minutes 30 --slice 9m --archive campaign.tar.gz",
+        "campaign leak spoof --minutes 12 --size quick",
+        "campaign --archive campaign.tar.gz --publish",
+    )
+)
+def campaign(
+    workloads: Workloads = None,
+    minutes: Minutes = 30.0,
+    slice: Slice = "none",  # noqa: A002  the option's name
+    archive: Archive = None,
+    plan: PlanOnly = False,
+    publish: PagesOnly = False,
+    size: Size = None,
+    device: Device = "auto",
+    protocol: Protocol = "brief",
+    seed: Seed = 0,
+    results: Results = Path("results"),
+    data: Data = None,
+    fresh: Fresh = False,
+) -> None:
+    """Measures and publishes the whole matrix of a machine in so many minutes; the same command continues.
+
+    In turn: a calibration; all options together and the original, of all workloads; then for each a
+    matrix, what the ledger claims beyond it, and the search for its fastest stack; last the pages under --results.
+    Each phase has a quota of the minutes and passes on what it leaves. Writing the workloads' files comes on top, once.
+
+    The status is 0 when all is done, 3 when the same command is to continue, 1 when nothing could be measured, 130 when
+    it was stopped. A machine that dies at any moment has lost what it was measuring and nothing else.
+    """
+    from harness.cli.campaign import campaign as measured
+    from harness.cli.campaign import finish_here, show_campaign
+    from harness.core.mistake import Mistake
+    from harness.core.plan import Request
+    from harness.run.preparation import Place
+
+    if publish and archive is None:
+        raise Mistake("--publish ends the campaign of an archive; name it with --archive.")
+    if publish and archive is not None:
+        raise typer.Exit(finish_here(archive, results))
+    request = Request(workloads=tuple(workloads or ()), size=size, protocol=protocol, seed=seed, device=device)
+    place = Place(results=results, data=data, budget=slice, fresh=fresh)
+    raise typer.Exit(show_campaign(request, minutes, place) if plan else measured(request, minutes, place, archive))
+
+
+# Commands that read what was measured; none needs torch.
+
+
+ReportFormat = Annotated[str, typer.Option("--format", help="terminal, markdown, json or html.")]
+
+
+@app.command(
+    epilog=examples(
+        "report",
+        "report results/…/… --format markdown",
+        "report --format json --output matrix.json",
+        "report --format html --output matrix.html",
+        "report --all --format html --output all.html",
+    )
+)
+def report(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
+    format: ReportFormat = "terminal",  # noqa: A002
+    output: Output = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every finished run of all machines under --results, as one HTML file.")
+    ] = False,
+    results: Results = Path("results"),
+    verbose: Verbose = False,
+) -> None:
+    """Shows the matrix of a run, or of all runs as one page for the browser; needs no torch."""
+    from harness.cli.reading import show_all, show_report
+
+    if all_:
+        show_all(run, format, output, results)
+    else:
+        show_report(run, format, output, results, verbose=verbose)
+
+
+@app.command(epilog=examples("advise", "advise results/…/… --format markdown --output advice.md"))
+def advise(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
+    format: Format = "terminal",  # noqa: A002
+    output: Output = None,
+    results: Results = Path("results"),
+    verbose: Verbose = False,
+) -> None:
+    """Says what to switch on, leave, fix and stack after a run, with the evidence and the code; needs no torch."""
+    from harness.cli.reading import show_advice
+
+    show_advice(run, format, output, results, verbose=verbose)
+
+
+@app.command(epilog=examples("claims", "claims --only leak", "claims --format markdown --output results/claims.md"))
+def claims(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; all under --results if none.")] = None,
+    format: Format = "terminal",  # noqa: A002
+    output: Output = None,
+    only: Annotated[str | None, typer.Option(help="Only claims that this workload can test.")] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Holds what others promised against what was measured, machine by machine; needs no torch."""
+    from harness.cli.reading import show_claims
+
+    show_claims(tuple(runs or ()), format, (output, results), only)
+
+
+@app.command(epilog=examples("document", "document --check"))
+def document(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 names the first stale page.")] = False,
+    output: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/optimizations"),
+    results: Results = Path("results"),
+) -> None:
+    """Writes a page for each optimization: what it does, what is claimed of it, what was measured; needs no torch."""
+    from harness.cli.sharing import document as written
+
+    raise typer.Exit(written(results, output, check=check))
+
+
+# Commands that publish, compare and pass on what was measured; none needs torch.
+
+
+@app.command(epilog=examples("publish", "publish --check"))
+def publish(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; status 1 names the first stale page.")] = False,
+    results: Results = Path("results"),
+) -> None:
+    """Writes the tables and figures of everything in the folder of results: a page for each machine and workload."""
+    from harness.cli.sharing import publish as published
+
+    raise typer.Exit(published(results, check=check))
+
+
+@app.command(
+    epilog=examples("compare RUN RUN", "compare --machines", "compare RUN RUN --format markdown --output comparison.md")
+)
+def compare(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of two runs or more.")] = None,
+    machines: Annotated[
+        bool, typer.Option("--machines", help="Compare the newest answers of every machine under --results.")
+    ] = False,
+    prices: Annotated[
+        Path | None, typer.Option(help="A file of prices (TOML); else prices.toml under --results, if there is one.")
+    ] = None,
+    format: Format = "terminal",  # noqa: A002
+    output: Output = None,
+    results: Results = Path("results"),
+) -> None:
+    """Holds the same configurations of several machines or environments side by side: which ratios differ, and why."""
+    from harness.cli.reading import Wanted, show_comparison
+
+    wanted = Wanted(runs=tuple(runs or ()), machines=machines, prices=prices, results=results)
+    show_comparison(wanted, format, output)
+
+
+@app.command("import", epilog=examples("import run.speedmatrix.zip", "import ../their-results/h100/20261120T101010-1"))
+def import_(
+    source: Annotated[Path, typer.Argument(help="A bundle, or the folder of one run.")],
+    results: Results = Path("results"),
+) -> None:
+    """Takes in somebody else's run: checked against the format, limited in size, never executed."""
+    from harness.cli.sharing import take_in
+
+    raise typer.Exit(take_in(source, results))
+
+
+@app.command(epilog=examples("bundle results/h200/20261120T101010-01234567", "bundle RUN --output run.speedmatrix.zip"))
+def bundle(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    output: Output = None,
+) -> None:
+    """Packs a run to be passed on: its data, environment, command and digests, and nothing about who or where."""
+    from harness.cli.sharing import pack
+
+    raise typer.Exit(pack(run, output))
+
+
+@app.command(epilog=examples("export", "export RUN RUN --output tables"))
+def export(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs; all under --results if none.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the Parquet files.")] = Path("parquet"),
+    results: Results = Path("results"),
+) -> None:
+    """Writes runs as Parquet tables (runs, arms, windows, ratios) for pandas, DuckDB and their like."""
+    from harness.cli.sharing import export as exported
+
+    raise typer.Exit(exported(tuple(runs or ()), output, results))

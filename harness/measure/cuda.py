@@ -1,0 +1,107 @@
+"""NVIDIA devices through CUDA and NVML."""
+
+import gc
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from torch import Tensor, cuda
+from torch.profiler import ProfilerActivity
+
+from harness.measure.devices import Device
+from harness.measure.gpu import Driver, driver_of
+
+
+class Cuda(Device):
+    """One device of CUDA: it works while the host goes on."""
+
+    asynchronous = True
+    profiled = ProfilerActivity.CUDA
+    # For a small convolution cuDNN may choose kernels without tensor cores, which says nothing of those of a model.
+    convolved = (32, 128, 32)
+    push: Any = staticmethod(cuda.nvtx.range_push)
+    pop: Any = staticmethod(cuda.nvtx.range_pop)
+
+    def synchronize(self) -> None:
+        """Waits for all streams."""
+        cuda.synchronize(self.torch)
+
+    def driver(self) -> Driver:
+        """NVML's device of the same identity."""
+        return driver_of(str(cuda.get_device_properties(self.torch).uuid))
+
+    def forget_memory(self) -> None:
+        """Collects first, so that nobody holds what only cycles do."""
+        gc.collect()
+        cuda.empty_cache()
+        cuda.reset_peak_memory_stats(self.torch)
+
+    def empty_cache(self) -> None:
+        """Waits for the device too."""
+        cuda.empty_cache()
+
+    def peak_bytes(self) -> int | None:
+        """Reserved bytes, of which those in use are a part."""
+        return cuda.max_memory_reserved(self.torch)
+
+    def allocations(self) -> int:
+        """Calls of cudaMalloc, and retries of it."""
+        counted = cuda.memory_stats(self.torch)
+        return int(counted.get("num_device_alloc", 0) + counted.get("num_alloc_retries", 0))
+
+    def frees(self) -> int:
+        """Calls of cudaFree."""
+        return int(cuda.memory_stats(self.torch)["num_device_free"])
+
+    def segments(self) -> list[dict[str, Any]] | None:
+        """The snapshot of the caching allocator."""
+        found: list[dict[str, Any]] = cuda.memory_snapshot()
+        return found
+
+    def is_pinned(self, tensor: Tensor) -> bool:
+        """Whether its memory is page-locked."""
+        return tensor.is_pinned()
+
+    def stream(self) -> Any:
+        """A stream from PyTorch's pool."""
+        return cuda.Stream(self.torch)
+
+    def current_stream(self) -> Any:
+        """The current stream of the device."""
+        return cuda.current_stream(self.torch)
+
+    def on(self, stream: Any) -> AbstractContextManager[Any]:
+        """The stream made current."""
+        return cuda.stream(stream)
+
+    def lend(self, tensor: Tensor, stream: Any) -> None:
+        """The allocator waits for the stream before it gives the memory to somebody else."""
+        if tensor.is_cuda:  # a device stage may want a part of a batch on the host
+            tensor.record_stream(stream)
+
+    def event(self, *, timing: bool) -> Any:
+        """An event of the current device."""
+        return cuda.Event(enable_timing=timing)
+
+    def graph(self) -> Any:
+        """An empty graph."""
+        return cuda.CUDAGraph()
+
+    def capture(self, graph: Any, stream: Any) -> AbstractContextManager[Any]:
+        """Only this thread's calls are watched: the loader's pinning thread may allocate meanwhile."""
+        return cuda.graph(graph, stream=stream, capture_error_mode="thread_local")
+
+    def compiled_graphs(self) -> int | None:
+        """First ones and those that follow another."""
+        from torch._inductor.cudagraph_trees import get_manager
+
+        manager = get_manager(self.torch.index or 0, create_if_none_exists=False)
+        return _recorded(manager.roots) if manager else 0
+
+    def sleep(self, cycles: int) -> None:
+        """A kernel that counts cycles, whose clock changes with the load."""
+        cuda._sleep(cycles)  # noqa: SLF001
+
+
+def _recorded(graphs: Mapping[Any, list[Any]]) -> int:
+    return sum(1 + _recorded(one.children) for alternatives in graphs.values() for one in alternatives)

@@ -1,0 +1,238 @@
+"""The devices that a training can run on, and what its step, its clock and its evidence ask of one."""
+
+import gc
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from pkgutil import resolve_name
+from time import perf_counter
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, multiprocessing
+from torch.profiler import ProfilerActivity
+
+from harness.core.environment import DEVICES
+from harness.core.mistake import Mistake
+from harness.core.recipe import Recipe, Value
+from harness.measure.gpu import Driver
+
+
+class Device:
+    """A device that has done what it was asked for when the call returns, as a CPU has: the base of all others.
+
+    It has nothing to wait for, no memory of its own and no driver. What it lacks raises NotImplementedError: the needs
+    of an optimization keep a recipe that asks for it away.
+    """
+
+    asynchronous = False  # calls return before the device is done, and only its events tell when it was
+    profiled: ProfilerActivity | None = None  # under which the profiler sees kernels, where they are not the host's
+    convolved = (4, 64, 16)  # samples, channels and pixels of a side in a convolution that shows its precision
+
+    def __init__(self, name: str) -> None:
+        self.torch = torch.device(name)  # where tensors lie
+
+    def synchronize(self) -> None:
+        """Waits until the device has done all that was asked of it."""
+
+    def driver(self) -> Driver:
+        """Who tells of clocks, power and memory."""
+        return Driver()
+
+    # Memory
+
+    def forget_memory(self) -> None:
+        """Gives back what the caching allocator holds for nobody and begins its peak anew."""
+
+    def empty_cache(self) -> None:
+        """Gives back what the caching allocator holds for nobody."""
+
+    def peak_bytes(self) -> int | None:
+        """Peak of the caching allocator since `forget_memory`; None where there is none."""
+        return None
+
+    def allocations(self) -> int:
+        """How often the allocator asked the driver for memory, or had to give some back before it could."""
+        return 0
+
+    def frees(self) -> int:
+        """How often the allocator gave memory back to the driver."""
+        return 0
+
+    def segments(self) -> list[dict[str, Any]] | None:
+        """What the allocator has of the driver; None where there is none."""
+        return None
+
+    def is_pinned(self, _tensor: Tensor) -> bool:
+        """Whether a tensor of the host lies where the device can copy it while the host goes on."""
+        return False
+
+    # Streams, events and graphs, with the methods of torch.cuda.Stream, Event and CUDAGraph
+
+    def stream(self) -> Any:
+        """A stream of its own."""
+        self._lacks("streams")
+
+    def current_stream(self) -> Any:
+        """The stream that calls are queued on."""
+        self._lacks("streams")
+
+    def on(self, _stream: Any) -> AbstractContextManager[Any]:
+        """Calls within the block are queued on that stream."""
+        self._lacks("streams")
+
+    def lend(self, _tensor: Tensor, _stream: Any) -> None:
+        """Notes that a stream uses the memory of a tensor, if that lies on the device."""
+
+    def event(self, *, timing: bool) -> Any:  # noqa: ARG002  not here
+        """An event, which is recorded later."""
+        self._lacks("events")
+
+    def graph(self) -> Any:
+        """A graph to capture into."""
+        self._lacks("graphs")
+
+    def capture(self, _graph: Any, _stream: Any) -> AbstractContextManager[Any]:
+        """Calls of this thread within the block are captured on the stream, and not run."""
+        self._lacks("graphs")
+
+    def compiled_graphs(self) -> int | None:
+        """Graphs of the device that torch.compile has recorded; None where it records none."""
+        return None
+
+    # Marks and pauses
+
+    def push(self, _msg: str) -> Any:
+        """Begins a named range on a profiler's timeline."""
+        self._lacks("ranges")
+
+    def pop(self) -> Any:
+        """Ends the last range."""
+        self._lacks("ranges")
+
+    def sleep(self, _cycles: int) -> None:
+        """Queues a pause of so many of the device's cycles."""
+        self._lacks("pauses")
+
+    def _lacks(self, what: str) -> NoReturn:
+        raise NotImplementedError(f"{self.torch} has no {what}")
+
+
+def device_named(name: str) -> Device:
+    """The device that an environment names, with or without a number; raises KeyError where none is known."""
+    device: Device = resolve_name(DEVICES[name.partition(":")[0]])(name)
+    return device
+
+
+# What is done with any device: waiting, timing, memory, settings of its backend.
+
+
+# The clock: windows timed as a whole, the device synchronised only at their two ends.
+
+
+def timed(call: Callable[[], object], times: int, device: Device) -> float:
+    """Seconds for a number of calls without interruption, the device's work included."""
+    device.synchronize()
+    began = perf_counter()
+    for _ in range(times):
+        call()
+    device.synchronize()
+    return perf_counter() - began
+
+
+def stamped(call: Callable[[], object], times: int, device: Device) -> list[float]:
+    """The host's clock before each of so many calls and after the last, which waits for the device's work.
+
+    A stamp costs a tenth of a microsecond. Between two stamps a device that works on its own was only asked.
+    """
+    device.synchronize()
+    stamps = [perf_counter()]
+    for _ in range(times):
+        call()
+        stamps.append(perf_counter())
+    device.synchronize()
+    stamps[-1] = perf_counter()
+    return stamps
+
+
+# Cores: which of them a process may run on.
+
+
+def deal_cores(recipe: Recipe) -> frozenset[int]:
+    """Keeps this process to its first core if the recipe says so; gives the cores for its workers, empty for any."""
+    if not recipe.pinned_cores:
+        return frozenset()
+    first, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        raise Mistake("cpu_pinning needs at least two CPU cores; this process may use one alone.")
+    keep_to({first})
+    # The loader counts the trainer's cores and finds too few of them for its workers, which run on others.
+    warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)
+    return frozenset(others)
+
+
+def keep_to(cores: Iterable[int]) -> None:
+    """Restricts all threads of this process to the cores; threads and processes that they start inherit that."""
+    chosen = set(cores)
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it ended since the folder was read
+            os.sched_setaffinity(int(thread.name), chosen)
+
+
+def cores_of(pid: int) -> frozenset[int]:
+    """The cores that a process may run on; empty when it has ended."""
+    try:
+        return frozenset(os.sched_getaffinity(pid))
+    except ProcessLookupError:
+        return frozenset()
+
+
+def settle_backend(recipe: Recipe) -> None:
+    """Sets threads, precisions and cuDNN as the recipe says; PyTorch's own defaults are not trusted."""
+    torch.set_num_threads(recipe.threads)
+    torch.set_float32_matmul_precision(recipe.matmul_precision)
+    torch.backends.cudnn.allow_tf32 = recipe.tf32_convolutions
+    torch.backends.cudnn.benchmark = recipe.cudnn_benchmark
+    torch.backends.cudnn.deterministic = recipe.cudnn_deterministic
+    torch.autograd.set_detect_anomaly(recipe.anomaly_detection)
+    _settle_garbage_collector(recipe)
+    _settle_sharing(recipe)
+
+
+def effective_backend() -> dict[str, Value]:
+    """The same options, read back."""
+    return {
+        "threads": torch.get_num_threads(),
+        "matmul_precision": torch.get_float32_matmul_precision(),
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "anomaly_detection": _remembers_origins(),
+        "automatic_collection": gc.isenabled(),
+        "frozen_objects": gc.get_freeze_count() > 0,
+    }
+
+
+def _settle_sharing(recipe: Recipe) -> None:
+    if len(multiprocessing.get_all_sharing_strategies()) > 1:  # macOS has but one, and refuses the other's name
+        multiprocessing.set_sharing_strategy(recipe.sharing_strategy)
+
+
+def _settle_garbage_collector(recipe: Recipe) -> None:
+    if recipe.garbage_collector != "off":
+        gc.unfreeze()
+        gc.enable()
+        return
+    gc.collect()
+    gc.freeze()  # what the imports have made is not looked at again, even by a collection that somebody asks for
+    gc.disable()
+
+
+def _remembers_origins() -> bool:
+    """Whether operators note where they were called, so that a NaN in the backward pass can be told its origin."""
+    with torch.enable_grad():
+        origin = (torch.ones((), requires_grad=True) * 1).grad_fn
+    kept: dict[str, object] = getattr(origin, "metadata", {})  # typed as a method where it is a mapping
+    return torch.is_anomaly_check_nan_enabled() and "traceback_" in kept

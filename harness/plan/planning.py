@@ -1,0 +1,423 @@
+"""Planning: from what is asked to a plan for a machine, and back to the command that asks for one comparison."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from harness.core.catalogue import Catalogue
+from harness.core.configuration import (
+    AUTO,
+    Comparison,
+    Configuration,
+    ConfigurationRequest,
+    Conflict,
+    Option,
+    compose,
+    parse_option,
+    settled,
+)
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Timing, promises
+from harness.core.plan import Block, NoResult, Plan, Request
+from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.workload import Workload
+from harness.plan.cost import USUAL, Pace
+from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
+from harness.plan.feasibility import Entry, Scope, all_options, compare, single
+from harness.plan.schedule import blocks
+
+# Stacks by name: what `all` and `original` stand for on this machine, in a configuration, a reference or a stack.
+#
+# Which optimizations go together is a design's answer, and the catalogue may not ask a design. Here, where both are
+# known, the name becomes the options.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a name's meaning depends on: everything there is, the machine, and how patient the protocol is."""
+
+    catalogue: Catalogue
+    environment: Environment
+    protocol: Protocol
+
+    def config(self, request: ConfigurationRequest) -> Configuration:
+        """The configuration a user asked for, at the machine's usual size where none is named; raises Mistake."""
+        size = usual_size(self.environment)
+        plain = self.catalogue.config(replace(request, names=()), size, self.environment)
+        names = spelled_out(request.names, self.scope(self.catalogue.workload(request.workload), plain))
+        return self.catalogue.config(replace(request, names=names), size, self.environment)
+
+    def scope(self, workload: Workload, reference: Configuration) -> Scope:
+        """The workload on this machine, for a design."""
+        return Scope(
+            workload=workload,
+            reference=reference,
+            optimizations=self.catalogue.of(workload),
+            known=self.catalogue.known,
+            original=self.catalogue.original(workload, self.environment),
+            environment=self.environment,
+            protocol=self.protocol,
+            claims=self.catalogue.claims,
+            unserved=workload.service.missing() if workload.service else None,
+        )
+
+
+def reference_request(name: str, workload: str, size: str | None, batch: int | None) -> ConfigurationRequest:
+    """The request of a reference as it is named on the command line: `baseline`, `original`, `all` or a stack."""
+    names = () if name == "baseline" else tuple(name.split("+"))
+    return ConfigurationRequest(workload=workload, size=size, batch=batch, names=names)
+
+
+def usual_size(environment: Environment) -> str:
+    """The size that is measured where none is named."""
+    return "standard" if environment.accelerated else "quick"
+
+
+def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
+    """The names of a stack, those of whole stacks replaced by their options; an option that is named itself wins."""
+    names = tuple(names)
+    named = {parse_option(name).name for name in names}
+    found: list[str] = []
+    for name in names:
+        whole = _whole_stack(name, scope)
+        found += [name] if whole is None else [str(one) for one in whole if one.name not in named]
+    return tuple(found)
+
+
+def _whole_stack(name: str, scope: Scope) -> tuple[Option, ...] | None:
+    """The options that a name stands for; None for the name of a single optimization."""
+    if name == "all":
+        return all_options(scope)
+    return scope.original if name == "original" else None
+
+
+def protocol_named(name: str) -> Protocol:
+    """The protocol of that name; raises Mistake with the names there are."""
+    if name not in PROTOCOLS:
+        raise Mistake(f"There is no protocol '{name}'; choose one of {', '.join(PROTOCOLS)}.")
+    return PROTOCOLS[name]
+
+
+CALIBRATION_TARGET = "2%"  # intervals not much wider can tell a delay of 3 % from nothing
+
+# Pacing: how many replicates a request asks for, and how narrow its intervals are to become.
+
+NO_TARGET = "none"
+WIDEST = 0.5  # half-width of a log ratio; a wider target would be met by everything
+
+
+def paced(protocol: Protocol, replicates: int | None, rounds: int | None, target: str | None) -> Protocol:
+    """The protocol with what was asked for; raises Mistake for a target that cannot be.
+
+    Whoever says how many replicates or rounds there are has said how much is measured. Then there are no further
+    replicates, unless a target is asked for too.
+    """
+    counted = replace(protocol, replicates=replicates or protocol.replicates)
+    if rounds:
+        counted = replace(counted, rounds=rounds, timed_s=None)
+    if target is None:
+        return counted if replicates is None and rounds is None else counted.fixed()
+    width = target_of(target)
+    if width is None:
+        return counted.fixed()
+    aimed = replace(counted, target=width)
+    if aimed.replicates >= aimed.most_replicates:
+        raise Mistake(
+            f"After {aimed.replicates} replicates there is no look left at which --target could add more; "
+            f"leave out --target, or give fewer --replicates."
+        )
+    return aimed
+
+
+def target_of(text: str) -> float | None:
+    """A half-width from `2%` or `0.5%`; None for `none`; raises Mistake for anything else."""
+    if text == NO_TARGET:
+        return None
+    match = re.fullmatch(r"([0-9]{1,4}(?:\.[0-9]{1,4})?) ?%", text)
+    width = float(match[1]) / 100 if match else 0.0
+    if not 0 < width <= WIDEST:
+        raise Mistake(f"'{text}' is no target; write 2% (at most {100 * WIDEST:.0f}%), or none for fixed replicates.")
+    return width
+
+
+def target_text(protocol: Protocol) -> str:
+    """A protocol's target as the command line takes it."""
+    return NO_TARGET if protocol.target is None else f"{100 * protocol.target:.10g}%"
+
+
+# Fewer comparisons have no pool to borrow a variance from; two replicates would then agree by luck too often.
+SMALLEST_POOL, REPLICATES_ALONE = 4, 4
+PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
+
+
+def pace_of(workload: Workload, size: str, device: str) -> Pace:
+    """What a size says of its steps, which it says of one core: on another device nobody knows."""
+    known = workload.sizes[size]
+    step_s = known.step_s if device == "cpu" else 0.0
+    return Pace(step_s=step_s or USUAL.step_s, epoch_steps=known.epoch_steps)
+
+
+def planned(request: Request, catalogue: Catalogue, environment: Environment) -> Plan:
+    """The plan of a request on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
+    protocol = _protocol(request)
+    context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
+    scopes = tuple(_scopes(request, context))
+    entries = [entry for scope in scopes for entry in _entries(request, scope)]
+    comparisons = [entry for entry in entries if not isinstance(entry, NoResult)]
+    if not comparisons:
+        reasons = "; ".join(
+            f"{no_result.label}: {no_result.reason}" for no_result in entries if isinstance(no_result, NoResult)
+        )
+        raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
+    if request.replicates is None and len(comparisons) < SMALLEST_POOL:
+        protocol = replace(protocol, replicates=REPLICATES_ALONE)
+    return Plan(
+        design=request.design,
+        seed=request.seed,
+        protocol=protocol,
+        blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
+        no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
+        names=_names(request, scopes, comparisons),
+        promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
+    )
+
+
+def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue) -> Plan:
+    """A plan of some comparisons as another plan would make them."""
+    made = blocks(comparisons, like.protocol.treatments)
+    return replace(
+        like,
+        design=design,
+        blocks=tuple(_paced(block, catalogue, like.protocol) for block in made),
+        no_results=(),
+        promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
+    )
+
+
+def chosen_workloads(request: Request, catalogue: Catalogue) -> tuple[str, ...]:
+    """The workloads of a request: those named, or the user's own, or all."""
+    return request.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
+
+
+def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
+    """The block with as many rounds as its workload's steps allow."""
+    config = block.reference
+    size = catalogue.workload(config.workload).sizes[config.size]
+    rounds = protocol.rounds
+    step_s = {Timing.STEP: size.step_s, Timing.COMPUTE: size.compute_s or size.step_s}.get(block.timing)
+    if step_s:
+        rounds = protocol.rounds_of(step_s, size.epoch_steps)
+    return replace(block, rounds=rounds) if rounds < protocol.rounds else block
+
+
+def first_what_is_claimed(
+    planned_blocks: Iterable[Block], catalogue: Catalogue, environment: Environment
+) -> Iterator[Block]:
+    """The blocks with what some claim tests, which comes first where time is short."""
+    asked: dict[str, frozenset[Question]] = {}
+    for block in planned_blocks:
+        name = block.reference.workload
+        if name not in asked:
+            context = ClaimContext(
+                workload=catalogue.workload(name), environment=environment, known=catalogue.optimizations
+            )
+            asked[name] = questions(catalogue.claims, context)
+        yield marked(block, asked[name])
+
+
+def _names(request: Request, scopes: Iterable[Scope], comparisons: Iterable[Comparison]) -> dict[str, str]:
+    """What configurations are called: what was asked for as the reference, and the real system wherever it is one."""
+    real = {scope.workload.name: tuple(sorted(scope.original)) for scope in scopes}
+    references = {one.reference for one in comparisons}
+    original = {str(one): "original" for one in references if one.options and one.options == real[one.workload]}
+    return original | {str(scope.reference): request.reference for scope in scopes}
+
+
+def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
+    configs = {config for one in comparisons for config in (one.treatment, one.reference)}
+    return {option.name for config in configs for option in config.options}
+
+
+def _protocol(request: Request) -> Protocol:
+    known = protocol_named(request.protocol)
+    return paced(known, request.replicates, request.rounds, request.target)
+
+
+def _scopes(request: Request, context: Context) -> Iterator[Scope]:
+    if request.probe is not None and request.probe not in PROBES:
+        raise Mistake(f"There is no probe '{request.probe}'; choose one of {', '.join(PROBES)}.")
+    catalogue = context.catalogue
+    names = chosen_workloads(request, catalogue)
+    for name in names:
+        workload = catalogue.workload(name)
+        scope = context.scope(workload, _reference(request, workload, context))
+        yield replace(scope, probe=PROBES[request.probe] if request.probe else None, workloads=len(names))
+
+
+def _reference(request: Request, workload: Workload, context: Context) -> Configuration:
+    config = context.config(reference_request(request.reference, workload.name, request.size, request.batch))
+    try:
+        compose(workload, config.options, context.catalogue.known)
+    except Conflict as conflict:
+        raise Mistake(f"The reference {config} is impossible: {conflict}.") from conflict
+    return config
+
+
+def _entries(request: Request, scope: Scope) -> Iterator[Entry]:
+    if request.design not in DESIGNS:
+        raise Mistake(f"There is no design '{request.design}'; choose one of {', '.join(DESIGNS)}.")
+    if request.stack:
+        yield _stack(request.stack, scope)
+    if request.only:
+        yield from _of_named(request, scope)
+    if not request.stack and not request.only:
+        yield from DESIGNS[request.design](scope)
+
+
+def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
+    """Each optimization that was named, alone; or all of them as the design crosses them."""
+    chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in request.only))
+    # Whoever names an optimization has accepted that it starts slowly.
+    patient = replace(scope, protocol=PROTOCOLS["standard"], chosen=chosen)
+    if request.design in CROSSED:
+        yield from DESIGNS[request.design](patient)
+    else:
+        yield from (single(patient, scope.known[one.name], one.level) for one in chosen)
+
+
+def _leveled(name: str, scope: Scope) -> Option:
+    """The option of that name, at its usual level where none is named."""
+    option = _settled(name, scope)
+    usual = scope.known[option.name].usual_level(scope.environment)
+    return option if option.level is not None else replace(option, level=usual)
+
+
+def _stack(text: str, scope: Scope) -> Entry:
+    shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
+    entry = compare(scope, shown, tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope))))
+    if isinstance(entry, NoResult):
+        raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
+    return entry
+
+
+def _settled(name: str, scope: Scope) -> Option:
+    """The option of that name, `auto` spelt out; raises Mistake when there is none."""
+    option = parse_option(name)
+    if option.name not in scope.known:
+        raise Mistake(f"There is no optimization '{option.name}'; ./speedmatrix list shows them all.")
+    return settled(option, scope.known[option.name], scope.environment)
+
+
+# Asking again: the command that measures one comparison of a run and nothing else.
+#
+# Nothing is guessed: a command is shown only if planning it for the run's own environment gives that very comparison
+# under the same protocol and seed. Runs from before steps led into windows are asked again in today's windows.
+
+
+def commands(
+    plan: Plan,
+    environment: Environment,
+    comparisons: Iterable[Comparison],
+    catalogue: Catalogue,
+    replicates: Mapping[Comparison, int] | None = None,
+) -> Mapping[Comparison, str]:
+    """The command of every comparison that one alone asks for; none for real data and workloads unknown here.
+
+    Where `replicates` names a number, the command asks for so many instead of the run's own.
+    """
+    counts = replicates or {}
+    here = _without_services(catalogue)
+    named = _protocol_of(plan)
+    if named is None:
+        return {}
+    found = {}
+    for one in comparisons:
+        if one.treatment.workload in here.workloads and one.treatment.workload not in plan.data:
+            asked = _requests(plan, one, named, environment.device)
+            if request := next((it for it in asked if _asks_for(it, one, (plan, environment), here)), None):
+                exact = replace(request, replicates=counts[one], target=None) if one in counts else request
+                found[one] = exact.command
+    return found
+
+
+def _without_services(catalogue: Catalogue) -> Catalogue:
+    """The same for a machine that can start every service, whatever this one can."""
+    workloads = {name: replace(workload, service=None) for name, workload in catalogue.workloads.items()}
+    return replace(catalogue, workloads=workloads)
+
+
+def _protocol_of(plan: Plan) -> str | None:
+    """The name from which replicates and rounds lead to a run's protocol; None for one of another version."""
+    protocol = plan.protocol
+    return next(
+        (name for name, one in PROTOCOLS.items() if _aimed(_protocol_words(one, protocol), protocol) == protocol), None
+    )
+
+
+def _aimed(one: Protocol, like: Protocol) -> Protocol:
+    counted = replace(one, replicates=like.replicates)
+    return counted.fixed() if like.target is None else replace(counted, target=like.target)
+
+
+def _requests(plan: Plan, one: Comparison, protocol: str, device: str) -> Iterator[Request]:
+    """What might ask for a comparison, the shortest first."""
+    theirs = plan.protocol
+    chosen = theirs.lead_s > 0 and theirs.rounds != PROTOCOLS[protocol].rounds
+    usual = Request(
+        workloads=(one.treatment.workload,),
+        size=one.treatment.size,
+        probe=_probe(one),
+        protocol=protocol,
+        replicates=theirs.replicates,
+        rounds=theirs.rounds if chosen else None,
+        target=_target(theirs),
+        seed=plan.seed,
+        device=device,
+    )
+    selections = ({"only": (str(parse_option(one.label)),)}, {"stack": _stack_words(one.treatment)})
+    references = dict.fromkeys(("baseline", _stack_words(one.reference) or "baseline"))
+    for selection, batch, reference in product(selections, (None, one.reference.batch), references):
+        yield replace(usual, reference=reference, batch=batch, **selection)
+
+
+def _target(protocol: Protocol) -> str | None:
+    """What has to be said of the target where the replicates are named, which alone would fix them."""
+    return None if protocol.target is None else target_text(protocol)
+
+
+def _probe(one: Comparison) -> str | None:
+    return next((name for name, timing in PROBES.items() if timing is one.timing), None)
+
+
+def _stack_words(config: Configuration) -> str:
+    return "+".join(map(str, config.options))
+
+
+def _asks_for(request: Request, one: Comparison, run: tuple[Plan, Environment], catalogue: Catalogue) -> bool:
+    theirs, environment = run
+    try:
+        plan = planned(request, catalogue, environment)
+    except Mistake:
+        return False
+    asked = [(other.treatment, other.reference, other.timing) for other in plan.comparisons]
+    alike = _protocol_words(plan.protocol, theirs.protocol) == theirs.protocol and plan.seed == theirs.seed
+    return alike and asked == [(one.treatment, one.reference, one.timing)]
+
+
+def _protocol_words(one: Protocol, like: Protocol) -> Protocol:
+    """The same with another's rounds; with its windows too where those are from before steps led into them."""
+    paced = replace(one, rounds=like.rounds, timed_s=like.timed_s)
+    if like.lead_s > 0:
+        return paced
+    return replace(
+        paced,
+        window_s=like.window_s,
+        window_steps=like.window_steps,
+        upper_bound_s=like.upper_bound_s,
+        discarded_rounds=like.discarded_rounds,
+        slow_s=like.slow_s,
+        lead_s=like.lead_s,
+        whole_s=like.whole_s,
+    )

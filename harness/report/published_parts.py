@@ -1,0 +1,373 @@
+"""Parts that several published pages share: links to runs, settings in words, the best stack of a workload, figures."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from statistics import fmean
+from urllib.parse import quote
+
+from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
+from harness.analyze.calibration import DESIGN
+from harness.analyze.collection import StoredRow, StoredRun
+from harness.analyze.matrix import Row
+from harness.analyze.quality import Agreement
+from harness.analyze.soundness import Outcome
+from harness.core.configuration import Option
+from harness.core.optimization import Timing
+from harness.core.plan import is_or_was_baseline
+from harness.report import matrix as sentences
+from harness.report.document import escaped, grid
+from harness.report.figures import (
+    MARK,
+    Arm,
+    Grid,
+    Group,
+    Tile,
+    heat_map,
+    interaction_map,
+    interval_plot,
+    stage_bars,
+    waterfall,
+)
+from harness.report.matrix import TIMED, quality, settings
+from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.words import NOTHING, called, one_line, ratio, stage, together
+
+BEST_COLUMNS = (
+    "workload",
+    "size, batch",
+    "fastest that learns the same",
+    "speedup",
+    "against original",
+    "quality",
+    "held back by: its reference, then the stack",
+    "run",
+    "environment",
+)
+
+
+_QUALITY = {Agreement.DIFFERS: "differs", Agreement.NAN: "is lost: its loss is not a number"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A figure of a page: where it lies below the page's folder, what is read out in its place, and its SVG."""
+
+    path: str
+    words: str
+    svg: str
+
+
+Part = str | Picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page and its figures."""
+
+    text: str
+    pictures: tuple[Picture, ...]
+
+
+def page(parts: Iterable[Part]) -> Page:
+    """Lines and figures as one page; a figure is an image on a line of its own."""
+    parts = tuple(parts)
+    lines = (one if isinstance(one, str) else f"![{escaped(one.words)}]({quote(one.path)})" for one in parts)
+    return Page(
+        text="\n".join((MARK, "", *lines)) + "\n", pictures=tuple(one for one in parts if isinstance(one, Picture))
+    )
+
+
+def day(kept: StoredRun) -> str:
+    """The day a run was begun, in UTC: `2026-11-20`."""
+    return kept.began[:10]
+
+
+def days(runs: Iterable[StoredRun]) -> str:
+    """The days of some runs as Markdown: `2026-11-20 to 2026-11-21`."""
+    found = sorted({day(kept) for kept in runs})
+    return escaped(found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}")
+
+
+def run_link(kept: StoredRun, above: str = "") -> str:
+    """A link to a run's folder; `above` is what leads from the page to the machine's folder."""
+    contributed = " (contributed)" if kept.contributed else ""
+    return f"[{escaped(day(kept))}]({quote(above + kept.name)}){contributed}"
+
+
+def chip(setting: Setting) -> str:
+    """What was measured on, as Markdown."""
+    one = setting.environment
+    return escaped(one.accelerator or f"{one.cpu}, {one.cores} cores")
+
+
+def calibrated(setting: Setting) -> str:
+    """What the machine has shown of itself, as the headers of its runs say it; of several times, each with its days."""
+    others = [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs
+    told = together((one.matrix.noise, one) for one in others)
+    if len(told) == 1:
+        return f"{escaped(*told)}."
+    return " ".join(f"Of {days(runs)}: {escaped(words)}." for words, runs in told.items())
+
+
+def software(setting: Setting) -> str:
+    """The versions that matter most, as Markdown."""
+    one = setting.environment
+    versions = [f"{name} {version}" for name, version in one.packages if name == "torch"]
+    driver = [f"driver {one.driver}"] if one.driver else []
+    variables = [settings(one)] if one.variables else []
+    return escaped(", ".join([*versions, f"Python {one.python}", *driver, one.system, *variables]))
+
+
+def named(setting: Setting) -> str:
+    """An environment by its digest, and whether somebody else measured in it."""
+    return f"`{setting.environment.digest}`" + (", contributed" if setting.is_contributed else "")
+
+
+def counted(count: int, what: str) -> str:
+    """A number with its noun: `1 run`, `3 runs`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def code(name: str) -> str:
+    """A name as code where it is one, or else as text: inside code nothing could be escaped."""
+    return f"`{name}`" if re.fullmatch(r"[\w=+./ -]+", name, re.ASCII) else escaped(name)
+
+
+def estimated(entry: StoredRow) -> str:
+    """A ratio with its interval as Markdown, and its verdict where that is not plain from it."""
+    estimate = entry.row.estimate
+    if estimate is None:
+        return "no ratio"
+    return unbroken(escaped(ratio(estimate))) + ("" if estimate.verdict.value == "faster" else f" {estimate.verdict}")
+
+
+def unbroken(text: str) -> str:
+    """Markdown that stays on one line in a narrow column."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def best_table(answers: Sequence[tuple[Setting, Topic]], above: str = "") -> Iterator[str]:
+    """The best stack of each workload and where that was seen; `above` leads from the page to the machine's folder."""
+    yield from grid(BEST_COLUMNS, (tuple(_best(setting, topic, above)) for setting, topic in answers))
+    for _, topic in answers:
+        if topic.faster_otherwise is not None:
+            yield from ("", faster_otherwise(topic, topic.faster_otherwise))
+
+
+def faster_otherwise(topic: Topic, entry: StoredRow) -> str:
+    """What is faster than the best and does not learn the same, or was not judged."""
+    what = f"{code(entry.row.label)}, {estimated(entry)}"
+    return f"Faster still on {escaped(topic.name)}, {_otherwise(entry.row)}: {what}."
+
+
+def _best(setting: Setting, topic: Topic, above: str) -> Iterator[str]:
+    yield f"[{escaped(topic.name)}]({quote(f'{above}{file_name(topic.name)}.md')})"
+    config = topic.main.config if topic.main else None
+    yield escaped(f"{config.size}, {config.batch}") if config else NOTHING
+    yield from _best_configs(topic, above)
+    yield named(setting)
+
+
+def _best_configs(topic: Topic, above: str) -> Iterator[str]:
+    best = topic.best
+    if best is None:
+        yield from ("nothing for sure", *(NOTHING,) * 5)
+        return
+    found = topic.against("original", best)
+    yield escaped(best.row.label)
+    yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
+    yield estimated(found) if found else "not measured"
+    yield quality(best.row)
+    yield _bounds(best.row)
+    yield run_link(best.run, above)
+
+
+def _bounds(row: Row) -> str:
+    """What holds the reference back, and then the stack: `input, then training step`."""
+    found = [arm.bottleneck.stage if arm and arm.bottleneck else "" for arm in (row.reference, row.treatment)]
+    ours, theirs = map(stage, found)
+    return f"{ours}, both" if ours == theirs else f"{ours}, then {theirs}"
+
+
+def _otherwise(row: Row) -> str:
+    status = row.quality.status if row.quality else Agreement.NOT_JUDGED
+    return "not judged for quality" if status is Agreement.NOT_JUDGED else f"but its quality {_QUALITY[status]}"
+
+
+def timed(sheet: Sheet) -> str:
+    """What was timed and against what, as Markdown: `training steps against the baseline`."""
+    return escaped(f"{TIMED[sheet.timing]} against {called(sheet.name)}")
+
+
+def stacked(label: str) -> str:
+    """A subject as Markdown, with room to break the line between the parts of a stack."""
+    return escaped(label.replace("+", " + "))
+
+
+# Figures of published pages.
+
+_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED}
+LONGEST = 26  # letters of a name that fits beside a bar
+_TRAINING = (Timing.STEP, Timing.EPOCH, Timing.EVALUATION)
+
+
+def parts_of(topic: Topic) -> Attribution | None:
+    """The best stack's parts, where it has several and any of them was measured."""
+    if topic.best is None:
+        return None
+    parts = attributed(topic.best, [one for sheet in topic.sheets for one in sheet.measured])
+    return parts if parts.shares and len(parts.shares) + len(parts.unmeasured) > 1 else None
+
+
+def in_short(label: str) -> str:
+    """A subject for a figure, whose page names all of its options: `all 12 together` where it is long."""
+    count = label.count("+") + 1
+    return label if len(label) <= LONGEST else f"all {count} together" if count > 1 else label
+
+
+def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
+    """The waterfall of the best stack."""
+    parts = parts_of(topic)
+    if parts is None or topic.best is None or topic.main is None:
+        return None
+    name = in_short(topic.best.row.label)
+    config = topic.main.config
+    against = called(topic.main.name)
+    title = f"{topic.name}, size {config.size}, batch {config.batch}: the parts of {name}, against {against}"
+    svg = waterfall(one_line(title), one_line(name), parts)
+    return Picture(path=_path(topic.name, setting.key, "waterfall"), words=one_line(title), svg=svg)
+
+
+def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
+    """Rates beside upper bounds for some workloads: the baseline, and the best stack of each."""
+    groups = [group for group in map(_group, topics) if group is not None]
+    if not groups:
+        return None
+    who = one_line(topics[0].name) if len(topics) == 1 else "each workload"
+    title = f"What {who} trains, and what its loader and its step would give alone"
+    words = f"{title}: {'; '.join(group.name for group in groups)}"
+    return Picture(path=_path(name, setting.key, "stages"), words=words, svg=stage_bars(title, groups))
+
+
+def _group(topic: Topic) -> Group | None:
+    best = topic.best
+    if topic.main is None or best is None:
+        return None
+    arms = ((topic.main.name, best.row.reference), (in_short(best.row.label), best.row.treatment))
+    known = tuple(
+        Arm(name=one_line(name), found=profile.bottleneck) for name, profile in arms if profile and profile.bottleneck
+    )
+    config = topic.main.config
+    return (
+        Group(name=one_line(f"{topic.name}, size {config.size}, batch {config.batch}"), arms=known) if known else None
+    )
+
+
+def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:
+    """The interval plot of a table with two ratios or more."""
+    if len(sheet.measured) < 2:
+        return None
+    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
+    path = _path(sheet.config.workload, setting.key, f"{sheet.timing}-{digest}")
+    words = f"Intervals of every ratio: {sentences.title(sheet.table)}"
+    return Picture(path=path, words=words, svg=f"{MARK}\n{interval_plot(sheet.table)}")
+
+
+def pairs_of(sheet: Sheet) -> tuple[Interaction, ...]:
+    """The pairs of one table whose parts stand in it too."""
+    return interactions(sheet.measured)
+
+
+def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
+    """The interaction map of a table that holds pairs and their parts."""
+    pairs = pairs_of(sheet)
+    if not pairs:
+        return None
+    title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
+    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
+    path = _path(sheet.config.workload, setting.key, f"pairs-{sheet.timing}-{digest}")
+    return Picture(path=path, words=title, svg=interaction_map(title, pairs))
+
+
+def heat_map_picture(setting: Setting) -> Picture | None:
+    """All optimizations that have a ratio on any workload, each timed on what it acts on."""
+    columns = [topic for topic in setting.topics if topic.main is not None]
+    tiles = {(row, topic.name): tile for topic in columns for row, tile in _tiles(topic).items()}
+    rows = _ranked(tiles)
+    if not rows:
+        return None
+    title = (
+        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of something else"
+    )
+    stacks = sum(row in STACKS for row in rows)
+    grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)
+    return Picture(path=f"figures/heat-map-{setting.key}.svg", words=title, svg=heat_map(grid))
+
+
+def _column(topic: Topic) -> tuple[str, str]:
+    config = topic.main.config if topic.main else None
+    return one_line(topic.name), one_line(f"{config.size}, {config.batch}") if config else ""
+
+
+def _tiles(topic: Topic) -> dict[str, Tile]:
+    """One tile for each optimization: against the baseline where that was measured, else against what it requires."""
+    found = {one_line(label): Tile() for label in topic.no_results}
+    for entry in sorted((one for sheet in topic.sheets for one in sheet.entries), key=_precedence):
+        if _is_shown(entry, topic):
+            found[_row_name(entry)] = _tile(entry)  # what comes later counts more
+    return found
+
+
+def _precedence(entry: StoredRow) -> tuple[object, ...]:
+    comparison = entry.row.comparison
+    estimate = entry.row.estimate
+    reference = comparison.reference
+    plain = is_or_was_baseline(reference), not reference.options
+    return estimate is not None, plain, entry.run.began, str(comparison.treatment)
+
+
+def _is_shown(entry: StoredRow, topic: Topic) -> bool:
+    """Whether an entry is about one optimization or everything, at the size and batch of the column."""
+    comparison, main = entry.row.comparison, topic.main
+    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or data_of(entry):
+        return False
+    if (comparison.reference.size, comparison.reference.batch) != (main.config.size, main.config.batch):
+        return False
+    if comparison.label in STACKS:
+        return is_or_was_baseline(comparison.reference)
+    return _is_single(entry) and entry.table.name != "original"
+
+
+def _is_single(entry: StoredRow) -> bool:
+    comparison = entry.row.comparison
+    added: set[Option] = set(comparison.treatment.options) ^ set(comparison.reference.options)
+    return [str(one) for one in added] == [comparison.label]
+
+
+def _row_name(entry: StoredRow) -> str:
+    timing = entry.row.comparison.timing
+    return one_line(entry.row.comparison.label) + ("" if timing is Timing.STEP else f" ({timing})")
+
+
+def _tile(entry: StoredRow) -> Tile:
+    quality = entry.row.quality
+    return Tile(
+        estimate=entry.row.estimate,
+        is_open=entry.row.absence is not None and entry.row.absence.outcome in _UNFINISHED,
+        is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
+        is_conditional=bool(entry.row.comparison.reference.options),
+    )
+
+
+def _ranked(tiles: Mapping[tuple[str, str], Tile]) -> tuple[str, ...]:
+    """Rows with any ratio: the stacks, then the rest by what they gain on average over the workloads measured."""
+    logs = together((row, math.log(one.estimate.ratio)) for (row, _), one in tiles.items() if one.estimate)
+    singles = sorted((row for row in logs if row not in STACKS), key=lambda row: (-fmean(logs[row]), row))
+    return (*(row for row in STACKS if row in logs), *singles)
+
+
+def _path(name: str, key: str, kind: str) -> str:
+    return f"figures/{file_name(name)}-{key}-{kind}.svg"

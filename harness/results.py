@@ -1,0 +1,122 @@
+"""The result store, read: runs as matrices, each under the thresholds that its machine's calibration decides."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+from harness.analyze.calibration import DESIGN, Calibration, calibrate
+from harness.analyze.collection import TOO_SMALL, StoredRun
+from harness.analyze.comparison import Known, parse_limits
+from harness.analyze.matrix import Matrix, build_matrix
+from harness.analyze.verdict import UNCALIBRATED, Thresholds
+from harness.catalogue import read_catalogue
+from harness.core.mistake import Mistake
+from harness.core.plan import TUNED
+from harness.store import IN_PROGRESS, ORIGIN, RUN, Run, read_records, read_run
+
+LIMITS = Path(__file__).parent / "limits.toml"
+
+
+def finished(results: Path) -> list[Path]:
+    """The folders of all runs that have nothing left to measure, by machine and day."""
+    folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
+    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
+
+
+def read_kept(folder: Path) -> StoredRun:
+    """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
+    run = read_run(folder)
+    if run.rehearsed:
+        raise Mistake(
+            f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
+        )
+    matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
+    return StoredRun(
+        name=folder.resolve().name,
+        began=run.began,
+        command=run.command,
+        version=run.version,
+        matrix=matrix,
+        contributed=(folder / ORIGIN).exists(),
+    )
+
+
+def calibration_beside(folder: Path, run: Run) -> Calibration | None:
+    """What the machine of a run has shown: of the finished calibrations beside it the nearest in time, or None.
+
+    A machine that is shared can tell less on a busy day, which says little of the runs of a calm one. It must be of the
+    same environment, and nobody's but theirs who made the run: somebody else's machine may have the same parts and
+    another neighbour.
+    """
+    theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
+    nearest: tuple[timedelta, Path] | None = None
+    for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
+        if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
+            continue
+        found = read_run(other)
+        # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
+        # ours, as all were up to schema 3, of those without.
+        facts = (
+            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
+            for one in (found, run)
+        )
+        alike = len(set(facts)) == 1
+        away = abs(datetime.fromisoformat(found.began) - began)
+        if alike and decides(found) and (nearest is None or away < nearest[0]):
+            nearest = away, other
+    return None if nearest is None else _calibration(nearest[1])
+
+
+def _is_tuned(run: Run) -> bool:
+    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
+
+
+def decides(run: Run) -> bool:
+    """Whether a run is a calibration at sizes that prove something."""
+    return run.plan.design == DESIGN and all(one.reference.size != TOO_SMALL for one in run.plan.blocks)
+
+
+def _may_calibrate(folder: Path) -> bool:
+    """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
+    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
+
+
+@cache  # a finished run stays as it is, and every run beside it asks
+def _calibration(folder: Path) -> Calibration:
+    return calibrate(read_run(folder).plan, read_records(folder))
+
+
+def stored_runs(folders: Iterable[Path]) -> list[StoredRun]:
+    """All runs of real times among some folders; raises Mistake on a damaged one."""
+    return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
+
+
+def newest(results: Path) -> Path:
+    """The newest run below a folder; raises Mistake when there is none."""
+    found = sorted(results.glob("*/*/run.json"), key=lambda path: path.parent.name)
+    if not found:
+        raise Mistake(f"There is no run in {results}; ./speedmatrix run measures one.")
+    return found[-1].parent
+
+
+def matrix_of(folder: Path) -> Matrix:
+    """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
+    run = read_run(folder)
+    return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
+
+
+def thresholds_of(folder: Path) -> Thresholds:
+    """What the machine's calibration decides for every interval: looks and reports must know the same width."""
+    calibration = calibration_beside(folder, read_run(folder))
+    return calibration.thresholds if calibration else UNCALIBRATED
+
+
+def known_limits() -> Known:
+    """What devices can do at most, and how many operations a sample takes: a comparison explains itself by them."""
+    work = {
+        (name, size): count
+        for name, workload in read_catalogue().workloads.items()
+        for size, count in workload.operations.items()
+    }
+    return Known(limits=parse_limits(LIMITS.read_text(encoding="utf-8"), LIMITS.name), work=work)

@@ -1,0 +1,236 @@
+"""The fork server: a process that imports once what many arms need, and forks each of them when it is asked to.
+
+Torch and what it brings take four to six seconds of a core. Every arm is still a process of its own, in a session of
+its own, with its own loader, model and device context: what it shares with others is what was imported, copied when it
+is written to. A server has the environment variables of its arms, since threads and allocators are settled when a
+process begins; arms whose variables differ come from another server. It serves the arms that are alive together and
+ends with the last of them, so that every replicate has processes with another layout in memory.
+"""
+
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock, RLock
+from time import monotonic, sleep
+
+from harness.run.processes import SUSPENDED, end_groups, is_alive, kill_group, state_of
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 64  # bytes of a message
+LOOK_S = 0.02  # between two looks at a process whose end is awaited
+SILENT_S = 30.0  # after which a server is taken for lost: it forks and tells in milliseconds
+NAME = "speedmatrix-arm"  # of an arm's process, for whoever looks at a list of them
+
+
+class Lost(Exception):
+    """A server that has ended or does not answer, and with it all that it knew of its arms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    """An arm's process, much as `subprocess.Popen` would show it."""
+
+    server: "ForkServer"
+    number: int  # of the arm among those of its server
+
+    @property
+    def group(self) -> int:
+        """Its process, which leads a group of its own; waits until it is forked; raises ProcessLookupError."""
+        try:
+            return self.server.pid(self.number, wait=True) or 0
+        except Lost:
+            raise ProcessLookupError from None
+
+    @property
+    def pid(self) -> int:
+        """Where its work is done at this moment: the server until it is forked, which imports for it."""
+        with suppress(Lost):
+            return self.server.pid(self.number, wait=False) or self.server.process.pid
+        return self.server.process.pid
+
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it lives or waits to be forked."""
+        return self.server.status(self.number)
+
+    def wait(self, timeout: float) -> int:
+        """Its exit status; raises subprocess.TimeoutExpired."""
+        until = monotonic() + timeout
+        while (status := self.poll()) is None:
+            if monotonic() > until:
+                raise subprocess.TimeoutExpired("arm", timeout)
+            sleep(LOOK_S)
+        return status
+
+    def end(self) -> None:
+        """Kills its group and waits for it; one that is not forked yet ends because its channel is closed."""
+        with suppress(Lost, subprocess.TimeoutExpired):
+            if group := self.server.pid(self.number, wait=False):
+                end_groups([group])
+                self.wait(timeout=HANDED_OVER_S)
+        self.server.let_go(self.number)
+
+
+HANDED_OVER_S = 5.0  # between the end of a process and its server's knowledge of it
+
+
+@dataclass(slots=True, kw_only=True)
+class ForkServer:
+    """One such process. Its methods may be called from several threads."""
+
+    process: "subprocess.Popen[bytes]"
+    control: socket.socket
+    closed: bool = False
+    _lock: RLock = field(default_factory=RLock)
+    _asked: int = 0  # arms
+    _forked: list[int] = field(default_factory=list)  # their processes, in the order in which they were asked for
+    _held: set[int] = field(default_factory=set)  # numbers of arms that are not let go
+    _ended: dict[int, int] = field(default_factory=dict)  # number -> exit status
+
+    def fork(self, channel: socket.socket, log: int) -> Forked | None:
+        """Asks for an arm, which is forked when all is imported.
+
+        None where the server has ended with its last arm, or where somebody has killed or suspended it.
+        """
+        with self._lock:
+            if self.closed or not is_alive(self.process.pid) or state_of(self.process.pid) == SUSPENDED:
+                return None
+            with suppress(BrokenPipeError, ConnectionResetError):  # whoever waits for the arm is told why
+                socket.send_fds(self.control, [b"fork"], [channel.fileno(), log])
+            self._asked += 1
+            self._held.add(self._asked - 1)
+            return Forked(server=self, number=self._asked - 1)
+
+    def pid(self, number: int, *, wait: bool) -> int | None:
+        """The process of an arm; None where it is not forked and nobody wants to wait; raises Lost."""
+        with self._lock:
+            while len(self._forked) <= number:
+                if self.closed:
+                    raise Lost
+                self.control.settimeout(SILENT_S if wait else 0.0)
+                try:
+                    self._forked.append(int(self._told()))
+                except BlockingIOError:
+                    return None
+            return self._forked[number]
+
+    def status(self, number: int) -> int | None:
+        """The exit status of an arm, None while it lives; a killed one's where the server is lost."""
+        with self._lock:
+            if number in self._ended:
+                return self._ended[number]
+            try:
+                if (process := self.pid(number, wait=False)) is None:
+                    return self.process.poll()
+                if is_alive(process):
+                    return None
+                self.pid(self._asked - 1, wait=True)  # it answers in the order of what it was asked
+                self.control.settimeout(SILENT_S)
+                self.control.send(str(process).encode())
+                self._ended[number] = int(self._told())
+            except (Lost, BrokenPipeError, ConnectionResetError, TimeoutError):
+                self._ended[number] = self.process.poll() or -signal.SIGKILL
+            return self._ended[number]
+
+    def let_go(self, number: int) -> None:
+        """An arm is needed no more; with the last one the server ends."""
+        with self._lock:
+            self._held.discard(number)
+            if self._held or self.closed:
+                return
+            self.closed = True
+            self.control.close()
+        self.process.kill()
+        self.process.wait()
+
+    def _told(self) -> bytes:
+        try:
+            told = self.control.recv(LONGEST)
+        except (ConnectionResetError, TimeoutError):
+            told = b""
+        if not told:
+            raise Lost
+        return told
+
+
+_servers: dict[tuple[object, ...], ForkServer] = {}
+_lock = Lock()
+
+
+def forked(channel: socket.socket, log: int, environment: Mapping[str, str], workload: str) -> Forked:
+    """An arm's process with these variables and this channel, its output in a log.
+
+    It comes from a server that has imported a workload of the suite, or none of them where the name is empty.
+    """
+    key = workload, *sorted(environment.items())
+    with _lock:
+        for ended in [one for one, server in _servers.items() if server.closed]:
+            del _servers[ended]
+        found = _servers[key].fork(channel, log) if key in _servers else None
+        if found is None:
+            _servers[key] = _begun(environment, workload, log)
+            found = _servers[key].fork(channel, log)
+        assert found is not None  # noqa: S101  nobody else knows the new one yet
+        return found
+
+
+def _begun(environment: Mapping[str, str], workload: str, log: int) -> ForkServer:
+    """A server whose own output goes to the log of the first arm, which waits for it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness.run.worker", str(theirs.fileno()), workload],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=ROOT,
+            start_new_session=True,
+        )
+    return ForkServer(process=process, control=ours)
+
+
+def serve_forks(control: socket.socket) -> socket.socket | None:
+    """In the server: forks arms and tells how they ended until nobody asks any more, then ends those that are left.
+
+    In an arm it returns the arm's channel, in the server None.
+    """
+    gc.collect()
+    gc.freeze()  # a collection in an arm would write into every page that it shares
+    living: set[int] = set()
+    while True:
+        asked, descriptors, *_ = socket.recv_fds(control, LONGEST, 2)
+        if descriptors:
+            if not (process := os.fork()):
+                control.close()
+                return _channel_of_arm(*descriptors)
+            living.add(process)
+            for one in descriptors:
+                os.close(one)
+            control.send(str(process).encode())
+        elif asked:
+            ended, status = os.waitpid(int(asked), 0)  # the launcher has seen that it lives no more
+            living.discard(ended)
+            control.send(str(os.waitstatus_to_exitcode(status)).encode())
+        else:
+            for one in living:
+                kill_group(one)
+            return None
+
+
+def _channel_of_arm(channel: int, log: int) -> socket.socket:
+    """Makes the process that was forked one of its own: its name, its session, its output."""
+    with suppress(OSError):  # a system without /proc
+        Path("/proc/self/comm").write_text(NAME)
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    return socket.socket(fileno=channel)

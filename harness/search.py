@@ -1,0 +1,552 @@
+"""The search for the fastest stack of a workload: run after run, then the winner afresh."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+from itertools import islice
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from harness.analyze.attribution import Gain, gain
+from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
+from harness.analyze.matrix import Matrix, Table
+from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, UpperBound, cross_checked, trusted
+from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
+from harness.analyze.search.stage_model import (
+    Declared,
+    Fitted,
+    Stack,
+    Study,
+    measured_log_times,
+    study_of,
+    upper_bounds,
+)
+from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, Winner, measured
+from harness.catalogue import read_catalogue
+from harness.core.catalogue import Catalogue
+from harness.core.configuration import Comparison, Option, parse_option, settings
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Numerics, Optimization, Timing
+from harness.core.plan import Plan, Request
+from harness.core.protocol import PROTOCOLS, Protocol
+from harness.plan.designs import CROSSED, Space, space_of, varied
+from harness.plan.designs import matrix as matrix_design
+from harness.plan.feasibility import Scope, all_options, compare, hindrance
+from harness.plan.planning import Context, plan_of, protocol_named, reference_request
+from harness.plan.search import (
+    RANKED,
+    LogTimes,
+    Proposal,
+    SearchLimits,
+    counted,
+    every_stack,
+    gain_left,
+    is_over,
+    narrowed,
+    proposed,
+    ranked,
+    without_what_hurts,
+)
+from harness.results import matrix_of
+from harness.run.preparation import Prepared, environment_of, run_of
+from harness.store import IN_PROGRESS, RUN, Run, create, read_run
+
+# Predictions of a run: what the stage model says beyond it.
+
+
+SHOWN = 10  # of the stacks that were not measured
+COUNTED = 5000  # stacks; whether more of them are possible is not asked one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PossibleStacks:
+    """What predictions of one workload stand on besides its measurements."""
+
+    scope: Scope
+    space: Space
+    declared: Declared
+
+    def decomposition(self, whole: StoredRow, rows: Sequence[StoredRow], model: Trusted | str) -> Decomposition | None:
+        """A measured stack in parts, by the model where it is trusted."""
+        return decomposition(whole, rows, model, self.declared, self.space.needs)
+
+    def log_times(self, model: Fitted) -> LogTimes:
+        """Log times of stacks by a model, as a search takes them."""
+        return lambda stacks: model.log_times([self.declared.arrangement(stack) for stack in stacks])
+
+
+def predictions(matrix: Matrix, catalogue: Catalogue) -> tuple[WorkloadPrediction, ...]:
+    """What is said of each workload of a run beyond its configurations; nothing where no options are crossed."""
+    if matrix.design not in CROSSED:
+        return ()
+    kept = unnamed(matrix)
+    tables: dict[str, Table] = {}
+    for table in matrix.tables:
+        if table.timing is Timing.STEP:
+            tables.setdefault(table.config.workload, table)
+    return tuple(_predicted(kept, table, catalogue) for table in tables.values())
+
+
+def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadPrediction:
+    possible = possible_stacks(kept.matrix, table, catalogue)
+    found = WorkloadPrediction(
+        config=table.config, name=table.name, whole=(), prediction="", best=_best(table), decomposition=None, check=None
+    )
+    if isinstance(possible, str):
+        return replace(found, prediction=possible)
+    study = study_of(kept.matrix, table.config.workload, possible.declared)
+    if isinstance(study, str):
+        return replace(found, prediction=study)
+    model, whole = trusted(study), whole_of(kept, table)
+    found = replace(found, check=_check(kept, study, possible))
+    if whole is not None:
+        others = list(rows_of(kept))
+        stack = whole.row.comparison.treatment.options
+        found = replace(found, whole=stack, decomposition=possible.decomposition(whole, others, model))
+    return replace(found, prediction=model if isinstance(model, str) else _prediction(model, study, possible, found))
+
+
+def possible_stacks(matrix: Matrix, table: Table, catalogue: Catalogue) -> PossibleStacks | str:
+    """The stacks there are beside a run's table, and what is declared of them; words where they are not known here."""
+    name, known = table.config.workload, catalogue.known
+    crossed = [
+        one for row in matrix.rows for one in row.comparison.treatment.options if _is_step_of(row.comparison, name)
+    ]
+    chosen = tuple(one for one in dict.fromkeys(crossed) if one not in table.config.options)
+    if name not in catalogue.workloads:
+        return f"{name} is not known here, and so neither which of its stacks are possible"
+    if unknown := sorted({one.name for one in (*chosen, *table.config.options)} - known.keys()):
+        return f"{', '.join(unknown)} is not known here, and so neither which stacks are possible"
+    context = Context(catalogue=catalogue, environment=matrix.environment, protocol=PROTOCOLS["standard"])
+    # Whatever service this machine cannot start, the one that measured could.
+    workload = replace(catalogue.workload(name), service=None)
+    scope = replace(context.scope(workload, table.config), chosen=chosen)
+    return PossibleStacks(scope=scope, space=step_space(scope, matrix), declared=declared_of(known))
+
+
+def _is_step_of(comparison: Comparison, workload: str) -> bool:
+    return comparison.treatment.workload == workload and comparison.timing is Timing.STEP
+
+
+def step_space(scope: Scope, matrix: Matrix) -> Space:
+    """The stacks of those options that act on training steps and were on in a measured configuration."""
+    seen = {
+        option
+        for row in matrix.rows
+        if row.estimate and _is_step_of(row.comparison, scope.workload.name)
+        for option in row.comparison.treatment.options
+    }
+    levels = (tuple(one for one in alike if one in seen) for alike in varied(scope))
+    return space_of(scope, [one for one in levels if one and scope.known[one[0].name].timed_on is Timing.STEP])
+
+
+def declared_of(known: Mapping[str, Optimization]) -> Declared:
+    """What optimizations say of themselves: their stages, and which of them start loader workers."""
+
+    @cache
+    def starts_workers(option: Option) -> bool:
+        return bool(settings(known[option.name], option.level).get("workers"))
+
+    return Declared(
+        stages={name: one.stage for name, one in known.items()},
+        overlapped=lambda stack: any(map(starts_workers, stack)),
+    )
+
+
+def whole_of(kept: StoredRun, table: Table) -> StoredRow | None:
+    """The measured stack with most options, if it has two at least."""
+    found = [row for row in table.rows if row.estimate]
+    row = max(found, key=lambda one: len(one.comparison.treatment.options), default=None)
+    if row is None or len(row.comparison.treatment.options) - len(table.config.options) < 2:
+        return None
+    return StoredRow(run=kept, table=table, row=row)
+
+
+def _best(table: Table) -> tuple[str, Gain] | None:
+    found = [(row.label, gain(row.estimate)) for row in table.rows if row.estimate]
+    return max(found, key=lambda one: one[1].log, default=None)
+
+
+def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: WorkloadPrediction) -> Prediction:
+    measured = measured_log_times(study)
+    best = min(measured, key=lambda stack: measured[stack])
+    order = ranked(possible.space, measured, best, possible.log_times(model.model), np.random.default_rng(0))
+    fastest = [possible.declared.arrangement(stack) for stack in islice(order, SHOWN)]
+    names = {found.name: model.reference.options}
+    if found.decomposition is not None:
+        names[found.decomposition.label] = found.whole
+    return Prediction(
+        validation=model.validation,
+        fastest=tuple(sorted(model.predicted(fastest), key=lambda one: -one.ratio)),
+        unmeasured=None
+        if counted(possible.space) > COUNTED
+        else sum(stack not in measured for stack in every_stack(possible.space)),
+        upper_bounds=tuple(
+            UpperBound(name=name, stages=upper_bounds(model.model, possible.declared.arrangement(stack)))
+            for name, stack in names.items()
+        ),
+    )
+
+
+def _check(kept: StoredRun, study: Study, possible: PossibleStacks) -> CrossCheck | None:
+    """Where every stack of some options was measured: what the configurations of a matrix predict of the others."""
+    if kept.matrix.design != "factorial":
+        return None
+    design = [one.treatment.options for one in matrix_design(possible.scope) if isinstance(one, Comparison)]
+    return cross_checked(study, {study.ratios[0].reference.options, *design})
+
+
+# The search for the fastest stack of a workload: run after run, then the winner afresh.
+
+
+# Deciding: what a search knows after so many runs, and what it therefore measures next.
+
+LIMITS = SearchLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What was measured for a search so far, and the stacks that there are."""
+
+    possible: PossibleStacks
+    space: Space  # what may still be sought: nothing that failed, changes losses or is too large
+    found: Measured
+
+    def log_times(self, generator: np.random.Generator) -> list[LogTimes]:
+        """The trusted model's best guess and one that the data allow as well; none where no model is trusted."""
+        if isinstance(self.found.model, str):
+            return []
+        model = self.found.model.model
+        return [self.possible.log_times(one) for one in (model, model.drawn(generator))]
+
+
+def known(possible: PossibleStacks, matrices: Sequence[Matrix]) -> Known | str:
+    """What the runs say; words where nothing was measured yet."""
+    found = measured(matrices, possible.scope.reference, possible.declared, possible.scope.environment)
+    if isinstance(found, str):
+        return found
+    possible = replace(possible, space=step_space(possible.scope, matrices[0]))
+    return Known(possible=possible, space=narrowed(possible.space, found.barred, found.fits), found=found)
+
+
+def next_proposal(so_far: Known, rounds: int) -> Proposal:
+    """The stacks to measure next, the most promising first; or none, and why."""
+    generator, whole = np.random.default_rng(rounds), None if rounds else so_far.found.whole()
+    lighter = without_what_hurts(so_far.space, *whole) if whole else ()
+    return proposed(so_far.space, so_far.found.times, so_far.log_times(generator), lighter, generator, LIMITS)
+
+
+def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Decomposition | None:
+    """The parts of a stack; its total comes from the newest run that measured it against the reference."""
+    entries, possible = so_far.found.entries(*final), so_far.possible
+    wanted = stack, possible.scope.reference, Timing.STEP
+    compared = ((one, one.row.comparison) for one in entries if one.row.estimate)
+    mine = [one for one, its in compared if (its.treatment.options, its.reference, its.timing) == wanted]
+    return possible.decomposition(mine[-1], entries, so_far.found.model) if mine else None
+
+
+# Staging: the runs of a search, each a folder of its own that a later call finds again and goes on with.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchBudget:
+    """Where and how long a search measures."""
+
+    results: Path
+    measure: Callable[[Prepared, Path, float | None], None]  # a plan into its folder, until a moment of the clock
+    clock: Callable[[], float]
+    began_s: float
+    budget_s: float | None
+    fresh: bool
+    tell: Callable[[str], None]
+
+    def until(self, share: float) -> float | None:
+        """The moment at which a share of the budget is spent."""
+        return None if self.budget_s is None else self.began_s + share * self.budget_s
+
+    def is_time_left(self, share: float) -> bool:
+        """Whether that moment is still to come."""
+        moment = self.until(share)
+        return moment is None or self.clock() < moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """One search: what is wanted, its first plan, the stacks there are, and the place where it is measured."""
+
+    request: Request
+    ready: Prepared
+    possible: PossibleStacks
+    budget: SearchBudget
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether something of a run is left to measure."""
+    return (folder / IN_PROGRESS).exists()
+
+
+def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
+    """The folder of a plan's run, measured as far as a share of the time allows; an earlier one is gone on with.
+
+    Without `since` any earlier run will do, unless a fresh one was asked for; else one that began no earlier.
+    """
+    budget, run = search.budget, run_of(replace(search.ready, plan=plan))
+    before = sorted(budget.results.glob(f"*/*-{run.digest}/{RUN}"), key=lambda path: path.parent.name)
+    usable = [path.parent for path in before if since is None or read_run(path.parent).began >= since]
+    folder = usable[-1] if usable and not (budget.fresh and since is None) else create(budget.results, run)
+    go_on(search, folder, until)
+    return folder
+
+
+def go_on(search: Search, folder: Path, until: float) -> None:
+    """Measures what is left of a run, as far as a share of the time allows."""
+    if is_unfinished(folder) and search.budget.is_time_left(until):
+        ready = replace(search.ready, plan=read_run(folder).plan)
+        search.budget.measure(ready, folder, search.budget.until(until))
+
+
+def rounds_before(search: Search, first: Path) -> list[Path]:
+    """Runs of proposals that were made since the first run, on the same machine with the same program."""
+    start = read_run(first)
+    found = []
+    for path in sorted(search.budget.results.glob(f"*/*/{RUN}"), key=lambda path: path.parent.name):
+        run = read_run(path.parent)
+        if run.plan.design == SEARCH and run.began >= start.began and _conditions(run) == _conditions(start):
+            found += [path.parent] if _is_of(run.plan, start.plan) else []
+    return found
+
+
+def _conditions(run: Run) -> tuple[object, ...]:
+    return run.version, run.environment.digest, run.plan.protocol, run.plan.seed, run.plan.data
+
+
+def _is_of(plan: Plan, first: Plan) -> bool:
+    """Whether a run of proposals is about options of the first run alone, against the same reference."""
+    options = {option for one in first.comparisons for option in one.treatment.options}
+    reference = first.blocks[0].reference
+    return all(one.reference == reference and options.issuperset(one.treatment.options) for one in plan.comparisons)
+
+
+# Candidates: which optimizations a search for the fastest stack may switch on, and the run that it begins with.
+
+FEW = 16  # stacks that are all measured: a matrix of so few options costs as much and tests no model
+
+
+class QualityClass(StrEnum):
+    """What the winner may do to losses."""
+
+    EXACT = "exact"
+    CLOSE = "close"
+    ANY = "any"
+
+
+ALLOWED = {
+    QualityClass.EXACT: frozenset({Numerics.EXACT}),
+    QualityClass.CLOSE: frozenset({Numerics.EXACT, Numerics.CLOSE}),
+    QualityClass.ANY: frozenset(Numerics),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """What the user asked for; the request says nothing yet of a design."""
+
+    request: Request
+    quality: QualityClass
+
+
+def quality_named(name: str) -> QualityClass:
+    """The class of that name; raises Mistake with the names there are."""
+    if name not in list(QualityClass):
+        raise Mistake(f"There is no quality '{name}'; choose one of {', '.join(QualityClass)}.")
+    return QualityClass(name)
+
+
+def request_of(asked: SearchRequest) -> Request:
+    """The run with which a search begins: a matrix, or every stack of a few options; raises Mistake."""
+    catalogue = read_catalogue(asked.request.own)
+    scope = _scope(asked, catalogue)
+    named = _named(asked, catalogue) if asked.request.only else _willing(scope, asked.quality)
+    name = scope.workload.name
+    if not named:
+        raise Mistake(f"No optimization of {name} can be sought here with --quality {asked.quality}; try another.")
+    stacks = prod(1 + len(levels) for levels in varied(replace(scope, chosen=named)))
+    return replace(
+        asked.request,
+        workloads=(name,),
+        design="factorial" if stacks <= FEW else "matrix",
+        only=tuple(map(str, named)),
+        target="none",  # time is for stacks; the winner gets replicates of its own
+    )
+
+
+def put_off(asked: SearchRequest) -> Iterator[str]:
+    """Sentences on what a more patient protocol would seek too; none where the options were named. Raises Mistake."""
+    if asked.request.only:
+        return
+    scope = _scope(asked, read_catalogue(asked.request.own))
+    patient = replace(scope, protocol=PROTOCOLS["standard"])
+    for one in scope.optimizations:
+        is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[asked.quality]
+        if is_sought and not hindrance(patient, one) and (reason := hindrance(scope, one)):
+            yield f"{one.name} is not sought: it {reason}."
+
+
+def _scope(asked: SearchRequest, catalogue: Catalogue) -> Scope:
+    """What a search may choose from on this machine; raises Mistake where no workload is named or known."""
+    name = next(iter(asked.request.workloads), catalogue.own)
+    if name is None:
+        raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
+    environment = environment_of(asked.request)
+    context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.request, environment))
+    request = reference_request("baseline", catalogue.workload(name).name, asked.request.size, asked.request.batch)
+    return context.scope(catalogue.workload(name), context.config(request))
+
+
+def _patience(request: Request, environment: Environment) -> Protocol:
+    """The protocol that says how slowly an optimization may start.
+
+    On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
+    for each arm of every second stack.
+    """
+    return PROTOCOLS["standard"] if environment.accelerated else protocol_named(request.protocol)
+
+
+def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
+    """All that goes together, acts on training steps and lacks nothing that may not be switched on."""
+    found = [one for one in all_options(scope, ALLOWED[quality]) if scope.known[one.name].timed_on is Timing.STEP]
+    names = {one.name for one in found}
+    return tuple(one for one in found if names.issuperset(scope.known[one.name].requires))
+
+
+def _named(asked: SearchRequest, catalogue: Catalogue) -> tuple[Option, ...]:
+    """What was named; raises Mistake for what a search over training steps cannot take."""
+    found = tuple(map(parse_option, asked.request.only))
+    for option in found:
+        one = catalogue.optimization(option.name)
+        if one.numerics not in ALLOWED[asked.quality]:
+            raise Mistake(
+                f"{one.name} promises losses that are {one.numerics}, which --quality {asked.quality} rules out; "
+                f"leave it out, or say --quality {'close' if one.numerics is Numerics.CLOSE else 'any'}."
+            )
+        if one.timed_on is not Timing.STEP:
+            raise Mistake(f"{one.name} is timed on {one.timed_on}s, and best compares training steps; leave it out.")
+    return found
+
+
+def stacks_in(request: Request, ready: Prepared) -> PossibleStacks:
+    """The stacks that a search may propose: those of the options in its first run."""
+    context = Context(catalogue=ready.catalogue, environment=ready.environment, protocol=PROTOCOLS["standard"])
+    reference = ready.plan.blocks[0].reference
+    scope = context.scope(ready.catalogue.workload(reference.workload), reference)
+    seen = {one for config in ready.plan.comparisons for one in config.treatment.options}
+    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(request)))
+    scope = replace(scope, chosen=chosen)
+    return PossibleStacks(
+        scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known)
+    )
+
+
+def _names(request: Request) -> set[str]:
+    return {parse_option(name).name for name in request.only}
+
+
+REPLICATES = 4  # of the winner: it has no pool to borrow a variance from
+# Shares of the budget after which the first run and the proposals leave off, so that the winner gets the rest.
+FIRST, PROPOSALS = 0.6, 0.8
+
+
+def searched(search: Search) -> Winner | str:
+    """The winner of a search that goes on with whatever was measured for it before; words where nothing was."""
+    plan, budget = search.ready.plan, search.budget
+    options = len(search.possible.scope.chosen)
+    budget.tell(f"First: {len(plan.comparisons)} comparisons of {options} options ({plan.design})")
+    first = staged(search, plan, FIRST, since=None)
+    folders = [first, *rounds_before(search, first)]
+    go_on(search, folders[-1], PROPOSALS)
+    so_far, ended = _explored(search, folders)
+    return so_far if isinstance(so_far, str) else _crowned(search, so_far, folders, ended)
+
+
+def _explored(search: Search, folders: list[Path]) -> tuple[Known | str, str]:
+    """What is known when the search is over or its time is, and why it ended; appends the folders of its runs."""
+    while True:
+        so_far, rounds = known(search.possible, [matrix_of(folder) for folder in folders]), len(folders) - 1
+        if isinstance(so_far, str):
+            return so_far, ""
+        proposal = next_proposal(so_far, rounds)
+        if is_over(rounds, proposal, LIMITS):
+            return so_far, proposal.finished or f"{rounds} rounds of proposals were measured"
+        comparisons = list(_comparisons(so_far, proposal.stacks))
+        if not comparisons or not search.budget.is_time_left(PROPOSALS):
+            return so_far, "the time for proposals was spent"
+        search.budget.tell(f"Then: {len(comparisons)} proposals; the first promises {100 * proposal.gain:+.1f} %")
+        plan = plan_of(SEARCH, comparisons, search.ready.plan, search.ready.catalogue)
+        folders.append(staged(search, plan, PROPOSALS, since=read_run(folders[0]).began))
+
+
+def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]:
+    reference = so_far.possible.scope.reference.options
+    for stack in stacks:
+        label = "+".join(str(one) for one in stack if one not in reference)
+        entry = compare(so_far.possible.scope, label, stack, Timing.STEP)
+        if isinstance(entry, Comparison):
+            yield entry
+
+
+def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
+    """The winner with its own number: from processes that were not there when it was picked."""
+    stack, final, plan = so_far.found.best, None, search.ready.plan
+    if stack != so_far.possible.scope.reference.options:
+        fixed = replace(plan, protocol=replace(plan.protocol.fixed(), replicates=REPLICATES))
+        afresh = plan_of(WINNER, list(_comparisons(so_far, [stack])), fixed, search.ready.catalogue)
+        search.budget.tell(f"Last: {'+'.join(map(str, stack))} afresh, in {REPLICATES} replicates")
+        final = staged(search, afresh, 1.0, since=read_run(folders[0]).began)
+    return _told(search, so_far, (*folders, *([final] if final else [])), _certainty(so_far, len(folders) - 1, ended))
+
+
+def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certainty) -> Winner:
+    reference, stack = so_far.possible.scope.reference, so_far.found.best
+    is_picked = stack != reference.options
+    last: list[Matrix] = [matrix_of(runs[-1])] if is_picked else []
+    return Winner(
+        reference=reference,
+        name=search.ready.plan.names.get(str(reference), "baseline"),
+        stack=stack if is_picked else (),
+        sought=so_far.found.ratio(stack) if is_picked else None,
+        result=next((row.result for matrix in last for row in matrix.rows), None),
+        decomposition=taken_apart(so_far, stack, last) if is_picked else None,
+        certainty=certainty,
+        runs=tuple(map(str, runs)),
+        command=_command(search.request, so_far) if is_picked else "",
+        unfinished=tuple(str(one) for one in runs if is_unfinished(one)),
+    )
+
+
+def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
+    space, model, models = so_far.possible.space, so_far.found.model, so_far.log_times(np.random.default_rng(0))
+    return Certainty(
+        ended=ended,
+        model=model if isinstance(model, str) else model.validation,
+        rounds=rounds,
+        measured=len(so_far.found.times) - 1,
+        stacks=counted(space),
+        ranked=counted(space) <= RANKED,
+        gain=gain_left(so_far.space, so_far.found.times, models[0]) if models else None,
+        left_out=so_far.found.left_out,
+    )
+
+
+def _command(request: Request, so_far: Known) -> str:
+    """What measures the winner alone again, with as many replicates."""
+    config = so_far.possible.scope.reference
+    environment = so_far.possible.scope.environment
+    alone = replace(
+        request, design="alone", only=(), stack="+".join(map(str, so_far.found.best)), size=config.size,
+        replicates=REPLICATES, target=None, device=environment.device, reference="baseline",
+    )  # fmt: skip
+    return alone.command
