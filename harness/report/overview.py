@@ -12,7 +12,7 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import TIMED, View, columns, quality, row_values, workloads
+from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent, workloads
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, together
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -96,6 +96,8 @@ def remarks(matrix: Matrix) -> Iterator[str]:
         told = [f"{reason} ({count})" for reason, count in most] + [f"other reasons ({rest})"] * bool(rest)
         yield f"No result: {total} comparison{'' if total == 1 else 's'}: {', '.join(told)}."
     yield f"Noise: {one_line(matrix.noise)}."
+    if spent := time_spent(matrix):
+        yield f"Time: {spent}."
 
 
 def reasons(matrix: Matrix) -> Counter[str]:

@@ -156,7 +156,7 @@ def test_the_window_of_an_arm_tells_the_peak_of_its_steps(
         size=Size(batch=1, epoch_steps=100, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=100),
         recipe=Recipe(workers=workers, malloc="glibc"), proof={}, timing=Timing.STEP,
         protocol=Protocol(floor_steps=1, floor_s=0.0, settle_s=0.0, upper_bound_s=0.1, loss_steps=1),
-        data=str(tmp_path), device="cpu", seed=0, is_reference=False,
+        data=str(tmp_path), device="cpu", seed=0, other_seeds=False,
         workload_path=str(Path(__file__).with_name("known_peak.py")), service=None,
     )  # fmt: skip
     sentinel = Sentinel()
