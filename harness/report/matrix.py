@@ -81,15 +81,20 @@ _SPENT = {
 }
 
 
-def time_spent(matrix: Matrix) -> str:
-    """Where the time of measuring went: `4 min 10 s, of which windows 48 %, ...`; empty where nobody took note."""
+def time_spent(matrix: Matrix, *, shortly: bool = False) -> str:
+    """Where the time of measuring went, `4 min 10 s, windows 48 %, ...`; empty where nobody took note."""
     spent_s = dict(matrix.spent_s)
     kernels_s = spent_s.pop("kernels_s", None)
     if not (total_s := sum(spent_s.values())):
         return ""
-    shares = [f"{words} {100 * spent_s[name] / total_s:.0f} %" for name, words in _SPENT.items()]
-    kernels = "" if kernels_s is None else f"; kernels ran {100 * kernels_s / total_s:.0f} % of it"
-    return f"{duration(total_s)}, of which {', '.join(shares)}{kernels}"
+    if shortly:
+        known = {name: spent_s[name] for name in ("windows_s", "lead_s")}
+        named = [(_SPENT[name], seconds) for name, seconds in known.items()]
+        named.append(("all else", total_s - sum(known.values())))
+    else:
+        named = [(words, spent_s[name]) for name, words in _SPENT.items()]
+    named += [] if kernels_s is None else [("device at work", kernels_s)]
+    return f"{duration(total_s)}, {', '.join(f'{words} {100 * one / total_s:.0f} %' for words, one in named)}"
 
 
 def windows(protocol: Protocol) -> str:

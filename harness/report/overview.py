@@ -96,7 +96,7 @@ def remarks(matrix: Matrix) -> Iterator[str]:
         told = [f"{reason} ({count})" for reason, count in most] + [f"other reasons ({rest})"] * bool(rest)
         yield f"No result: {total} comparison{'' if total == 1 else 's'}: {', '.join(told)}."
     yield f"Noise: {one_line(matrix.noise)}."
-    if spent := time_spent(matrix):
+    if spent := time_spent(matrix, shortly=True):
         yield f"Time: {spent}."
 
 

@@ -218,8 +218,13 @@ def told() -> list[Record]:
 
 SPENT = Spent(
     arm=Arm(block="10", replicate=1, attempt=0, position=0),
-    **{"imports_s": 10.0, "build_s": 5.0, "evidence_s": 15.0, "warm_up_s": 20.0},
-    **{"lead_s": 30.0, "windows_s": 115.0, "rest_s": 5.0},
+    imports_s=10.0,
+    build_s=5.0,
+    evidence_s=15.0,
+    warm_up_s=20.0,
+    lead_s=30.0,
+    windows_s=115.0,
+    rest_s=5.0,
 )
 
 
