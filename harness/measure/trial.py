@@ -19,7 +19,7 @@ from harness.measure.devices import effective_backend, settle_backend, stamped, 
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
-from harness.measure.opening import Opening, observe, spreads, take_first_steps, upper_bounds_of
+from harness.measure.opening import Opening, forget, observe, spreads, take_first_steps, upper_bounds_of
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up
@@ -201,8 +201,7 @@ def begin(
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
-    opening.batches.clear()
-    task.device.forget_memory()  # of all that only the evidence needed, so that the peak is that of the training
+    forget(opening, task.device)
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
