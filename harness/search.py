@@ -243,7 +243,7 @@ def next_proposal(so_far: Known, rounds: int) -> Proposal:
 
 
 def leanest(so_far: Known) -> Stack:
-    """The fastest stack without what gains nothing in it, by the model; by what options gain put on last without one."""
+    """The fastest stack without what gains nothing in it: by the model, or by what options gain put on last."""
     best, whole = so_far.found.best, so_far.found.whole()
     if not isinstance(so_far.found.model, str):
         log_times = so_far.possible.log_times(so_far.found.model.model)

@@ -186,15 +186,15 @@ def leaner(space: Space, stack: Stack, log_times: LogTimes, least_gain: float) -
 
     All that is dropped may cost `least_gain` together, as a share of the rate.
     """
-    allowed = float(log_times([stack])[0]) + float(np.log1p(least_gain))
+    least = float(log_times([stack])[0])
     while True:
         on = [alike for alike in space.levels if any(level in stack for level in alike)]
         fewer = [space.with_level(stack, alike, None) for alike in on]
         fewer = [one for one in fewer if space.possible(one)]
         times = log_times(fewer) if fewer else np.array([np.inf])
-        if times.min() > allowed:
+        if times.min() > least + np.log1p(least_gain):
             return stack
-        stack = fewer[int(times.argmin())]
+        stack, least = fewer[int(times.argmin())], min(least, float(times.min()))
 
 
 def without_what_hurts(

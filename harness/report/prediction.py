@@ -246,8 +246,8 @@ def winner_sentences(found: Winner) -> Iterator[str]:
         )
     if found.idle:
         yield (
-            f"In the search {', '.join(map(str, found.idle))} {'was' if len(found.idle) == 1 else 'were'} on as well, and "
-            "gained nothing: without, the stack is as fast in the same fresh replicates."
+            f"Left out, since they gain nothing in it: {', '.join(map(str, found.idle))}. With them the stack was the "
+            "fastest of the search; without them it was as fast in the same fresh replicates."
         )
     if isinstance(found.result, Absence):
         yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
