@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import host_memory
-from harness.analyze.verdict import Verdict
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -73,7 +72,7 @@ def _weight(one: tuple[Table, Row]) -> tuple[bool, bool, float]:
     estimate = one[1].estimate
     if estimate is None:
         return False, False, 0.0
-    decided = estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}
+    decided = estimate.verdict.gains or estimate.verdict.loses
     return one[0].timing is Timing.STEP, decided, abs(math.log(estimate.ratio))
 
 
