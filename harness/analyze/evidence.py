@@ -1,8 +1,8 @@
 """Evidence: the records of one comparison, picked from a run and set beside what its options promise."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from harness.analyze.quality import Quality, judge_losses, judge_score, worst
 from harness.core.configuration import Comparison, Configuration, Option
@@ -115,21 +115,9 @@ def merged(sides: Iterable[Side]) -> Side:
     )
 
 
-def with_spreads(readies: Sequence[Ready]) -> list[Ready]:
-    """How far losses of other seeds lie apart is told once, and holds for all replicates of a reference."""
-    told = next((one for one in readies if one.seed_spread is not None), None)
-    if told is None:
-        return list(readies)
-    seeds, repeats = told.seed_spread, told.repeat_spread
-    return [
-        one if one.seed_spread is not None else replace(one, seed_spread=seeds, repeat_spread=repeats)
-        for one in readies
-    ]
-
-
 def _side(config: Configuration, position: int, records: Iterable[Record], timing: Timing, plan: Plan) -> Side:
     own = [record for record in records if record.arm.position == position]
-    readies = with_spreads([one for one in own if isinstance(one, Ready)])
+    readies = [one for one in own if isinstance(one, Ready)]
     seen = {name: value for ready in readies for name, value in ready.effective.items()}
     return Side(
         config=config,

@@ -82,7 +82,7 @@ class Ready:
     effective: dict[str, Value]
     inactive: tuple[str, ...]
     losses: tuple[float, ...]  # first steps from the seeded start
-    seed_spread: float | None  # mean spread of those losses over other seeds; the reference's first replicate's alone
+    seed_spread: float | None  # mean spread of those losses over other seeds; the reference's alone
     # Upper bounds, samples a second: with the step left out, and on batches that already lie on the device. None where
     # the windows tell them, since nothing works ahead, and where something else than training is timed.
     loader_rate: float | None

@@ -100,7 +100,7 @@ _ARMS = (
     *_maybe("text", inactive="sentences on what did not take effect"),
     *_maybe(
         "number",
-        seed_spread="mean difference of the first losses between seeds; of the reference's first replicate",
+        seed_spread="mean difference of the first losses between seeds; the reference's alone",
         repeat_spread="the same between runs from its own seed, 0 for the same bits; none before version 0.3.0",
         loader_rate="samples a second with the step left out; none where windows tell it",
         compute_rate="samples a second on batches that lie on the device; none where windows tell it",

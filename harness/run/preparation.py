@@ -299,7 +299,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         data=str(data[config.workload, config.size]),
         device=ready.environment.device,
         seed=ready.plan.seed + replicate,
-        other_seeds=position == replicate == 0,  # once for each block: it takes as long as a dozen steps
+        other_seeds=position == 0,
         workload_path=workload.path,
         service=None,
     )

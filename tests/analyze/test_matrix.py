@@ -8,7 +8,6 @@ from scipy import stats
 
 from harness.analyze.evidence import numerics, proved
 from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix
-from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Comparison
@@ -310,16 +309,3 @@ def test_an_unknown_switch_is_a_mistake_with_a_remedy() -> None:
 def test_holes_of_the_plan_keep_their_words() -> None:
     no_result = NoResult(workload="leak", label="compile", reason="needs a C++ compiler (g++)")
     assert matrix(plan(WORKERS, no_results=(no_result,)), []).no_results == (no_result,)
-
-
-def test_other_seeds_of_the_first_replicate_judge_all() -> None:
-    """They are tried once: where a later replicate names none, those of the first hold."""
-    told = records(0, 2.0, losses=(2.31, 2.1, 1.9))
-    once = [replace(one, seed_spread=None) if isinstance(one, Ready) and one.arm.replicate else one for one in told]
-    assert [row.quality for row in matrix(plan(comparison("amp")), once).rows] == [
-        row.quality for row in matrix(plan(comparison("amp")), told).rows
-    ]
-    never = [replace(one, seed_spread=None) if isinstance(one, Ready) else one for one in told]
-    (row,) = matrix(plan(comparison("amp")), never).rows
-    assert row.quality is not None
-    assert row.quality.status is Agreement.NOT_JUDGED
