@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import islice
-from math import prod
+from math import inf, prod
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from harness.analyze.search.stage_model import (
     study_of,
     upper_bounds,
 )
-from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, Winner, measured
+from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, Winner, as_fast, measured
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option, settings
@@ -39,6 +39,7 @@ from harness.plan.feasibility import Scope, all_options, compare, hindrance
 from harness.plan.planning import Context, plan_of, protocol_named, reference_request
 from harness.plan.search import (
     RANKED,
+    Array,
     LogTimes,
     Proposal,
     SearchLimits,
@@ -46,6 +47,7 @@ from harness.plan.search import (
     every_stack,
     gain_left,
     is_over,
+    leaner,
     narrowed,
     proposed,
     ranked,
@@ -238,6 +240,21 @@ def next_proposal(so_far: Known, rounds: int) -> Proposal:
     generator, whole = np.random.default_rng(rounds), None if rounds else so_far.found.whole()
     lighter = without_what_hurts(so_far.space, *whole) if whole else ()
     return proposed(so_far.space, so_far.found.times, so_far.log_times(generator), lighter, generator, LIMITS)
+
+
+def leanest(so_far: Known) -> Stack:
+    """The fastest stack without what gains nothing in it: by the model, or by what options gain put on last."""
+    best, whole = so_far.found.best, so_far.found.whole()
+    if not isinstance(so_far.found.model, str):
+        log_times = so_far.possible.log_times(so_far.found.model.model)
+    elif whole is not None:
+        gains = whole[2]
+
+        def log_times(stacks: Sequence[Stack]) -> Array:
+            return np.array([-sum(gains.get(option, inf) for option in stack) for stack in stacks])
+    else:
+        return best
+    return leaner(so_far.space, best, log_times, LIMITS.least_gain)
 
 
 def taken_apart(so_far: Known, stack: Stack, final: Sequence[Matrix]) -> Decomposition | None:
@@ -499,30 +516,42 @@ def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]
 
 
 def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
-    """The winner with its own number: from processes that were not there when it was picked."""
-    stack, final, plan = so_far.found.best, None, search.ready.plan
-    if stack != so_far.possible.scope.reference.options:
+    """The winner with its own number: from processes that were not there when it was picked.
+
+    Beside it stands the same stack without what gains nothing in it, which wins where it is as fast.
+    """
+    best, lean, reference = so_far.found.best, leanest(so_far), so_far.possible.scope.reference.options
+    final, plan = None, search.ready.plan
+    if best != reference:
+        stacks = dict.fromkeys(one for one in (best, lean) if one != reference)
         fixed = replace(plan, protocol=replace(plan.protocol.fixed(), replicates=REPLICATES))
-        afresh = plan_of(WINNER, list(_comparisons(so_far, [stack])), fixed, search.ready.catalogue)
-        search.budget.tell(f"Last: {'+'.join(map(str, stack))} afresh, in {REPLICATES} replicates")
+        afresh = plan_of(WINNER, list(_comparisons(so_far, [*stacks])), fixed, search.ready.catalogue)
+        search.budget.tell(f"Last: {'; '.join(map(_named_stack, stacks))} afresh, in {REPLICATES} replicates")
         final = staged(search, afresh, 1.0, since=read_run(folders[0]).began)
     return _told(search, so_far, (*folders, *([final] if final else [])), _certainty(so_far, len(folders) - 1, ended))
 
 
+def _named_stack(stack: Stack) -> str:
+    return "+".join(map(str, stack))
+
+
 def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certainty) -> Winner:
-    reference, stack = so_far.possible.scope.reference, so_far.found.best
-    is_picked = stack != reference.options
+    reference, best = so_far.possible.scope.reference, so_far.found.best
+    is_picked = best != reference.options
     last: list[Matrix] = [matrix_of(runs[-1])] if is_picked else []
+    results = {row.comparison.treatment.options: row.result for matrix in last for row in matrix.rows}
+    stack = as_fast(results, best, LIMITS.least_gain)
     return Winner(
         reference=reference,
         name=search.ready.plan.names.get(str(reference), "baseline"),
         stack=stack if is_picked else (),
-        sought=so_far.found.ratio(stack) if is_picked else None,
-        result=next((row.result for matrix in last for row in matrix.rows), None),
+        idle=tuple(one for one in best if one not in stack),
+        sought=so_far.found.ratio(best) if is_picked else None,
+        result=results.get(stack),
         decomposition=taken_apart(so_far, stack, last) if is_picked else None,
         certainty=certainty,
         runs=tuple(map(str, runs)),
-        command=_command(search.request, so_far) if is_picked else "",
+        command=_command(search.request, so_far, stack) if is_picked else "",
         unfinished=tuple(str(one) for one in runs if is_unfinished(one)),
     )
 
@@ -541,12 +570,12 @@ def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
     )
 
 
-def _command(request: Request, so_far: Known) -> str:
+def _command(request: Request, so_far: Known, stack: Stack) -> str:
     """What measures the winner alone again, with as many replicates."""
     config = so_far.possible.scope.reference
     environment = so_far.possible.scope.environment
     alone = replace(
-        request, design="alone", only=(), stack="+".join(map(str, so_far.found.best)), size=config.size,
+        request, design="alone", only=(), stack=_named_stack(stack), size=config.size,
         replicates=REPLICATES, target=None, device=environment.device, reference="baseline",
     )  # fmt: skip
     return alone.command

@@ -17,7 +17,7 @@ from harness.core.codec import Malformed, decode, encode
 from harness.core.environment import Environment, differing
 from harness.core.mistake import Mistake
 from harness.core.plan import Plan, in_todays_words
-from harness.core.records import Lost, Ready, Record, Window
+from harness.core.records import Lost, Ready, Record, Spent, Window
 
 # 1 had no `data` in a plan and no `rounds` in a block, 2 nothing of what leads into a window; up to 3 all arms ran
 # under malloc thresholds of ours: see core/plan.py.
@@ -26,7 +26,7 @@ ORIGIN = "origin.json"  # beside a run that was taken in: where it came from
 RUN, MEASUREMENTS = "run.json", "measurements.jsonl"
 # Stands in a run's folder until nothing is left to measure. Git ignores it: a published run is nobody's to continue.
 IN_PROGRESS = "in_progress"
-KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Window, "lost": Lost}
+KINDS: dict[str, type[Record]] = {"ready": Ready, "burst": Window, "lost": Lost, "spent": Spent}
 NAMES = {kind: name for name, kind in KINDS.items()}
 LONGEST_LINE = 1 << 20  # bytes; a record is a few hundred
 

@@ -114,7 +114,7 @@ def _job(given: argparse.Namespace, workload: Workload, catalogue: Catalogue) ->
         data=str(ensure_data(data_root(None), workload, given.size, lambda _share: None)),
         device=given.device,
         seed=given.seed,
-        is_reference=True,
+        other_seeds=True,
         workload_path=None,
         service=None,
     )

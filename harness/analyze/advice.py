@@ -115,15 +115,17 @@ class Item:
         return alone if self.last is None else (alone + self.last.log) / 2
 
     @property
-    def last_verdict(self) -> Verdict | None:
-        """The verdict of its gain beside all others, by the machine's own margin."""
-        return verdict(self.last.low, self.last.high, self.effect.estimate.thresholds.margin) if self.last else None
+    def last_verdict(self) -> Verdict:
+        """The verdict of its gain beside all others, by the machine's own margin; undecided where nobody looked."""
+        if self.last is None:
+            return Verdict.UNDECIDED
+        return verdict(self.last.low, self.last.high, self.effect.estimate.thresholds.margin)
 
     @property
     def gains(self) -> bool:
         """Whether it is surely faster: by itself, or beside all others where it is not surely slower by itself."""
-        hidden = self.last_verdict is Verdict.FASTER and self.effect.verdict is not Verdict.SLOWER
-        return self.effect.verdict is Verdict.FASTER or hidden
+        hidden = self.last_verdict.gains and not self.effect.verdict.loses
+        return self.effect.verdict.gains or hidden
 
     @property
     def changes_task(self) -> bool:
@@ -165,9 +167,9 @@ RULES = (
     Rule(lambda one: one.effect.estimate.withheld, Recommendation.NO_ADVICE, Reason.WITHHELD),
     Rule(lambda one: one.gains and one.changes_task, Recommendation.WITH_WARNING, Reason.CHANGES_TASK),
     Rule(lambda one: one.gains and not one.effect.learns_alike, Recommendation.WITH_WARNING, Reason.QUALITY_NOT_SHOWN),
-    Rule(lambda one: one.effect.verdict is Verdict.FASTER, Recommendation.SWITCH_ON, Reason.FASTER),
+    Rule(lambda one: one.effect.verdict.gains, Recommendation.SWITCH_ON, Reason.FASTER),
     Rule(lambda one: one.gains, Recommendation.SWITCH_ON, Reason.FASTER_LAST),
-    Rule(lambda one: one.effect.verdict is Verdict.SLOWER, Recommendation.LEAVE_OFF, Reason.SLOWER),
+    Rule(lambda one: one.effect.verdict.loses, Recommendation.LEAVE_OFF, Reason.SLOWER),
     Rule(lambda one: one.effect.verdict is Verdict.NO_EFFECT, Recommendation.NO_EFFECT, Reason.NO_EFFECT),
     Rule(lambda _: True, Recommendation.UNDECIDED, Reason.TOO_WIDE),
 )
@@ -278,7 +280,7 @@ class Candidate:
         behind = [row.estimate for row in self.rows if row.estimate is not None]
         margin = max(one.thresholds.margin for one in behind)
         quiet = not any(one.disturbed for one in behind)
-        return quiet and verdict(self.gain.low, self.gain.high, margin) is Verdict.FASTER
+        return quiet and verdict(self.gain.low, self.gain.high, margin).gains
 
     def is_for(self, style: Style) -> bool:
         """Whether every condition of a style holds."""
@@ -363,7 +365,7 @@ class _Base:
             if one.recommendation is Recommendation.SWITCH_ON
             and one.effect.timing in TRAINS
             and not one.effect.turned
-            and one.last_verdict is not Verdict.SLOWER
+            and not one.last_verdict.loses
         }
 
     def ready_made(self, style: Style, measured: Sequence[Candidate], singles: Mapping[Option, Candidate]) -> ReadyMade:

@@ -428,7 +428,7 @@ def _margin(entry: StoredRow) -> float:
 
 
 def _kind(alone: Gain, beside: Gain, margin: float, *, masked: bool) -> Kind:
-    if verdict(beside.low, beside.high, margin) is Verdict.SLOWER and alone.log > beside.log:
+    if verdict(beside.low, beside.high, margin).loses and alone.log > beside.log:
         return Kind.CONFLICT
     if masked:
         return Kind.MASKED

@@ -22,7 +22,6 @@ from harness.analyze.verdict import (
     SAME,
     UNCALIBRATED,
     Thresholds,
-    Verdict,
     limits,
     verdict,
 )
@@ -97,8 +96,8 @@ def rule(claim: Claim, seen: MeasuredValue) -> ClaimVerdict:
 
 def _ruled_ratio(claim: Claim, low: float, high: float, seen: MeasuredValue) -> ClaimVerdict:
     word, sure = verdict(seen.low, seen.high, seen.margin), limits(seen.margin)
-    if seen.high < low and word in {Verdict.SLOWER, Verdict.FASTER}:
-        return ClaimVerdict.HARMFUL if word is Verdict.SLOWER else ClaimVerdict.OVERSTATED
+    if seen.high < low and (word.gains or word.loses):
+        return ClaimVerdict.HARMFUL if word.loses else ClaimVerdict.OVERSTATED
     within = sure.same is not None and sure.same[0] <= seen.low and seen.high <= sure.same[1]
     if within and promises_an_effect(claim):  # be it a sure gain of less than 2 % or not
         return ClaimVerdict.NO_EFFECT

@@ -11,7 +11,6 @@ from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.soundness import TRAINS
-from harness.analyze.verdict import Verdict
 from harness.core.codec import document, entries
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
@@ -394,7 +393,7 @@ def _has_reference(entry: StoredRow, question: Question) -> bool:
 def _best(entries: Sequence[StoredRow]) -> Row | None:
     """By the lower bound, so that of many stacks not the luckiest wins."""
     alike = (one.row for one in entries if one.row.quality and one.row.quality.status in LEARNS_ALIKE)
-    sure = [(row.estimate.low, row) for row in alike if row.estimate and row.estimate.verdict is Verdict.FASTER]
+    sure = [(row.estimate.low, row) for row in alike if row.estimate and row.estimate.verdict.gains]
     return max(sure, key=lambda one: one[0], default=(0.0, None))[1]
 
 

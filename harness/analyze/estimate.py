@@ -369,9 +369,9 @@ def contrast(here: Estimate, there: Estimate) -> Contrast:
 
 def difference(low: float, high: float, margin: float = MARGIN) -> Difference:
     """The word for an interval; it is the opposite word when the two sides change places."""
-    if verdict(low, high, margin) is Verdict.FASTER:
+    if verdict(low, high, margin).gains:
         return Difference.MORE
-    if high > 0 and verdict(1 / high, 1 / low if low else math.inf, margin) is Verdict.FASTER:
+    if high > 0 and verdict(1 / high, 1 / low if low else math.inf, margin).gains:
         return Difference.LESS
     alike = low >= 1 / ALIKE and high <= ALIKE and margin <= MARGIN
     return Difference.ALIKE if alike else Difference.UNDECIDED

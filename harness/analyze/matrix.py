@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.estimate import Estimate, energies, results
@@ -19,7 +19,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Record
+from harness.core.records import Record, Spent, Window
 
 # Notes: what a reader must know beside an estimate before trusting it.
 
@@ -215,6 +215,7 @@ class Matrix:
     data: Mapping[str, str]  # workload -> what its real data are
     tables: tuple[Table, ...]
     no_results: tuple[NoResult, ...]
+    spent_s: Mapping[str, float] = field(default_factory=dict)  # by the fields of Spent; `kernels_s` of the windows'
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -257,7 +258,19 @@ def build_matrix(
         data=plan.data,
         tables=tuple(_table(names, entries, plan.protocol) for entries in by_table.values()),
         no_results=plan.no_results,
+        spent_s=spent_by(records),
     )
+
+
+def spent_by(records: Iterable[Record]) -> dict[str, float]:
+    """Seconds of all attempts by what they went to, and how many of them kernels took where a device told."""
+    records = tuple(records)
+    names = [one.name for one in fields(Spent) if one.name != "arm"]
+    found = {name: sum(getattr(one, name) for one in records if isinstance(one, Spent)) for name in names}
+    device_s = [one.device_s for one in records if isinstance(one, Window) and one.device_s is not None]
+    if not any(found.values()):
+        return {}
+    return found | ({"kernels_s": sum(device_s)} if device_s else {})
 
 
 _Found = tuple[Evidence, Estimate | Absence, Estimate | None]  # the last of energy

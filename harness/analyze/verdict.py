@@ -18,6 +18,16 @@ class Verdict(StrEnum):
     NO_EFFECT = "no effect"
     UNDECIDED = "undecided"
 
+    @property
+    def gains(self) -> bool:
+        """Whether it says that a training is faster."""
+        return self is Verdict.FASTER
+
+    @property
+    def loses(self) -> bool:
+        """Whether it says that a training is slower."""
+        return self is Verdict.SLOWER
+
 
 class Limits(NamedTuple):
     """What an interval must lie below, above or within."""

@@ -286,7 +286,7 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
         data=str(folder),
         device=environment.device,
         seed=seed,
-        is_reference=False,
+        other_seeds=False,
         workload_path=workload.path,
         service=None,
     )

@@ -156,7 +156,21 @@ class Lost:
     kind: Fault | None = field(default=None, metadata={"since": "0.2.0"})  # None where nobody knew kinds yet
 
 
-Record = Ready | Window | Lost
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Where the time of one attempt went, in seconds of the launcher's clock; one that was killed tells nothing."""
+
+    arm: Arm  # its reference, or the arm that was alive alone
+    imports_s: float  # until all its processes stood ready
+    build_s: float  # models, data and optimizers
+    evidence_s: float  # first steps, settings that show, first losses of other seeds, upper bounds
+    warm_up_s: float  # with the turn that shows how long a resumption tells
+    lead_s: float  # steps that lead into windows
+    windows_s: float
+    rest_s: float  # resuming and pausing, memory that is read, processes that end
+
+
+Record = Ready | Window | Lost | Spent
 
 
 # Pairs: a treatment's window between the two windows of its reference that stand nearest in time.

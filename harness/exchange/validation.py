@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
-from harness.core.records import BITS, Arm, Lost, Ready, Record, Window
+from harness.core.records import BITS, Arm, Lost, Ready, Record, Spent, Window
 from harness.store import MEASUREMENTS, RUN, Run
 
 # Refusals: why something from a stranger is not taken in, in words that are safe to show.
@@ -364,6 +364,9 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
     for number, record in enumerate(records, 1):
         where = f"{MEASUREMENTS}, line {number}:"
         _check_arm(record.arm, blocks, run.plan.protocol.most_replicates, where)
+        if isinstance(record, Spent):
+            _check_spent(record, where)
+            continue
         if record.arm in course.lost:
             raise Unfit(f"{where} that arm was lost before")
         if isinstance(record, Ready):
@@ -374,6 +377,12 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
             _check_lost(record, course, where)
     if number == 0:
         raise Unfit("nothing was measured in it yet", NOTHING_MEASURED)
+
+
+def _check_spent(spent: Spent, where: str) -> None:
+    for one in fields(spent):
+        if one.name != "arm":
+            within(getattr(spent, one.name), 0.0, LONGEST_S, f"{where} {one.name}")
 
 
 def _check_arm(arm: Arm, blocks: dict[str, Block], replicates: int, where: str) -> None:

@@ -19,7 +19,7 @@ from harness.measure.devices import effective_backend, settle_backend, stamped, 
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
-from harness.measure.opening import Opening, observe, spreads, take_first_steps, upper_bounds_of
+from harness.measure.opening import Opening, forget, observe, spreads, take_first_steps, upper_bounds_of
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up
@@ -186,7 +186,7 @@ class Trial:
 
 
 def begin(
-    task: Task, timing: Timing, protocol: Protocol, proof: dict[str, Value], *, is_reference: bool
+    task: Task, timing: Timing, protocol: Protocol, proof: dict[str, Value], *, other_seeds: bool
 ) -> tuple[Trial, dict[str, Any]]:
     """Builds the arm, takes its first steps and warms it up; gives the trial and the fields of Ready."""
     settle_backend(task.recipe)
@@ -195,14 +195,13 @@ def begin(
     build_s = perf_counter() - began
     opening = take_first_steps(session, protocol.loss_steps)
     observed, score = observe(session, opening, timing)
-    spread: dict[str, Any] = spreads(session, opening, protocol) if is_reference else {"seed_spread": None}
+    spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds else {"seed_spread": None}
     trains = timing in {Timing.STEP, Timing.EPOCH}
     loader_rate, compute_rate = upper_bounds_of(session, opening, protocol) if trains else (None, None)
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
-    opening.batches.clear()
-    task.device.forget_memory()  # of all that only the evidence needed, so that the peak is that of the training
+    forget(opening, task.device)
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
@@ -315,7 +314,7 @@ UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s
 
 def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: Callable[[int, float], None]) -> Learned:
     """Trains for so many steps, then evaluates twice as the task's recipe says and once by the slow recipe."""
-    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, is_reference=False)
+    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
     session = trial.session
     step, losses = session.step(), []
     began = perf_counter()

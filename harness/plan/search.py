@@ -181,6 +181,22 @@ def _neighbours(space: Space, stack: Stack, changes: int) -> list[Stack]:
     return [one for one in dict.fromkeys(found) if one != stack]
 
 
+def leaner(space: Space, stack: Stack, log_times: LogTimes, least_gain: float) -> Stack:
+    """The stack without what gains nothing of its own in it, the least useful first.
+
+    All that is dropped may cost `least_gain` together, as a share of the rate.
+    """
+    least = float(log_times([stack])[0])
+    while True:
+        on = [alike for alike in space.levels if any(level in stack for level in alike)]
+        fewer = [space.with_level(stack, alike, None) for alike in on]
+        fewer = [one for one in fewer if space.possible(one)]
+        times = log_times(fewer) if fewer else np.array([np.inf])
+        if times.min() > least + np.log1p(least_gain):
+            return stack
+        stack, least = fewer[int(times.argmin())], min(least, float(times.min()))
+
+
 def without_what_hurts(
     space: Space, whole: Stack, first: Mapping[Option, float], last: Mapping[Option, float]
 ) -> tuple[Stack, ...]:

@@ -575,7 +575,7 @@ def _point_item(point: Point, commands: Commands) -> document.Item:
     words = (
         Span(point.name, "bold"),
         *((Span(f" {point.figure}"),) if point.figure else ()),
-        *((Span(f" {point.verdict}", COLOURS[point.verdict]),) if point.figure and point.verdict else ()),
+        *((Span(f" {point.verdict}", COLOURS.get(point.verdict, "")),) if point.figure and point.verdict else ()),
         *((Span(f": {point.title}"),) if point.title else ()),
     )
     parts: list[Part] = [*map(warning, point.warnings), *map(Text, (*point.main, *point.sentences))]

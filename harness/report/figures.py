@@ -345,12 +345,6 @@ def _map_tile(place: Box, pair: Interaction) -> Iterator[Shape]:
 
 _PLOT_WIDTH, _PLOT_ROW, _PLOT_TOP, _PLOT_LABELS, _PLOT_NUMBERS = 820, 24, 44, 190, 230  # pixels
 _PLOT_TICKS = (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-_CLASS = {
-    Verdict.FASTER: "faster",
-    Verdict.SLOWER: "slower",
-    Verdict.NO_EFFECT: "none",
-    Verdict.UNDECIDED: "undecided",
-}
 # Middle tones that keep their contrast on white and on black, so that no page colour has to be known.
 _PLOT_STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#767676}.title{font-weight:600}.tick{font-size:11px}"
@@ -358,6 +352,13 @@ _PLOT_STYLE = (
     ".faster{stroke:#2e8b57;fill:#2e8b57}.slower{stroke:#d0563f;fill:#d0563f}"
     ".none{stroke:#767676;fill:#767676}.undecided{stroke:#b8860b;fill:#b8860b}"
 )
+
+
+def _tone(verdict: Verdict) -> str:
+    """The class of a verdict's marks."""
+    if verdict.gains or verdict.loses:
+        return "faster" if verdict.gains else "slower"
+    return "none" if verdict is Verdict.NO_EFFECT else "undecided"
 
 
 def interval_plot(table: Table) -> str:
@@ -405,7 +406,7 @@ def _plot_axis(limits: tuple[float, float], bottom: int) -> Iterator[str]:
 
 def _interval(label: str, one: Estimate, limits: tuple[float, float], index: int) -> Iterator[str]:
     low, middle, high = (_plot_x(value, limits) for value in (one.low, one.ratio, one.high))
-    y, kind = _PLOT_TOP + _PLOT_ROW * index + _PLOT_ROW // 2, _CLASS[one.verdict]
+    y, kind = _PLOT_TOP + _PLOT_ROW * index + _PLOT_ROW // 2, _tone(one.verdict)
     name, numbers = words.one_line(label), f"{words.ratio(one)} {one.verdict}"
     yield f"<g><title>{escape(f'{name}: {numbers}')}</title>"
     yield f'<text x="{_PLOT_LABELS - 12}" y="{y + 4}" text-anchor="end">{escape(shortened(name, 25))}</text>'

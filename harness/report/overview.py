@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import host_memory
-from harness.analyze.verdict import Verdict
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import TIMED, View, columns, quality, row_values, workloads
+from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent, workloads
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, together
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -73,7 +72,7 @@ def _weight(one: tuple[Table, Row]) -> tuple[bool, bool, float]:
     estimate = one[1].estimate
     if estimate is None:
         return False, False, 0.0
-    decided = estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}
+    decided = estimate.verdict.gains or estimate.verdict.loses
     return one[0].timing is Timing.STEP, decided, abs(math.log(estimate.ratio))
 
 
@@ -96,6 +95,8 @@ def remarks(matrix: Matrix) -> Iterator[str]:
         told = [f"{reason} ({count})" for reason, count in most] + [f"other reasons ({rest})"] * bool(rest)
         yield f"No result: {total} comparison{'' if total == 1 else 's'}: {', '.join(told)}."
     yield f"Noise: {one_line(matrix.noise)}."
+    if spent := time_spent(matrix, shortly=True):
+        yield f"Time: {spent}."
 
 
 def reasons(matrix: Matrix) -> Counter[str]:

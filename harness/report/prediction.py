@@ -244,6 +244,11 @@ def winner_sentences(found: Winner) -> Iterator[str]:
             f"the stack had been picked. In the search it was {factor(found.sought)}x, which is too good on average: "
             "it was picked for that."
         )
+    if found.idle:
+        yield (
+            f"Left out, since they gain nothing in it: {', '.join(map(str, found.idle))}. With them the stack was the "
+            "fastest of the search; without them it was as fast in the same fresh replicates."
+        )
     if isinstance(found.result, Absence):
         yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
     yield from _sure(found.certainty)
@@ -285,6 +290,7 @@ def winner_to_json(found: Winner) -> str:
         "stack": [str(one) for one in found.stack],
         "estimate": result if isinstance(result, Estimate) else None,
         "absence": result if isinstance(result, Absence) else None,
+        "without_gain": [str(one) for one in found.idle],
         "ratio_in_the_search": found.sought,
         "anatomy": decomposition_data(found.decomposition) if found.decomposition else None,
         "ended": certainty.ended,

@@ -11,7 +11,6 @@ from harness.analyze.collection import StoredRow, StoredRun, surest
 from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
 from harness.analyze.search.winner import WINNER
-from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -145,7 +144,7 @@ class Topic:
         A search's winner stands before those whose intervals do not tell them apart from it.
         """
         rows = self.main.measured if self.main else ()
-        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict is Verdict.FASTER]
+        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict.gains]
         kept = [one for one in sure if keeps_learning(one.row)]
         first = max(kept, key=_low, default=None)
         # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
@@ -156,7 +155,7 @@ class Topic:
     def faster_otherwise(self) -> StoredRow | None:
         """What is faster still, but learns otherwise or was not judged."""
         rows = self.main.measured if self.main else ()
-        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict is Verdict.FASTER]
+        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict.gains]
         beyond = [one for one in sure if self.best is None or _low(one) > _low(self.best)]
         return max((one for one in beyond if not keeps_learning(one.row)), key=ratio_of, default=None)
 

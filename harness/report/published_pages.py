@@ -13,7 +13,6 @@ from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.estimate import Estimate
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
-from harness.analyze.verdict import Verdict
 from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
@@ -524,7 +523,7 @@ def _both_ways(publication: Publication) -> Iterator[Fact]:
     """An optimization that makes one workload faster and another slower in the same environment."""
     found: dict[tuple[str, str, str], list[tuple[float, _Where, StoredRow]]] = defaultdict(list)
     for where, one, estimate in _measured(publication):
-        if estimate.verdict in {Verdict.FASTER, Verdict.SLOWER}:
+        if estimate.verdict.gains or estimate.verdict.loses:
             found[where[0].name, where[1].key, one.row.comparison.label].append((estimate.ratio, where, one))
     for (_, _, label), several in found.items():
         ordered = sorted(several, key=lambda one: one[0])
@@ -555,7 +554,7 @@ def _slower(publication: Publication) -> Iterator[Fact]:
     """An optimization that is switched on for a gain and costs time."""
     for where, one, estimate in _measured(publication):
         label = one.row.comparison.label
-        if estimate.verdict is Verdict.SLOWER and label.partition("=")[0] in publication.sought:
+        if estimate.verdict.loses and label.partition("=")[0] in publication.sought:
             text = f"{code(label)} slows {_link(where)} down: {_bare(one)}"
             yield _fact(where, label, -math.log(estimate.ratio), text)
 
@@ -564,7 +563,7 @@ def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
     """What is faster and was promised to learn the same, and does not."""
     for where, one, estimate in _measured(publication):
         found, label = one.row.quality, one.row.comparison.label
-        if found and found.status is Agreement.DIFFERS and estimate.verdict is Verdict.FASTER:
+        if found and found.status is Agreement.DIFFERS and estimate.verdict.gains:
             text = f"{code(label)} makes {_link(where)} faster, {estimated(one)}, and its quality differs: "
             yield _fact(where, label, math.log(estimate.ratio), text + escaped(found.sentence))
 

@@ -54,7 +54,7 @@ class Job:
     data: str  # folder
     device: str
     seed: int
-    is_reference: bool
+    other_seeds: bool  # whether it tells how far first losses of other seeds lie apart
     workload_path: str | None
     service: str | None  # http://host:port of the server that the workload talks to
 

@@ -299,7 +299,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         data=str(data[config.workload, config.size]),
         device=ready.environment.device,
         seed=ready.plan.seed + replicate,
-        is_reference=position == 0,
+        other_seeds=position == 0,
         workload_path=workload.path,
         service=None,
     )

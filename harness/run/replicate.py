@@ -10,7 +10,7 @@ import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TypeVar
@@ -19,9 +19,9 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
-from harness.core.records import Arm, Fault, Lost, Ready, Record, Window
+from harness.core.records import Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import order_of_windows
-from harness.run.arm import ArmLost, Job, LiveArm, ProcessArm
+from harness.run.arm import ArmLost, BudgetSpent, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
 
 # Examinations: arms that only begin, to show their settings and first losses; several at a time, unlike windows.
@@ -124,6 +124,7 @@ class Watcher(typing.Protocol):
 
 
 Kept = TypeVar("Kept", bound=Record)
+SPENT = ("imports_s", "build_s", "evidence_s", "warm_up_s", "lead_s", "windows_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,7 @@ class Attempt:
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
     _ready: dict[int, Ready] = field(default_factory=dict)
+    _spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by field of Spent
 
     def run(self, rounds: Mapping[int, int]) -> None:
         """Measures what is left for each treatment for which there is room; returns early when the reference is lost.
@@ -175,7 +177,7 @@ class Attempt:
         # Where in memory and on which core a process settles depends on who settled before it. In another order in
         # every attempt, that is part of what differs between replicates and is seen in the interval.
         positions = random.sample([0, *rounds], len(rounds) + 1)
-        with ExitStack() as closing:
+        with self._accounted(0), ExitStack() as closing:
             self._start_all(positions, closing)
             self._begin_all([one for one in positions if one in self.arms])
             if 0 in self.arms:
@@ -185,7 +187,7 @@ class Attempt:
         """Times so many windows of one arm that has nobody beside it."""
         self.watcher.attempt_begins(self.block, self.replicate, {position: count} if position else {})
         random = Random(f"{self.seed} {self.block.identity} {self.replicate} {self.number}")
-        with ExitStack() as closing:
+        with self._accounted(position), ExitStack() as closing:
             self._start_all([position], closing)
             if position in self.arms:
                 self._begin(position)
@@ -196,6 +198,22 @@ class Attempt:
                     return
                 self.check_time()
                 self._window(position, order, began_s, turns, order)
+
+    @contextmanager
+    def _accounted(self, position: int) -> Iterator[None]:
+        """Records where the time went, in the end or when it is up."""
+        began_s = self.clock()
+        try:
+            yield
+        except BudgetSpent:
+            self._account(position, began_s)
+            raise
+        self._account(position, began_s)
+
+    def _account(self, position: int, began_s: float) -> None:
+        parts = {name: self._spent_s[name] for name in SPENT}
+        rest_s = max(0.0, self.clock() - began_s - sum(parts.values()))
+        self._keep(Spent(arm=self._name(position), rest_s=rest_s, **parts))
 
     def _begin_all(self, waiting: list[int]) -> None:
         """Begins one arm after another while there is room; the rest is left for another attempt."""
@@ -211,6 +229,7 @@ class Attempt:
             raise NoRoom
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
+        began_s = self.clock()
         for position in positions:
             self.arms[position] = self.start(position)
             closing.callback(self.arms[position].close)
@@ -219,12 +238,14 @@ class Attempt:
                 self.arms[position].arrive()
             except ArmLost as lost:
                 self._lose(position, lost)
+        self._spent_s["imports_s"] += self.clock() - began_s
 
     def _begin(self, position: int) -> None:
         self.check_time()
         self.watcher.arm_begins(self.block, position)
         if self.room is not None:
             self.room.begins()
+        began_s = self.clock()
         try:
             ready = self.arms[position].begin()
         except ArmLost as lost:
@@ -233,6 +254,10 @@ class Attempt:
         if self.room is not None:
             self.room.begun(varying_shapes=ready["effective"].get("varying_shapes") is True)
         self._ready[position] = self._keep(Ready(arm=self._name(position), **ready))
+        parts = {name: float(ready[name]) for name in ("build_s", "warm_up_s")}
+        parts["evidence_s"] = max(0.0, self.clock() - began_s - sum(parts.values()))
+        for name, seconds in parts.items():
+            self._spent_s[name] += seconds
 
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
         turns = self._settled(rounds, random)
@@ -266,11 +291,14 @@ class Attempt:
         return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
 
     def _settle(self, position: int, steps: int, offset: int) -> int:
+        began_s = self.clock()
         try:
             return self.arms[position].settle(steps, offset)
         except ArmLost as lost:
             self._lose(position, lost)
             return 0
+        finally:
+            self._spent_s["warm_up_s"] += self.clock() - began_s
 
     def _window_steps(self) -> int:
         """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
@@ -294,6 +322,8 @@ class Attempt:
             return
         # Steps that lead in, and windows that the arm threw away, come before what was timed.
         at_s = max(0.0, self.clock() - began_s - window["wall_s"])
+        self._spent_s["windows_s"] += window["wall_s"]
+        self._spent_s["lead_s"] += window.get("lead_s") or 0.0
         self._keep(Window(arm=self._name(position), order=order, began_s=at_s, **window))
 
     def _lose(self, position: int, lost: ArmLost) -> None:

@@ -13,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Block, NoResult, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Arm, Lost, Ready, Record, Window
+from harness.core.records import Arm, Lost, Ready, Record, Spent, Window
 
 LOSSES = (2.3, 2.1, 1.9)
 ENVIRONMENT = Environment(
@@ -213,7 +213,19 @@ def told() -> list[Record]:
     found += [*records(5, 1.1, replicates=1), lost[5], ready(arm(6, 0, 0)), lost[6]]
     found += records(7, 2.0, inactive=("workers is 0, not 2",), replicates=2)
     found += records(8, 1.2, replicates=1)
-    return [*found, *records(10, 4.0, timing=Timing.EVALUATION, noise=noise)]
+    return [*found, *records(10, 4.0, timing=Timing.EVALUATION, noise=noise), SPENT]
+
+
+SPENT = Spent(
+    arm=Arm(block="10", replicate=1, attempt=0, position=0),
+    imports_s=10.0,
+    build_s=5.0,
+    evidence_s=15.0,
+    warm_up_s=20.0,
+    lead_s=30.0,
+    windows_s=115.0,
+    rest_s=5.0,
+)
 
 
 STARTS: dict[str, dict[str, Any]] = {

@@ -136,5 +136,5 @@ def test_workloads_with_short_steps_are_taken_where_none_is_named(monkeypatch: p
     calibrating.measure_and_show(replace(wish, workloads=("speaker",)), None)  # type: ignore[arg-type]
     first, second = seen
     assert "leak" in first.workloads
-    assert "spoof" not in first.workloads  # a step of it takes two seconds
+    assert "imagenet" not in first.workloads  # a step of it takes twice as long as a short window
     assert second.workloads == ("speaker",)

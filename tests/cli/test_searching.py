@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from harness import search
 from harness.analyze.estimate import Estimate
 from harness.analyze.search import prediction
 from harness.analyze.search.prediction import Validation
@@ -56,6 +57,29 @@ def test_the_winner_is_next_to_the_best_there_is(whole: tuple[Laboratory, Winner
     assert there.measured[-1] == "winner"
     assert "garbage_collector_off" not in names(found)
     assert found.unfinished == ()
+
+
+def test_whatever_gains_nothing_in_the_winner_is_left_out(whole: tuple[Laboratory, Winner], known: Truth) -> None:
+    _, found = whole
+    for one in names(found) - {"workers=1"}:  # what prefetching needs
+        assert known.ratio(names(found)) > 1.003 * known.ratio(names(found) - {one}), one
+
+
+def test_the_leaner_stack_wins_where_fresh_replicates_find_it_as_fast(
+    tmp_path: Path, known: Truth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that stops at its first runs picks what is on by luck; what gains nothing then goes."""
+    idle = "conv1d_rewrite"
+    effect = replace(known, step_s={one: known.step_s[one - {idle}] for one in known.step_s})
+    monkeypatch.setattr(search, "LIMITS", replace(search.LIMITS, rounds=0))
+    found = won(Laboratory(results=tmp_path, truth=effect).search())
+    assert idle not in names(found)
+    assert idle in map(str, found.idle)
+    (told,) = [one for one in winner_sentences(found) if one.startswith("Left out, since")]
+    assert all(str(one) in told for one in found.idle)
+    assert isinstance(found.result, Estimate)
+    assert found.result.low <= effect.ratio(names(found)) <= found.result.high
+    assert not set(found.idle) & set(found.stack)
 
 
 def test_its_number_comes_from_fresh_restarts_alone(whole: tuple[Laboratory, Winner], known: Truth) -> None:

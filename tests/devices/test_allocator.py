@@ -1,5 +1,6 @@
 """The model of the caching allocator: known answers, and what it predicts for steps of the real sizes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -137,7 +138,8 @@ def patches_reserved(folder: Path, steps: int, *, fixed: bool) -> list[int]:
     """Reserved bytes after each step of patches3d on patches of the real sizes; its loss is another, of no size."""
     workload = CATALOGUE.workloads["patches3d"]
     usual, rng = patch_shape(workload.sizes["standard"]), np.random.default_rng(1)
-    task, memory, reserved = task_of("patches3d", folder, ("cuda_graph",)), Allocator(), list[int]()
+    narrow, memory, reserved = task_of("patches3d", folder, ("cuda_graph",)), Allocator(), list[int]()
+    task = replace(narrow, size=replace(narrow.size, shape={**narrow.size.shape, "narrowing": 1}))
     with fakes(), Trace() as trace:
         with trace.part() as built:
             trainee = trainee_of(task)

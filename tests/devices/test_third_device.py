@@ -37,9 +37,9 @@ def test_a_device_of_ones_own_trains_as_the_cpu_does(
     device = device_named("counted")
     assert isinstance(device, Counted)
     task = replace(task_of("leak", smoke_data["leak"], ()), endless=True)
-    _, expected = begin(task, Timing.STEP, PROTOCOL, {}, is_reference=False)
+    _, expected = begin(task, Timing.STEP, PROTOCOL, {}, other_seeds=False)
     own = replace(task_of("leak", smoke_data["leak"], stack), device=device)
-    trial, ready = begin(own, Timing.STEP, PROTOCOL, {}, is_reference=False)
+    trial, ready = begin(own, Timing.STEP, PROTOCOL, {}, other_seeds=False)
     assert ready["losses"] == expected["losses"]
     before = device.synchronised, device.events, device.lent
     window = trial.window(lead=0, steps=STEPS)

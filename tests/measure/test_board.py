@@ -217,7 +217,7 @@ class Noting:
 def test_nothing_is_read_while_steps_are_timed(smoke_data: dict[str, Path]) -> None:
     """Before the lead-in whatever takes long, then one counter, then the steps, and the rest when they are over."""
     task = task_of("leak", smoke_data["leak"], ())
-    trial, _ = begin(task, Timing.LOADER, UNTIMED, {}, is_reference=False)
+    trial, _ = begin(task, Timing.LOADER, UNTIMED, {}, other_seeds=False)
     plain, said, step = trial.window(lead=2, steps=5), list[str](), trial.step
     assert {name: plain[name] for name in NOTHING} == NOTHING
     trial.board = Noting(said)  # type: ignore[assignment]

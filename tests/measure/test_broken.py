@@ -23,19 +23,19 @@ STEPS = 4
 NAMELESS = Arm(block="test", replicate=0, attempt=0, position=0)
 
 
-def begun(name: str, folder: Path, *names: str, is_reference: bool = False) -> Ready:
+def begun(name: str, folder: Path, *names: str, other_seeds: bool = False) -> Ready:
     task, proof = task_of(name, folder, names), {}
     for one in names:
         known, _, level = one.partition("=")
         proof |= expected(CATALOGUE.optimizations[known], int(level) if level else None)
-    trial, fields = begin(task, Timing.LOADER, replace(UNTIMED, loss_steps=STEPS), proof, is_reference=is_reference)
+    trial, fields = begin(task, Timing.LOADER, replace(UNTIMED, loss_steps=STEPS), proof, other_seeds=other_seeds)
     trial.session.feed.close()
     return Ready(arm=NAMELESS, **fields)
 
 
 def found(name: str, folder: Path, one: str, promised: Numerics, breaks: Callable[[], None]) -> tuple[str, str]:
     """Status and sentence of an optimization that is broken only after its reference was seen."""
-    reference = begun(name, folder, is_reference=True)
+    reference = begun(name, folder, other_seeds=True)
     assert verified(begun(name, folder, one), reference, promised, Timing.STEP)[0] in {
         "same bits",
         "close",

@@ -38,7 +38,7 @@ def host_delay(share: float = 0.1) -> Delay:
 
 def begin(task: Task, place: str | None) -> dict[str, Any]:
     proof = {"added_delay": place} if place else {}
-    begun_trial, ready = trial.begin(task, Timing.STEP, replace(UNTIMED, loss_steps=3), proof, is_reference=False)
+    begun_trial, ready = trial.begin(task, Timing.STEP, replace(UNTIMED, loss_steps=3), proof, other_seeds=False)
     begun_trial.session.feed.close()
     return ready
 

@@ -41,7 +41,7 @@ def ready_of(folder: Path, stack: tuple[str, ...]) -> dict[str, Any]:
     proof: dict[str, Any] = {}
     for option in map(parse_option, stack):
         proof |= expected(CATALOGUE.optimizations[option.name], option.level)
-    trial, ready = begin(task_of("leak", folder, stack), Timing.STEP, THREE_STEPS, proof, is_reference=False)
+    trial, ready = begin(task_of("leak", folder, stack), Timing.STEP, THREE_STEPS, proof, other_seeds=False)
     trial.session.feed.close()
     return ready
 

@@ -67,7 +67,7 @@ def test_settings_that_need_cuda_engage(
 ) -> None:
     gpu(f"{' and '.join(stack)} engage on the leak workload")
     task = task_of("leak", smoke_data["leak"], stack, device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=True)
+    trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), other_seeds=True)
     assert ready["inactive"] == ()
     window = trial.window(lead=1, steps=8)
     assert window["device_s"] is not None
@@ -99,7 +99,7 @@ def test_a_captured_step_trains_as_the_written_one_does(workload: str, smoke_dat
 def test_a_captured_step_can_be_interrupted_by_eager_ones(smoke_data: dict[str, Path]) -> None:
     gpu("replays go on after a whole trial, whose evidence takes eager steps on the same weights")
     task = task_of("leak", smoke_data["leak"], ("cuda_graph", "set_to_none", "deferred_metrics"), device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, {"cuda_graph": True}, is_reference=True)
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"cuda_graph": True}, other_seeds=True)
     graph = trial.session.trainee.graph
     assert ready["inactive"] == ()
     assert graph is not None
@@ -155,7 +155,7 @@ def test_weights_updated_in_the_backward_pass_are_the_same_on_the_gpu(
 def test_volumes_are_channels_last_on_the_gpu(smoke_data: dict[str, Path]) -> None:
     gpu("the convolutions of patches3d compute in channels_last_3d")
     task = task_of("patches3d", smoke_data["patches3d"], ("channels_last_3d",), device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, {"memory_format_3d": "channels_last_3d"}, is_reference=False)
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"memory_format_3d": "channels_last_3d"}, other_seeds=False)
     assert ready["inactive"] == ()
     trial.session.feed.close()
 
@@ -165,7 +165,7 @@ def test_volumes_are_channels_last_on_the_gpu(smoke_data: dict[str, Path]) -> No
 def test_reduce_overhead_records_cuda_graphs(smoke_data: dict[str, Path]) -> None:
     gpu("compile=reduce-overhead records graphs of the model's forward and backward pass")
     task = task_of("leak", smoke_data["leak"], ("compile=reduce-overhead", "set_to_none"), device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, {"compiled": True}, is_reference=False)
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"compiled": True}, other_seeds=False)
     assert ready["inactive"] == ()
     assert ready["effective"]["cuda_graphs"] > 0
     trial.session.feed.close()

@@ -67,7 +67,7 @@ def child() -> Iterator[subprocess.Popen[str]]:
 def test_a_burst_tells_of_clock_power_heat_and_energy(smoke_data: dict[str, Path]) -> None:
     gpu("a window carries the device's clock, power, temperature, throttling and the energy that it took")
     task = task_of("leak", smoke_data["leak"], (), device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, {}, is_reference=True)
+    trial, ready = begin(task, Timing.STEP, BRIEF, {}, other_seeds=True)
     trial.window(lead=1, steps=8)
     window = trial.window(lead=4, steps=100)
     trial.session.feed.close()
@@ -198,7 +198,7 @@ def test_micro_batches_have_one_span_a_step(smoke_data: dict[str, Path]) -> None
     gpu("a step of four micro-batches has one span on the device, from behind its first copy to behind its update")
     stack = ("gradient_accumulation=4",)
     task = task_of("leak", smoke_data["leak"], stack, device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, {"micro_batches": 4}, is_reference=False)
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"micro_batches": 4}, other_seeds=False)
     window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
     assert ready["inactive"] == ()
@@ -210,7 +210,7 @@ def test_a_control_of_the_device_sleeps_there(smoke_data: dict[str, Path]) -> No
     gpu("device_delay=10 is as long as it says, by events of the device")
     task = task_of("leak", smoke_data["leak"], (), device="cuda")
     task = replace(task, recipe=replace(task.recipe, added_delay="device", delay_percent=10))
-    trial, ready = begin(task, Timing.STEP, BRIEF, {"added_delay": "device"}, is_reference=False)
+    trial, ready = begin(task, Timing.STEP, BRIEF, {"added_delay": "device"}, other_seeds=False)
     trial.session.feed.close()
     assert ready["inactive"] == ()
     assert ready["effective"][DELAY_S] > 0
@@ -220,7 +220,7 @@ def test_a_control_of_the_device_sleeps_there(smoke_data: dict[str, Path]) -> No
 def test_every_kind_of_burst_is_timed_on_the_device(timing: Timing, smoke_data: dict[str, Path]) -> None:
     gpu(f"a window of {timing} has its samples, its device time and its memory")
     task = replace(task_of("leak", smoke_data["leak"], (), device="cuda"), endless=timing is not Timing.EPOCH)
-    trial, ready = begin(task, timing, BRIEF, {}, is_reference=False)
+    trial, ready = begin(task, timing, BRIEF, {}, other_seeds=False)
     window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
     assert window["samples"] > 0
@@ -236,7 +236,7 @@ def test_an_evaluation_on_the_device_shows_its_settings(name: str, smoke_data: d
     for stack in ((name,), ()):
         proof: dict[str, Any] = {name: True}
         task = task_of("leak", smoke_data["leak"], stack, device="cuda")
-        trial, ready = begin(task, Timing.EVALUATION, BRIEF, proof, is_reference=False)
+        trial, ready = begin(task, Timing.EVALUATION, BRIEF, proof, other_seeds=False)
         trial.session.feed.close()
         active.append(ready["inactive"] == ())
     assert active == [True, False]

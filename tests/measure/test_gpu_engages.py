@@ -62,7 +62,7 @@ def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[st
     gpu(f"all that {stack} promises on {workload} takes effect, and a window of it is timed")
     options = tuple(stack.split("+"))
     task = task_of(workload, smoke_data[workload], options, device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(options), is_reference=False)
+    trial, ready = begin(task, Timing.STEP, BRIEF, proof_of(options), other_seeds=False)
     window = trial.window(lead=1, steps=8)
     trial.session.feed.close()
     assert ready["inactive"] == ()

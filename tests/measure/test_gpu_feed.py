@@ -45,7 +45,7 @@ def test_batches_that_were_sent_ahead_give_the_same_bits(name: str, smoke_data: 
     for stack in (usual, usual, (*PREFETCH, "cudnn_deterministic")):
         task = task_of(name, smoke_data[name], stack, device="cuda")
         proof = {"device_prefetch": True, "overlapping_copies": True} if "device_prefetch" in stack else {}
-        trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=False)
+        trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), other_seeds=False)
         assert ready["inactive"] == ()
         window = trial.window(lead=1, steps=8)
         assert 0 < window["device_s"] <= window["wall_s"] * 1.01
@@ -97,6 +97,6 @@ def test_pickled_batches_are_pinned_on_their_way(smoke_data: dict[str, Path]) ->
     gpu("batches that came through a pipe are pinned all the same, and known for what they are")
     task = task_of("leak", smoke_data["leak"], ("workers=1", "pin_memory", "pickled_batches"), device="cuda")
     proof = {"batch_transport": "pickle", "pinned_batches": True}
-    trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), is_reference=False)
+    trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), other_seeds=False)
     assert ready["inactive"] == ()
     trial.session.feed.close()

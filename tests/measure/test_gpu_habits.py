@@ -39,7 +39,7 @@ def begun(folder: Path, name: str, stack: tuple[str, ...]) -> dict[str, Any]:
     option = parse_option(name)
     proof = expected(CATALOGUE.optimizations[option.name], option.level)
     trial, ready = begin(
-        task_of("leak", folder, stack, device="cuda"), Timing.STEP, BRIEF, dict(proof), is_reference=False
+        task_of("leak", folder, stack, device="cuda"), Timing.STEP, BRIEF, dict(proof), other_seeds=False
     )
     trial.session.feed.close()
     return ready

@@ -62,7 +62,7 @@ def proof_of(name: str) -> dict[str, Any]:
 
 
 def inactive(task: Task, proof: dict[str, Any], timing: Timing = Timing.STEP) -> tuple[str, ...]:
-    begun, ready = trial.begin(task, timing, replace(UNTIMED, loss_steps=3), proof, is_reference=False)
+    begun, ready = trial.begin(task, timing, replace(UNTIMED, loss_steps=3), proof, other_seeds=False)
     begun.session.feed.close()
     found: tuple[str, ...] = ready["inactive"]
     return found
@@ -326,7 +326,7 @@ def test_an_evaluation_comes_between_epochs_and_is_counted(smoke_data: dict[str,
 
     begun = None
     task = replace(task, parts=replace(task.parts, evaluate=counted))
-    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, proof_of("evaluation_interval=3"), is_reference=False)
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, proof_of("evaluation_interval=3"), other_seeds=False)
     assert ready["inactive"] == ()
     assert len(passes) == 1
     assert begun.session.feed.taken % task.size.epoch_steps == 0
@@ -398,7 +398,7 @@ def test_bursts_of_an_arm_that_evaluates_are_as_long_as_they_seem(smoke_data: di
     plain = by_epochs("leak", smoke_data["leak"])
     step_s = []
     for one in (task, plain):
-        begun, ready = trial.begin(one, Timing.EPOCH, BRIEF, {}, is_reference=False)
+        begun, ready = trial.begin(one, Timing.EPOCH, BRIEF, {}, other_seeds=False)
         step_s.append(ready["step_s"])
         begun.session.feed.close()
     assert step_s[0] > step_s[1]  # its share of the evaluation is in it

@@ -115,7 +115,7 @@ def test_an_arm_whose_clock_is_read_never_meets_a_profiler(
     with put_back():
         for protocol in (BRIEF, UNTIMED):
             trial, ready = begin(
-                task_of("leak", smoke_data["leak"], ()), Timing.LOADER, protocol, {}, is_reference=False
+                task_of("leak", smoke_data["leak"], ()), Timing.LOADER, protocol, {}, other_seeds=False
             )
             trial.session.feed.close()
             came.append("profiler" in ready["effective"])
@@ -191,7 +191,7 @@ def test_an_examined_arm_shows_its_kernels(stack: tuple[str, ...], fact: str, sm
     shown = []
     for names in (stack, ()):
         task = task_of("leak", smoke_data["leak"], names, device="cuda")
-        trial, ready = begin(task, Timing.STEP, untimed(3), {}, is_reference=False)
+        trial, ready = begin(task, Timing.STEP, untimed(3), {}, other_seeds=False)
         trial.session.feed.close()
         shown.append(ready["effective"][fact])
     assert shown[0] > shown[1]

@@ -71,7 +71,7 @@ def test_a_loader_that_drops_it_after_all_is_seen() -> None:
 def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dict[str, Path]) -> None:
     task = task_of("imagenet", smoke_data["imagenet"], ("local_copy", "keep_last_batch"))
     proof = {} if timing is Timing.COMPUTE else {"last_batch": "short"}
-    begun, ready = trial.begin(task, timing, UNTIMED, dict(proof), is_reference=False)
+    begun, ready = trial.begin(task, timing, UNTIMED, dict(proof), other_seeds=False)
     assert ready["inactive"] == ()
     window = begun.window(lead=2, steps=6, start=3)
     batch, steps = task.size.batch, window["steps"]
@@ -89,7 +89,7 @@ def test_bursts_count_the_samples_that_they_took(timing: Timing, smoke_data: dic
 
 def test_plain_bursts_count_whole_batches(smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("gradient_accumulation=2",))
-    begun, _ = trial.begin(task, Timing.STEP, UNTIMED, {}, is_reference=False)
+    begun, _ = trial.begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False)
     window = begun.window(lead=1, steps=4)
     assert window["samples"] == window["steps"] * task.size.batch
     begun.session.feed.close()

@@ -86,7 +86,7 @@ by_comparison = pytest.mark.parametrize(
 )
 
 
-def begun(config: Configuration, timing: Timing, folder: Path, *, is_reference: bool) -> Ready:
+def begun(config: Configuration, timing: Timing, folder: Path, *, other_seeds: bool) -> Ready:
     """What the configuration's arm shows, trained in this process."""
     task: Task = task_at(config, folder)
     proof: dict[str, Any] = {}
@@ -97,20 +97,20 @@ def begun(config: Configuration, timing: Timing, folder: Path, *, is_reference: 
     timing = Timing.LOADER if timing is Timing.STEP else timing
     protocol = replace(UNTIMED, loss_steps=STEPS[config.workload], window_s=100.0 if timing is Timing.STEP else 0.4)
     with put_back():
-        trial, fields = begin(task, timing, protocol, proof, is_reference=is_reference)
+        trial, fields = begin(task, timing, protocol, proof, other_seeds=other_seeds)
         trial.session.feed.close()
     return Ready(arm=NAMELESS, **fields)
 
 
 @cache
 def reference(config: Configuration, timing: Timing, folder: Path) -> Ready:
-    return begun(config, timing, folder, is_reference=True)
+    return begun(config, timing, folder, other_seeds=True)
 
 
 @by_comparison
 def test_it_takes_effect_and_keeps_its_promise(one: Comparison, smoke_data: dict[str, Path]) -> None:
     folder = smoke_data[one.treatment.workload]
-    treatment = begun(one.treatment, one.timing, folder, is_reference=False)
+    treatment = begun(one.treatment, one.timing, folder, other_seeds=False)
     plain = reference(one.reference, one.timing, folder)
     differing = set(one.treatment.options) ^ set(one.reference.options)
     order = list(type(KNOWN["workers"].numerics))

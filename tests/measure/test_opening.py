@@ -42,7 +42,7 @@ class Shivering(nn.Module):
 
 def begun(task: Task) -> dict[str, Any]:
     """What a reference tells when it is ready."""
-    started, ready = trial.begin(task, Timing.STEP, replace(UNTIMED, loss_steps=3), {}, is_reference=True)
+    started, ready = trial.begin(task, Timing.STEP, replace(UNTIMED, loss_steps=3), {}, other_seeds=True)
     started.session.feed.close()
     return ready
 

@@ -57,7 +57,7 @@ def test_a_cold_burst_is_one_epoch_and_begins_without_the_data(
     files: ColdFiles, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = task_of("leak", smoke_data["leak"], ("cold_page_cache",))
-    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, is_reference=False)
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, other_seeds=False)
     assert ready["inactive"] == ()
     assert begun.cold is not None
     shares, step = [], begun.step
@@ -84,7 +84,7 @@ def test_a_system_that_does_not_drop_is_seen(
 ) -> None:
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: None)
     task = task_of("leak", smoke_data["leak"], ("cold_page_cache",))
-    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, is_reference=False)
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, other_seeds=False)
     assert inactive({"page_cache": "cold"}, ready["effective"]) == ("page_cache is warm, not cold",)
     assert begun.cold is None
     begun.session.feed.close()

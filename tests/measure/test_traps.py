@@ -21,7 +21,7 @@ from tests.measure.tasks import task_at, task_of
 
 
 def inactive(task: Task, proof: dict[str, Any]) -> tuple[str, ...]:
-    begun, ready = trial.begin(task, Timing.STEP, UNTIMED, proof, is_reference=False)
+    begun, ready = trial.begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
     begun.session.feed.close()
     found: tuple[str, ...] = ready["inactive"]
     return found

@@ -59,7 +59,7 @@ def task_with(**choices: object) -> Task:
 
 @pytest.fixture
 def arm(request: pytest.FixtureRequest) -> Iterator[Trial]:
-    trial, _ = begin(task_with(**request.param), Timing.STEP, UNTIMED, {}, is_reference=False)
+    trial, _ = begin(task_with(**request.param), Timing.STEP, UNTIMED, {}, other_seeds=False)
     yield trial
     trial.session.feed.close()
 
@@ -168,7 +168,7 @@ def test_how_long_a_resumption_tells_is_read_from_steps(times: list[float], lead
 
 
 def test_nobody_is_left_frozen_when_an_arm_ends() -> None:
-    trial, _ = begin(task_with(**TWO), Timing.STEP, UNTIMED, {}, is_reference=False)
+    trial, _ = begin(task_with(**TWO), Timing.STEP, UNTIMED, {}, other_seeds=False)
     pids = [worker.pid for worker in trial.session.feed.iterator._workers]
     trial.settle(4, 0)
     began = time.perf_counter()

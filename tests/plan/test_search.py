@@ -15,6 +15,7 @@ from harness.plan.search import (
     every_stack,
     gain_left,
     is_over,
+    leaner,
     narrowed,
     propose,
     without_what_hurts,
@@ -168,3 +169,22 @@ def test_what_is_left_to_gain_is_predicted_even_where_it_is_a_loss() -> None:
     assert left < 0
     times = dict(zip(every_stack(SPACE), truth(list(every_stack(SPACE))), strict=True))
     assert gain_left(SPACE, times, truth) is None
+
+
+def test_what_gains_nothing_is_dropped_with_what_needs_it_and_what_gains_stays() -> None:
+    idle = {**GAINS, "a": 0.001, "b": 0.002, "d": 0.0, "e": 0.02}
+
+    def times(stacks: Sequence[Stack]) -> Array:
+        return np.array([-sum(idle[str(one)] for one in stack) for stack in stacks])
+
+    def small(stacks: Sequence[Stack]) -> Array:
+        return times(stacks) / 5  # several of them are worth more together than what is let go
+
+    assert leaner(SPACE, BEST, times, 0.01) == tuple(sorted((CHOICES[4][0], WORKERS[0])))
+    assert leaner(SPACE, BEST, small, 0.01) == (WORKERS[0],)
+    assert leaner(SPACE, (WORKERS[0],), times, 0.01) == (WORKERS[0],)
+
+
+def test_dropping_what_hurts_buys_nothing_else_its_leave() -> None:
+    whole = tuple(sorted((*BEST, CHOICES[2][0])))
+    assert leaner(SPACE, whole, truth, 0.01) == BEST

@@ -28,7 +28,10 @@ WISH = Request(size="quick", device="cpu", target="none")
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return prepared(WISH).plan
+    """A real plan whose workloads are as slow as STEPS_S says."""
+    made = prepared(WISH).plan
+    rounds = {name: made.protocol.rounds_of(step_s) for name, step_s in STEPS_S.items()}
+    return replace(made, blocks=tuple(replace(one, rounds=rounds[one.reference.workload]) for one in made.blocks))
 
 
 def run(

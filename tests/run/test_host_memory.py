@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.configuration import Configuration
+from harness.core.configuration import Configuration, compose, parse_option
 from harness.core.optimization import Timing
-from harness.core.protocol import Protocol
+from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from harness.run import processes as host_memory
 from harness.run.arm import Job, ProcessArm
 from harness.run.processes import SHARED, begin_peaks, end_groups, read_memory
 from harness.run.sentinel import Sentinel
+from tests.measure.tasks import CATALOGUE
 
 MIB = 1 << 20
 WITHIN = 0.05
@@ -156,7 +157,7 @@ def test_the_window_of_an_arm_tells_the_peak_of_its_steps(
         size=Size(batch=1, epoch_steps=100, evaluation_items=1, data_bytes=0, shape={}, original_epoch_steps=100),
         recipe=Recipe(workers=workers, malloc="glibc"), proof={}, timing=Timing.STEP,
         protocol=Protocol(floor_steps=1, floor_s=0.0, settle_s=0.0, upper_bound_s=0.1, loss_steps=1),
-        data=str(tmp_path), device="cpu", seed=0, is_reference=False,
+        data=str(tmp_path), device="cpu", seed=0, other_seeds=False,
         workload_path=str(Path(__file__).with_name("known_peak.py")), service=None,
     )  # fmt: skip
     sentinel = Sentinel()
@@ -169,3 +170,30 @@ def test_the_window_of_an_arm_tells_the_peak_of_its_steps(
         arm.close()
         sentinel.close()
     assert told["host_peak_bytes"] == pytest.approx(told["host_bytes"] + (1024 + 200 * workers) * MIB, rel=WITHIN)
+
+
+@pytest.mark.thorough
+def test_memory_of_models_of_other_seeds_is_given_back(smoke_data: Mapping[str, Path]) -> None:
+    """A reference tries other seeds and its treatments do not: equal arms would seem to differ by a tenth and more."""
+    workload = CATALOGUE.workloads["imagenet"]
+    recipe = compose(workload, (parse_option("local_copy"),), CATALOGUE.optimizations)  # needs no object store
+    size = workload.sizes["smoke"]
+    told = []
+    for other_seeds in (False, True):
+        sentinel = Sentinel()
+        arm = ProcessArm(
+            Job(
+                config=Configuration(workload="imagenet", size="smoke", batch=size.batch), size=size, recipe=recipe,
+                proof={}, timing=Timing.STEP, protocol=BRIEF, data=str(smoke_data["imagenet"]), device="cpu", seed=0,
+                other_seeds=other_seeds, workload_path=None, service=None,
+            ),
+            sentinel,
+        )  # fmt: skip
+        try:
+            arm.arrive()
+            arm.begin()
+            told.append(arm.window(1, 4, 0)["host_peak_bytes"])
+        finally:
+            arm.close()
+            sentinel.close()
+    assert told[1] == pytest.approx(told[0], rel=WITHIN)

@@ -1,6 +1,7 @@
 """The whole pipeline but the training: plan, alternation, store, analysis and report on invented times."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -12,6 +13,8 @@ from harness.cli.reading import rendered
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.core.plan import Request
+from harness.core.records import Spent, Window
+from harness.report.matrix import time_spent
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, prepared
 from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
@@ -51,6 +54,20 @@ def test_effects_multiply_in_everything(folder: Path) -> None:
     truth = KNOWN.speedup(everything.comparison.treatment, everything.comparison.reference)
     assert truth > 2.5 * 0.7 * 1.08 * 0.8
     assert everything.estimate.ratio == pytest.approx(truth, rel=0.03)
+
+
+def test_every_second_is_told_by_what_it_went_to(folder: Path) -> None:
+    records = read_records(folder)
+    spent = [one for one in records if isinstance(one, Spent)]
+    windows = [one for one in records if isinstance(one, Window)]
+    attempts = {(one.arm.block, one.arm.replicate, one.arm.attempt) for one in windows}
+    assert sorted((one.arm.block, one.arm.replicate, one.arm.attempt) for one in spent) == sorted(attempts)
+    assert sum(one.windows_s for one in spent) == pytest.approx(sum(one.wall_s for one in windows))
+    assert sum(one.lead_s for one in spent) == pytest.approx(sum(one.lead_s or 0.0 for one in windows))
+    matrix = matrix_of(folder)
+    assert matrix.spent_s["windows_s"] == pytest.approx(sum(one.wall_s for one in windows))
+    assert "windows" in time_spent(matrix)
+    assert time_spent(replace(matrix, spent_s={})) == "", "nobody took note before"
 
 
 def test_everything_planned_has_a_ratio_and_nothing_is_left(folder: Path) -> None:

@@ -67,15 +67,18 @@ class Up(nn.Module):
 class ResidualUNet3D(nn.Module):
     """Patches (batch, 1, depth, height, width) to a Prediction; pooled four times, so no side may be below 16."""
 
-    def __init__(self, *, checkpointing: bool = False) -> None:
+    def __init__(self, *, checkpointing: bool = False, narrowing: int = 1) -> None:
+        """All stages have their channels divided by `narrowing`."""
         super().__init__()
         self.checkpointing = checkpointing
-        self.encoder = nn.ModuleList(map(stage, (1, *ENCODER[:-1]), ENCODER))
+        encoder, decoder = ([channels // narrowing for channels in side] for side in (ENCODER, DECODER))
+        deepest = BOTTLENECK // narrowing
+        self.encoder = nn.ModuleList(map(stage, (1, *encoder[:-1]), encoder))
         self.pool = nn.MaxPool3d(2)
-        self.bottleneck = stage(ENCODER[-1], BOTTLENECK)
-        self.decoder = nn.ModuleList(map(Up, (BOTTLENECK, *DECODER[:-1]), ENCODER[-2::-1], DECODER))
-        self.head = nn.Conv3d(DECODER[-1], 1, 1)
-        self.aux_heads = nn.ModuleList(nn.Conv3d(channels, 1, 1) for channels in DECODER[:-1])
+        self.bottleneck = stage(encoder[-1], deepest)
+        self.decoder = nn.ModuleList(map(Up, (deepest, *decoder[:-1]), encoder[-2::-1], decoder))
+        self.head = nn.Conv3d(decoder[-1], 1, 1)
+        self.aux_heads = nn.ModuleList(nn.Conv3d(channels, 1, 1) for channels in decoder[:-1])
 
     def forward(self, patches: Tensor) -> Prediction:
         """The logits of the surface at four resolutions."""

@@ -4,6 +4,8 @@ The architecture is that of `models/SEResNet.py` in gkibria121/ai-pipeline; its 
 1904.01120), its pooling that of attentive statistics (arXiv 1803.10963).
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -79,17 +81,19 @@ class SEResNet(nn.Module):
     11,981,251 parameters with blocks (2, 2, 2, 2), 22,159,555 with (3, 4, 6, 3).
     """
 
-    def __init__(self, depth: tuple[int, ...] = DEPTHS["se_resnet18"]) -> None:
+    def __init__(self, depth: tuple[int, ...] = DEPTHS["se_resnet18"], *, narrowing: int = 1) -> None:
+        """All stages have their channels divided by `narrowing`; what comes after the pooling keeps its width."""
         super().__init__()
+        widths = [width // narrowing for width in WIDTHS]
         self.stem = nn.Sequential(
-            nn.Conv2d(1, WIDTHS[0], 7, stride=2, padding=3, bias=False),
-            nn.BatchNorm2d(WIDTHS[0]),
+            nn.Conv2d(1, widths[0], 7, stride=2, padding=3, bias=False),
+            nn.BatchNorm2d(widths[0]),
             nn.ReLU(),
             nn.MaxPool2d(3, stride=2, padding=1),
         )
-        self.stages = _stages(depth)
-        self.pooling = AttentiveStatistics(WIDTHS[-1])
-        self.embed = nn.Sequential(*_dense(2 * WIDTHS[-1], 512), *_dense(512, EMBEDDING))
+        self.stages = _stages(depth, widths)
+        self.pooling = AttentiveStatistics(widths[-1])
+        self.embed = nn.Sequential(*_dense(2 * widths[-1], 512), *_dense(512, EMBEDDING))
         self.head = nn.Linear(EMBEDDING, CLASSES)
 
     def forward(self, mels: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,10 +111,10 @@ def _picture(mels: Tensor, weight: Tensor) -> Tensor:
     return mels.unsqueeze(-1).permute(0, 3, 1, 2) if weight.stride(1) == 1 else mels.unsqueeze(1)
 
 
-def _stages(depth: tuple[int, ...]) -> nn.Sequential:
+def _stages(depth: tuple[int, ...], widths: Sequence[int]) -> nn.Sequential:
     blocks = []
-    entering = WIDTHS[0]
-    for stage, (count, width) in enumerate(zip(depth, WIDTHS, strict=True)):
+    entering = widths[0]
+    for stage, (count, width) in enumerate(zip(depth, widths, strict=True)):
         for number in range(count):
             blocks.append(Block(entering, width, 2 if stage and not number else 1))
             entering = width

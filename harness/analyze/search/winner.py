@@ -44,13 +44,23 @@ class Winner:
     reference: Configuration
     name: str  # the reference's
     stack: Stack  # empty where nothing is faster than the reference
-    sought: float | None  # its ratio in the search, which is too good on average: it was picked for it
+    idle: Stack  # what was on in the fastest stack of the search, and gained nothing in it
+    sought: float | None  # ratio of the fastest stack in the search, which is too good on average: it was picked for it
     result: Estimate | Absence | None  # from fresh replicates; None before there are any
     decomposition: Decomposition | None
     certainty: Certainty
     runs: tuple[str, ...]  # folders, in the order in which they were measured
     command: str  # measures the winner alone again
     unfinished: tuple[str, ...]  # those of them in which something is left to measure
+
+
+def as_fast(results: Mapping[Stack, Estimate | Absence], best: Stack, least_gain: float) -> Stack:
+    """The smallest stack of fresh replicates that is no slower than the best by so much, as a share of its rate."""
+    ours = results.get(best)
+    if not isinstance(ours, Estimate):
+        return best
+    known = ((stack, one) for stack, one in results.items() if isinstance(one, Estimate))
+    return min((stack for stack, one in known if one.ratio >= ours.ratio / (1 + least_gain)), key=len)
 
 
 # What was measured so far.
