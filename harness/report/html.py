@@ -253,7 +253,7 @@ def alike(line: Line) -> str:
 
 # The summary: what stands at the top of a page, so that its first screen says what was measured, where and how.
 
-_SHOWN = "machine", "protocol", "noise", "software", "plan", "data", "environment"
+_SHOWN = "machine", "protocol", "noise", "software", "plan", "data", "environment", "time"
 _MOST = 3  # different values that are told one by one
 
 
@@ -261,8 +261,8 @@ def heading(shown: Shown) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The facts that every number depends on: name and values, of which there are several where runs differ."""
     facts = [dict(sentences.heading(exhibit.kept.matrix)) for exhibit in shown.exhibits]
     for name in _SHOWN:
-        values = tuple(dict.fromkeys(one[name] for one in facts))
-        yield name, values if len(values) <= _MOST else (f"{len(values)} different ones, named beside each run",)
+        if values := tuple(dict.fromkeys(one[name] for one in facts if name in one)):
+            yield name, values if len(values) <= _MOST else (f"{len(values)} different ones, named beside each run",)
 
 
 def counts(shown: Shown, lines: tuple[Line, ...]) -> str:

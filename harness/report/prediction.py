@@ -241,8 +241,8 @@ def winner_sentences(found: Winner) -> Iterator[str]:
     if isinstance(found.result, Estimate) and found.sought is not None:
         yield (
             f"The number and its 95 % interval come from {found.result.processes} fresh replicates of both, made after "
-            f"the stack had been picked. In the search it was {factor(found.sought)}x, which is too good on average: "
-            "it was picked for that."
+            f"the stack had been picked. In the search the fastest had {factor(found.sought)}x, which is too good on "
+            "average: it was picked for that."
         )
     if found.idle:
         yield (

@@ -151,7 +151,8 @@ class Stage:
 
     def servers(self) -> list[psutil.Process]:
         """The processes that arms are forked from."""
-        return [one for one in self.processes() if _runs(one, "harness.run.worker") and not is_arm(one)]
+        found = (one for one in self.processes() if _runs(one, "harness.run.worker") and _leads(one.pid))
+        return [one for one in found if not is_arm(one)]
 
     def sentinels(self) -> list[psutil.Process]:
         """The processes that end all others."""
