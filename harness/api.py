@@ -35,6 +35,7 @@ from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
 from harness.run.arm import ProcessArm
 from harness.run.execution import Campaign
+from harness.run.fork_server import end_servers
 from harness.run.preparation import (
     REPORT_S,
     Data,
@@ -358,4 +359,5 @@ def measure_into(
     finally:
         closing.close()
         sentinel.close()
+        end_servers()
         journal.close()

@@ -97,22 +97,22 @@ LOOKS = (2, 3, 4, 6, 8)
 STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0)
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
-    rounds=5,
-    window_s=0.8,
+    rounds=3,
+    window_s=0.5,
     window_steps=2,
-    floor_steps=2,
-    floor_s=0.3,
+    floor_steps=1,
+    floor_s=0.1,
     settle_s=0.0,
     upper_bound_s=0.4,
     loss_steps=3,
-    treatments=6,
+    treatments=8,
     start_allowance_s=10.0,
     start_limit_s=180.0,
     window_limit_s=60.0,
     target=0.05,
     looks=LOOKS,
     slow_s=0.4,
-    timed_s=4.0,
+    timed_s=1.5,
     lead_s=0.1,
     whole_s=2.0,
 )

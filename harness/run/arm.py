@@ -163,7 +163,7 @@ class ProcessArm:
         environment = launch_environment(job.recipe, dict(os.environ))
         with theirs:
             suite = "" if job.workload_path else job.config.workload
-            self._process = forked(theirs, self._log.fileno(), environment, suite)
+            self._process = forked(theirs, self._log.fileno(), environment, job.seed, suite)
         self._pending = b""
         with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; whoever waits for it is told why
             send(self._channel, {"job": job})

@@ -1,7 +1,7 @@
 """The campaign: all blocks of a plan, continued from whatever is recorded, within a time budget."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -56,8 +56,6 @@ class Campaign:
     def run(self) -> bool:
         """Measures until nothing is left or the time is up; tells whether nothing is left."""
         try:
-            if self.deadline_s is not None and len(self._forecast.workloads) > 1:
-                self._run_first_ratios()
             while self._run_blocks():
                 pass
             while self._run_further():
@@ -82,23 +80,6 @@ class Campaign:
             return ()
         return further(self.plan, self._kept, self.precisions(self.plan, self.records))
 
-    def _run_first_ratios(self) -> None:
-        """Gives every workload a ratio before any gets a second, the cheapest first; what failed is replaced."""
-        tried = -1
-        while tried < self.attempts:
-            tried = self.attempts
-            for block, position in self._forecast.first_ratios():
-                for replicate in range(FEWEST_REPLICATES):
-                    if position in self._left(block, replicate) and self._is_in_time(block, replicate, position):
-                        self._measure(block, replicate, position)
-
-    def _is_in_time(self, block: Block, replicate: int, position: int) -> bool:
-        """Whether a first ratio is likely to come of it."""
-        is_whole = self._forecast.first_ratio_s(block, position) <= self._plan_left_s()
-        if is_whole and self._fitting(block, (position,), self._left_s()):
-            return True
-        return bool(self._shortened(block, replicate, (position,)))
-
     def _shortened(self, block: Block, replicate: int, positions: Sequence[int]) -> Sequence[int]:
         """Treatments for which a single round fits in of the replicate that gives the one before it a meaning."""
         if not 0 < replicate < FEWEST_REPLICATES:
@@ -109,7 +90,7 @@ class Campaign:
     def _run_blocks(self) -> bool:
         """Measures what is left of the replicates that all have; tells whether any of it could begin."""
         before = self.attempts
-        for block in self.plan.blocks:
+        for block in self._in_turns():
             for replicate in range(self.plan.protocol.replicates):
                 self._measure(block, replicate, *self._worth_beginning(block, replicate))
         return self.attempts > before
@@ -120,6 +101,16 @@ class Campaign:
         for one in self._further():
             self._measure(one.block, one.replicate, *self._fitting(one.block, one.positions, self._left_s()))
         return self.attempts > before
+
+    def _in_turns(self) -> list[Block]:
+        """The blocks: workloads take turns, and in every turn the one whose ratios cost least comes first."""
+        turns: Counter[str] = Counter()
+        places: dict[str, tuple[int, float]] = {}
+        for block in self.plan.blocks:
+            name = block.reference.workload
+            places[block.identity] = turns[name], self._forecast.pair_s(name)
+            turns[name] += 1
+        return sorted(self.plan.blocks, key=lambda block: places[block.identity])
 
     def _measure(self, block: Block, replicate: int, *taken_on: int) -> None:
         while rounds := {one: count for one, count in self._left(block, replicate).items() if one in taken_on}:
@@ -222,8 +213,8 @@ class Campaign:
 
     def _workloads_after(self, block: Block) -> set[str]:
         """The other workloads whose turn comes before a workload's next one."""
-        own, after = block.reference.workload, set[str]()
-        for one in self.plan.blocks[self.plan.blocks.index(block) + 1 :]:
+        own, after, blocks = block.reference.workload, set[str](), self._in_turns()
+        for one in blocks[blocks.index(block) + 1 :]:
             if one.reference.workload == own:
                 break
             after.add(one.reference.workload)

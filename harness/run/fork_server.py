@@ -1,12 +1,17 @@
-"""The fork server: a process that imports once what many arms need, and forks each of them when it is asked to.
+"""Fork servers: processes that import once what many arms need, and fork each of them when they are asked to.
 
-Torch and what it brings take four to six seconds of a core. Every arm is still a process of its own, in a session of
-its own, with its own loader, model and device context: what it shares with others is what was imported, copied when it
-is written to. A server has the environment variables of its arms, since threads and allocators are settled when a
-process begins; arms whose variables differ come from another server. It serves the arms that are alive together and
-ends with the last of them, so that every replicate has processes with another layout in memory.
+Torch and what it brings take four to six seconds of a core, a workload's own libraries up to one more. So there are two
+generations: a root has imported torch, a server forked from it has imported a workload, and arms are forked from that.
+Every arm is still a process of its own, in a session of its own, with its own loader, model and device context: what it
+shares with others is what was imported, copied when it is written to. Roots have the environment variables of their
+arms, since threads and allocators are settled when a process begins; arms whose variables differ come from another
+root. So do arms of another replicate, whose processes are to have another layout in memory.
+
+A server ends with the last of its arms. A root stays for further blocks of its replicate, as long as it is one of the
+few that are most in use.
 """
 
+import atexit
 import gc
 import os
 import signal
@@ -23,7 +28,9 @@ from time import monotonic, sleep
 from harness.run.processes import SUSPENDED, end_groups, is_alive, kill_group, state_of
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST = 64  # bytes of a message
+LONGEST = 256  # bytes of a message
+KEPT = 4  # roots without arms: each holds about 400 MB
+ARM, SERVER = b"arm", b"server "  # what is asked for; a server with its workload
 LOOK_S = 0.02  # between two looks at a process whose end is awaited
 SILENT_S = 30.0  # after which a server is taken for lost: it forks and tells in milliseconds
 NAME = "speedmatrix-arm"  # of an arm's process, for whoever looks at a list of them
@@ -84,25 +91,32 @@ HANDED_OVER_S = 5.0  # between the end of a process and its server's knowledge o
 class ForkServer:
     """One such process. Its methods may be called from several threads."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"  # a root, or what was forked from one
     control: socket.socket
     closed: bool = False
+    uses: float = 0.0  # how often it was asked lately
     _lock: RLock = field(default_factory=RLock)
     _asked: int = 0  # arms
     _forked: list[int] = field(default_factory=list)  # their processes, in the order in which they were asked for
     _held: set[int] = field(default_factory=set)  # numbers of arms that are not let go
     _ended: dict[int, int] = field(default_factory=dict)  # number -> exit status
 
-    def fork(self, channel: socket.socket, log: int) -> Forked | None:
-        """Asks for an arm, which is forked when all is imported.
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing that was forked from it is needed."""
+        return not self._held
 
-        None where the server has ended with its last arm, or where somebody has killed or suspended it.
+    def fork(self, what: bytes, channel: socket.socket, log: int) -> Forked | None:
+        """Asks for an arm or a server, which is forked when all is imported.
+
+        None where this server has ended with its last arm, or where somebody has killed or suspended it.
         """
         with self._lock:
             if self.closed or not is_alive(self.process.pid) or state_of(self.process.pid) == SUSPENDED:
                 return None
             with suppress(BrokenPipeError, ConnectionResetError):  # whoever waits for the arm is told why
-                socket.send_fds(self.control, [b"fork"], [channel.fileno(), log])
+                socket.send_fds(self.control, [what], [channel.fileno(), log])
+            self.uses += 1
             self._asked += 1
             self._held.add(self._asked - 1)
             return Forked(server=self, number=self._asked - 1)
@@ -139,15 +153,25 @@ class ForkServer:
             return self._ended[number]
 
     def let_go(self, number: int) -> None:
-        """An arm is needed no more; with the last one the server ends."""
+        """What was forked is needed no more; with its last arm a server ends, while a root stays."""
         with self._lock:
             self._held.discard(number)
-            if self._held or self.closed:
+            if self._held or isinstance(self.process, subprocess.Popen):
+                return
+        self.end()
+
+    def end(self) -> None:
+        """Ends the process; arms that live on find that out when they are asked for something."""
+        with self._lock:
+            if self.closed:
                 return
             self.closed = True
             self.control.close()
-        self.process.kill()
-        self.process.wait()
+        if isinstance(self.process, Forked):
+            self.process.end()
+        else:
+            self.process.kill()
+            self.process.wait()
 
     def _told(self) -> bytes:
         try:
@@ -159,33 +183,73 @@ class ForkServer:
         return told
 
 
-_servers: dict[tuple[object, ...], ForkServer] = {}
+Key = tuple[object, ...]
+_roots: dict[Key, ForkServer] = {}
+_servers: dict[Key, ForkServer] = {}
 _lock = Lock()
 
 
-def forked(channel: socket.socket, log: int, environment: Mapping[str, str], workload: str) -> Forked:
+def forked(channel: socket.socket, log: int, environment: Mapping[str, str], seed: int, workload: str) -> Forked:
     """An arm's process with these variables and this channel, its output in a log.
 
-    It comes from a server that has imported a workload of the suite, or none of them where the name is empty.
+    It comes from a server that has imported a workload of the suite, or none of them where the name is empty; arms of
+    one seed from the same root.
     """
-    key = workload, *sorted(environment.items())
+    key = seed, *sorted(environment.items())
     with _lock:
         for ended in [one for one, server in _servers.items() if server.closed]:
             del _servers[ended]
-        found = _servers[key].fork(channel, log) if key in _servers else None
+        found = _servers[workload, *key].fork(ARM, channel, log) if (workload, *key) in _servers else None
         if found is None:
-            _servers[key] = _begun(environment, workload, log)
-            found = _servers[key].fork(channel, log)
+            _servers[workload, *key] = server = _server(key, environment, workload, log)
+            found = server.fork(ARM, channel, log)
         assert found is not None  # noqa: S101  nobody else knows the new one yet
         return found
 
 
-def _begun(environment: Mapping[str, str], workload: str, log: int) -> ForkServer:
-    """A server whose own output goes to the log of the first arm, which waits for it."""
+def end_servers() -> None:
+    """Ends all roots, and with them whatever was forked from them and is not an arm."""
+    with _lock:
+        for one in (*_servers.values(), *_roots.values()):
+            one.end()
+        _servers.clear()
+        _roots.clear()
+
+
+atexit.register(end_servers)
+
+
+def _server(key: Key, environment: Mapping[str, str], workload: str, log: int) -> ForkServer:
+    """A server that imports a workload, forked from its root when that has imported all."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        asked = SERVER + workload.encode()
+        process = _roots[key].fork(asked, theirs, log) if key in _roots else None
+        if process is None:
+            process = _root(key, environment, log).fork(asked, theirs, log)
+        assert process is not None  # noqa: S101  nobody else knows the new one yet
+    return ForkServer(process=process, control=ours)
+
+
+def _root(key: Key, environment: Mapping[str, str], log: int) -> ForkServer:
+    """A new root, in place of one that was lost or of the idle one that was least in use of late."""
+    if key in _roots:
+        _roots.pop(key).end()
+    for one in _roots.values():
+        one.uses /= 2
+    idle = sorted((one for one, root in _roots.items() if root.is_idle), key=lambda one: _roots[one].uses)
+    for least in idle[: max(0, len(idle) + 1 - KEPT)]:
+        _roots.pop(least).end()
+    _roots[key] = _begun(environment, log)
+    return _roots[key]
+
+
+def _begun(environment: Mapping[str, str], log: int) -> ForkServer:
+    """A root whose own output goes to the log of the first arm, which waits for it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.run.worker", str(theirs.fileno()), workload],
+            [sys.executable, "-m", "harness.run.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -197,10 +261,18 @@ def _begun(environment: Mapping[str, str], workload: str, log: int) -> ForkServe
     return ForkServer(process=process, control=ours)
 
 
-def serve_forks(control: socket.socket) -> socket.socket | None:
-    """In the server: forks arms and tells how they ended until nobody asks any more, then ends those that are left.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """What a forked process is to be: an arm, or the server of a workload."""
 
-    In an arm it returns the arm's channel, in the server None.
+    channel: socket.socket
+    workload: str | None  # None: an arm
+
+
+def serve_forks(control: socket.socket) -> Child | None:
+    """In a server: forks what is asked for and tells how it ended until nobody asks any more, then ends what is left.
+
+    In what was forked it returns what that is to be, in the server None.
     """
     gc.collect()
     gc.freeze()  # a collection in an arm would write into every page that it shares
@@ -210,7 +282,7 @@ def serve_forks(control: socket.socket) -> socket.socket | None:
         if descriptors:
             if not (process := os.fork()):
                 control.close()
-                return _channel_of_arm(*descriptors)
+                return _child(asked, *descriptors)
             living.add(process)
             for one in descriptors:
                 os.close(one)
@@ -225,12 +297,14 @@ def serve_forks(control: socket.socket) -> socket.socket | None:
             return None
 
 
-def _channel_of_arm(channel: int, log: int) -> socket.socket:
-    """Makes the process that was forked one of its own: its name, its session, its output."""
-    with suppress(OSError):  # a system without /proc
-        Path("/proc/self/comm").write_text(NAME)
+def _child(asked: bytes, channel: int, log: int) -> Child:
+    """Makes the process that was forked one of its own: its session, its output, an arm's name."""
+    workload = asked.removeprefix(SERVER).decode() if asked.startswith(SERVER) else None
+    if workload is None:
+        with suppress(OSError):  # a system without /proc
+            Path("/proc/self/comm").write_text(NAME)
     os.setsid()
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
-    return socket.socket(fileno=channel)
+    return Child(channel=socket.socket(fileno=channel), workload=workload)

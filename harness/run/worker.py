@@ -1,7 +1,7 @@
 """The worker: the process that is one arm. It builds, warms up, and times windows when it is asked to.
 
-python -m harness.run.worker CONTROL WORKLOAD   the server that arms are forked from; CONTROL is an inherited socket
-python -m harness.run.worker                    trains for `learn`: reads its job from its input, writes a line a step
+python -m harness.run.worker CONTROL   the root that arms are forked from; CONTROL is an inherited socket
+python -m harness.run.worker           trains for `learn`: reads its job from its input, writes a line a step
 """
 
 import faulthandler
@@ -60,19 +60,29 @@ def _serve(channel: socket.socket) -> None:
             send(channel, {"say": "burst", "fields": trial.window(**message["burst"])})
 
 
-def _import_for(workload: str) -> None:
+def _serve_forks(control: socket.socket) -> None:
+    """A root, and in processes that were forked from it the servers of workloads and their arms."""
+    # The first optimizer imports the compiler anyway, and that takes as long as torch itself.
+    for module in ("torch._dynamo", "harness.measure.trial"):
+        import_module(module)
+    child = serve_forks(control)
+    if child and child.workload is not None:
+        _import_workload(child.workload)
+        child = serve_forks(child.channel)
+    if child:
+        serve(child.channel)
+
+
+def _import_workload(name: str) -> None:
     """Imports what every arm of a workload needs; what cannot be imported is told by the arm that misses it.
 
     Nothing of a user's own file is imported, which may start threads that a fork would leave behind.
     """
-    # The first optimizer imports the compiler anyway, and that takes as long as torch itself.
-    for module in ("torch._dynamo", "harness.measure.trial"):
-        import_module(module)
     with suppress(Exception):
-        if workload:
+        if name:
             from harness.catalogue import read_catalogue
 
-            read_catalogue(None, ledger=False).workload(workload).parts()
+            read_catalogue(None, ledger=False).workload(name).parts()
 
 
 def task_of(job: Job) -> "Task":
@@ -189,8 +199,6 @@ if __name__ == "__main__":
     faulthandler.enable(all_threads=False)  # a crash leaves its stack in the log
     faulthandler.register(SHOW_STACK, all_threads=False)  # works where Python itself hangs
     if len(sys.argv) > 1:
-        _import_for(sys.argv[2])
-        if channel := serve_forks(socket.socket(fileno=int(sys.argv[1]))):
-            serve(channel)
+        _serve_forks(socket.socket(fileno=int(sys.argv[1])))
     else:
         _serve_lesson()
