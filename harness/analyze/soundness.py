@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, variance
 
+from scipy import stats
+
 from harness.analyze.evidence import Evidence, Side
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
@@ -23,7 +25,7 @@ TRAINS = {Timing.STEP, Timing.EPOCH}
 UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside what edges of windows do
 EDGE = 2  # times the workers: standard deviation of the batches by which the edges of a window may miss
 RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: that is told, that forbids a ratio
-SURELY, FEWEST_GAINS = 4.0, 4  # standard errors of such a change, and windows of each arm that show it
+SURELY, FEWEST_GAINS = 6e-5, 4  # how often chance may tell of such a change, and windows of each arm that show it
 BEYOND = 1.05  # times an upper bound that was probed once in a replicate
 
 
@@ -61,14 +63,20 @@ def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
     if min(len(ours), len(theirs)) < FEWEST_GAINS:
         return None
     apart = fmean(ours) - fmean(theirs)
-    error = math.sqrt(variance(ours) / len(ours) + variance(theirs) / len(theirs))
-    if abs(apart) <= max(beyond, SURELY * error):
+    if abs(apart) <= max(beyond, _chance(ours, theirs)):
         return None
     word = "faster" if apart > 0 else "slower"
     return (
         f"the second half of its windows is {100 * math.expm1(abs(apart)):.0f} % {word} than the first, beside the "
         "reference's: what a pause left behind was not over when they began"
     )
+
+
+def _chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """How far apart two means of equal expectation may lie, all but surely: Welch's t."""
+    parts = [(variance(one) / len(one), len(one) - 1) for one in (ours, theirs)]
+    error = math.sqrt(sum(part for part, _ in parts))
+    return error and error * float(stats.t.isf(SURELY / 2, error**4 / sum(part**2 / own for part, own in parts)))
 
 
 def _gains(windows: Sequence[Window]) -> list[float]:
