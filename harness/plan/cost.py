@@ -17,7 +17,7 @@ from harness.core.protocol import FEWEST_REPLICATES, SETTLING_STEPS, Protocol
 from harness.core.records import Ready, Record
 from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 
-IMPORTS_S = 3.5  # of the process that a replicate's arms are forked from
+IMPORTS_S = 1.5  # of what a replicate's arms are forked from; a root's are shared by the blocks that come after
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
 OBSERVED_STEPS = 2  # in which an arm shows its settings

@@ -1,7 +1,7 @@
 """The campaign: all blocks of a plan, continued from whatever is recorded, within a time budget."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -56,7 +56,7 @@ class Campaign:
     def run(self) -> bool:
         """Measures until nothing is left or the time is up; tells whether nothing is left."""
         try:
-            while self._run_blocks():
+            while self._run_turn():
                 pass
             while self._run_further():
                 pass
@@ -87,12 +87,18 @@ class Campaign:
         begun = [one for one in positions if self._forecast.timed(block, one) == replicate]
         return self._fitting(replace(block, rounds=1), begun, self._left_s())
 
-    def _run_blocks(self) -> bool:
-        """Measures what is left of the replicates that all have; tells whether any of it could begin."""
-        before = self.attempts
-        for block in self._in_turns():
-            for replicate in range(self.plan.protocol.replicates):
-                self._measure(block, replicate, *self._worth_beginning(block, replicate))
+    def _run_turn(self) -> bool:
+        """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
+
+        The workloads whose ratios cost least come first. A block of which nothing could be timed gives way to the next.
+        """
+        before, names = self.attempts, sorted(self._forecast.workloads, key=self._forecast.pair_s)
+        for number, name in enumerate(names):
+            timed = self.windows
+            for block in self.plan.blocks:
+                if block.reference.workload == name and self.windows == timed:
+                    for replicate in range(self.plan.protocol.replicates):
+                        self._measure(block, replicate, *self._worth_beginning(block, replicate, names[number + 1 :]))
         return self.attempts > before
 
     def _run_further(self) -> bool:
@@ -102,16 +108,6 @@ class Campaign:
             self._measure(one.block, one.replicate, *self._fitting(one.block, one.positions, self._left_s()))
         return self.attempts > before
 
-    def _in_turns(self) -> list[Block]:
-        """The blocks: workloads take turns, and in every turn the one whose ratios cost least comes first."""
-        turns: Counter[str] = Counter()
-        places: dict[str, tuple[int, float]] = {}
-        for block in self.plan.blocks:
-            name = block.reference.workload
-            places[block.identity] = turns[name], self._forecast.pair_s(name)
-            turns[name] += 1
-        return sorted(self.plan.blocks, key=lambda block: places[block.identity])
-
     def _measure(self, block: Block, replicate: int, *taken_on: int) -> None:
         while rounds := {one: count for one, count in self._left(block, replicate).items() if one in taken_on}:
             fitting = dict(list(rounds.items())[: self._room.get(block.identity)])
@@ -120,14 +116,15 @@ class Campaign:
             else:
                 self._in_turn(block, replicate, rounds)
 
-    def _worth_beginning(self, block: Block, replicate: int) -> Sequence[int]:
+    def _worth_beginning(self, block: Block, replicate: int, after: Sequence[str]) -> Sequence[int]:
         """Treatments of a replicate for which the time suffices, in this life and those that must follow it.
 
         A treatment with a replicate missing would give no estimate. So fewer are begun when time is short, and a later
         replicate takes on none that the first has not.
         """
         if replicate == 0:
-            return self._in_time(block, self.plan.protocol.replicates) or self._in_time(block, FEWEST_REPLICATES)
+            counts = (self.plan.protocol.replicates, FEWEST_REPLICATES)
+            return self._in_time(block, counts[0], after) or self._in_time(block, counts[1], after)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
         wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
         return self._fitting(block, wanted, self._left_s()) or self._shortened(block, replicate, wanted)
@@ -197,28 +194,18 @@ class Campaign:
         """Seconds in which the plan may still be measured, by this run and those that go on with it."""
         return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
 
-    def _in_time(self, block: Block, replicates: int) -> Sequence[int]:
+    def _in_time(self, block: Block, replicates: int, after: Sequence[str]) -> Sequence[int]:
         """Treatments of a block that can get so many replicates before the time is up.
 
         Workloads that come after it keep a share of the time that buys them as many arms.
         """
         wanted = sorted(self._left(block, 0))
-        after = self._workloads_after(block)
         own_s, others_s = self._forecast.pair_s(block.reference.workload), sum(map(self._forecast.pair_s, after))
         left_s = self._plan_left_s()
         fair_s = left_s * own_s / (own_s + others_s) if after else left_s
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )
-
-    def _workloads_after(self, block: Block) -> set[str]:
-        """The other workloads whose turn comes before a workload's next one."""
-        own, after, blocks = block.reference.workload, set[str](), self._in_turns()
-        for one in blocks[blocks.index(block) + 1 :]:
-            if one.reference.workload == own:
-                break
-            after.add(one.reference.workload)
-        return after
 
     def _fitting(self, block: Block, positions: Sequence[int], time_s: float) -> Sequence[int]:
         """As many of the treatments as can be measured in so much time, beside their reference."""

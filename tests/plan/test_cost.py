@@ -34,7 +34,7 @@ RESULTS = Path(__file__).parents[2] / "results"
 RECORDED = [
     folder
     for folder in sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
-    if replace(read_run(folder).plan.protocol, replicates=BRIEF.replicates) == BRIEF
+    if read_run(folder).plan.protocol.lead_s > 0
 ]
 
 
@@ -54,10 +54,11 @@ def recorded_windows() -> Iterator[tuple[float, float]]:
         for (identity, _, _), found in attempts.items():
             ready = {one.arm.position: one for one in found if isinstance(one, Ready)}
             windows = [one for one in found if isinstance(one, Window)]
-            wanted = (blocks[identity].rounds or BRIEF.rounds) * (len(ready) - 1)
+            protocol = run.plan.protocol
+            wanted = (blocks[identity].rounds or protocol.rounds) * (len(ready) - 1)
             if sum(one.arm.position > 0 for one in windows) == wanted:
                 steps_s = [ready[position].step_s for position in sorted(ready)]
-                guess_s = windows_s(blocks[identity], BRIEF, steps_s, ready[0].cycle_steps or math.inf)
+                guess_s = windows_s(blocks[identity], protocol, steps_s, ready[0].cycle_steps or math.inf)
                 yield guess_s, max(one.began_s + one.wall_s for one in windows)
 
 
@@ -91,7 +92,7 @@ def test_a_reference_is_paid_for_once_in_a_block() -> None:
 
 def test_fewer_rounds_and_shorter_steps_cost_less() -> None:
     usual = block()
-    assert replicate_s(replace(usual, rounds=3), BRIEF, USUAL, (1.0,)) < replicate_s(usual, BRIEF, USUAL, (1.0,))
+    assert replicate_s(replace(usual, rounds=2), BRIEF, USUAL, (1.0,)) < replicate_s(usual, BRIEF, USUAL, (1.0,))
     assert arm_s(BRIEF, Pace(step_s=0.1)) < arm_s(BRIEF, Pace(step_s=2.0))
 
 
