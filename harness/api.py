@@ -351,6 +351,7 @@ def measure_into(
             clock=monotonic, deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, paces=ready.paces,
             arm_s={} if arm_s is None else arm_s,
             precisions=partial(precisions, thresholds=thresholds), free=partial(free_memory, ready.environment.device),
+            cores=ready.environment.cores,
         )  # fmt: skip
         if campaign.run():
             finish(folder)

@@ -101,6 +101,10 @@ class ArmLost(Exception):
 class LiveArm(typing.Protocol):
     """What an attempt needs of an arm: a process, or an invention for rehearsals."""
 
+    @property
+    def begins_beside(self) -> bool:
+        """Whether it may begin while others do: a core is enough for it, and nothing that a ratio rests on is timed."""
+
     def arrive(self) -> None:
         """Waits until the process has imported what it needs, then stands still; raises ArmLost."""
 
@@ -167,6 +171,13 @@ class ProcessArm:
         self._pending = b""
         with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; whoever waits for it is told why
             send(self._channel, {"job": job})
+
+    @property
+    def begins_beside(self) -> bool:
+        """Whether one core is enough for its start, and no upper bound, steady state or delay is told from a clock."""
+        job, recipe = self._job, self._job.recipe
+        alone = job.device != "cpu" or job.protocol.settle_s > 0 or recipe.threads != 1 or recipe.workers > 0
+        return not alone and recipe.added_delay is None
 
     def arrive(self) -> None:
         """Waits for the imports, then suspends the group."""

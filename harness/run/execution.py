@@ -40,6 +40,7 @@ class Campaign:
     arm_s: dict[str, float] = field(default_factory=dict)
     precisions: Callable[[Plan, Sequence[Record]], Precisions] = unknown  # the analysis, which is not imported here
     free: Callable[[], Bytes] | None = None  # memory of the host, then of the device; None where it has no end
+    cores: int = 1  # on which arms may begin side by side
     attempts: int = 0  # begun by this campaign
     windows: int = 0  # recorded by it
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
@@ -172,6 +173,7 @@ class Campaign:
             clock=self.clock,
             check_time=self._check_time,
             room=Room(free=self.free) if self.free else None,
+            cores=self.cores,
         )
 
     def _keep(self, record: Record) -> None:

@@ -96,6 +96,11 @@ class RehearsedArm:
     mean_wait: float = 0.0  # of a step, in usual steps of the baseline configuration
     transient_steps: int = 1  # after a resumption, which a settling turn finds
 
+    @property
+    def begins_beside(self) -> bool:
+        """Never: there is one clock."""
+        return False
+
     def arrive(self) -> None:
         """Takes the time of the imports and draws the luck of this process."""
         self.clock.now_s += self.delays.imports_s

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
@@ -89,11 +89,11 @@ class Room:
         """An arm is about to begin."""
         self.before = self.free()
 
-    def begun(self, *, varying_shapes: bool = False) -> None:
-        """It is warm now."""
-        self.begun_arms += 1
+    def begun(self, arms: int = 1, *, varying_shapes: bool = False) -> None:
+        """So many arms that began together are warm now."""
+        self.begun_arms += arms
         self.varying_shapes |= varying_shapes
-        taken = tuple(before - after for before, after in zip(self.before, self.free(), strict=True))
+        taken = tuple((before - after) // arms for before, after in zip(self.before, self.free(), strict=True))
         self.largest = tuple(map(max, taken, self.largest or taken))
 
     def fits(self, arms: int) -> bool:
@@ -162,6 +162,7 @@ class Attempt:
     clock: Callable[[], float]
     check_time: Callable[[], None]  # raises BudgetSpent
     room: Room | None = None  # where memory may not hold all arms
+    cores: int = 1  # on which arms may begin side by side
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
     _ready: dict[int, Ready] = field(default_factory=dict)
@@ -216,17 +217,26 @@ class Attempt:
         self._keep(Spent(arm=self._name(position), rest_s=rest_s, **parts))
 
     def _begin_all(self, waiting: list[int]) -> None:
-        """Begins one arm after another while there is room; the rest is left for another attempt."""
+        """Begins arms in their order while there is room; the rest is left for another attempt."""
         while waiting and (self.room is None or self.room.fits(1)):
-            last = self.room is not None and not self.room.fits(2)
-            position = 0 if last and 0 in waiting else waiting[0]
-            waiting.remove(position)
-            self._begin(position)
+            together = self._side_by_side(waiting)
+            if self.room is not None and not self.room.fits(len(together) + 1):
+                together = [0 if 0 in waiting else waiting[0]]
+            for position in together:
+                waiting.remove(position)
+            self._begin(*together)
         for position in waiting:
             self.arms.pop(position).close()
         self.put_off = [position for position in waiting if position]
         if waiting and (0 in waiting or set(self.arms) == {0}):
             raise NoRoom
+
+    def _side_by_side(self, waiting: Sequence[int]) -> list[int]:
+        """The next arm, and those that may begin while it does; the very first alone, to show what room it takes."""
+        able = [position for position in waiting if self.arms[position].begins_beside]
+        if waiting[0] not in able or (self.room is not None and not self.room.begun_arms):
+            return [waiting[0]]
+        return able[: self.cores]
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
         began_s = self.clock()
@@ -240,22 +250,46 @@ class Attempt:
                 self._lose(position, lost)
         self._spent_s["imports_s"] += self.clock() - began_s
 
-    def _begin(self, position: int) -> None:
+    def _begin(self, *positions: int) -> None:
+        """Has some arms built and warmed up, all at once."""
         self.check_time()
-        self.watcher.arm_begins(self.block, position)
+        for position in positions:
+            self.watcher.arm_begins(self.block, position)
         if self.room is not None:
             self.room.begins()
         began_s = self.clock()
+        with ThreadPoolExecutor(max_workers=len(positions)) as pool:
+            try:
+                answers = list(pool.map(self._begun, positions))
+            except BaseException:  # the time is up, or somebody interrupts: nobody waits for arms that begin
+                for position in positions:
+                    self.arms[position].close()
+                raise
+        took_s, varying = self.clock() - began_s, False
+        for position, answer in zip(positions, answers, strict=True):
+            if isinstance(answer, ArmLost):
+                self._lose(position, answer)
+                continue
+            varying |= answer["effective"].get("varying_shapes") is True
+            self._ready[position] = self._keep(Ready(arm=self._name(position), **answer))
+        ready = [self._ready[position] for position in positions if position in self._ready]
+        if self.room is not None and ready:
+            self.room.begun(len(ready), varying_shapes=varying)
+        self._spend_on_start(took_s, ready)
+
+    def _begun(self, position: int) -> dict[str, Any] | ArmLost:
         try:
-            ready = self.arms[position].begin()
+            return self.arms[position].begin()
         except ArmLost as lost:
-            self._lose(position, lost)
+            return lost
+
+    def _spend_on_start(self, took_s: float, ready: Sequence[Ready]) -> None:
+        """Shares out the seconds in which some arms began, by what they did in them."""
+        if not ready:
             return
-        if self.room is not None:
-            self.room.begun(varying_shapes=ready["effective"].get("varying_shapes") is True)
-        self._ready[position] = self._keep(Ready(arm=self._name(position), **ready))
-        parts = {name: float(ready[name]) for name in ("build_s", "warm_up_s")}
-        parts["evidence_s"] = max(0.0, self.clock() - began_s - sum(parts.values()))
+        parts = {"build_s": sum(one.build_s for one in ready), "warm_up_s": sum(one.warm_up_s for one in ready)}
+        parts = {name: min(seconds, took_s) / len(ready) for name, seconds in parts.items()}
+        parts["evidence_s"] = max(0.0, took_s - sum(parts.values()))
         for name, seconds in parts.items():
             self._spent_s[name] += seconds
 

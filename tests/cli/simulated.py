@@ -101,6 +101,8 @@ class SimulatedArm:
     spoil: Callable[[Configuration, dict[str, Any]], None]
     luck: float = 0.0
 
+    begins_beside = False
+
     def arrive(self) -> None:
         self.clock.now_s += 2.0
         self.luck = self.random.gauss(0.0, 0.005)

@@ -33,6 +33,8 @@ class FailingArm:
     left: list[int]
     closed: list[bool]
 
+    begins_beside = False
+
     def arrive(self) -> None:
         self.arm.arrive()
 

@@ -53,6 +53,8 @@ class LargeArm:
     memory: Memory
     takes: int = field(default=0)
 
+    begins_beside = False
+
     def arrive(self) -> None:
         self.arm.arrive()
 
