@@ -106,9 +106,8 @@ def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose:
 def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
     """About how many seconds the replicates take that every comparison of a plan gets and that are missing."""
     references = {block.reference for block in run.plan.blocks if block.reference.workload in catalogue.workloads}
-    paces = {
-        one.workload: pace_of(catalogue.workload(one.workload), one.size, run.environment.device) for one in references
-    }
+    there = run.environment.device, run.environment.cores
+    paces = {one.workload: pace_of(catalogue.workload(one.workload), one.size, *there) for one in references}
     kept = by_replicate(records)
     forecast = Forecast(plan=run.plan, kept=kept, paces=paces, arm_s={})
     seconds = 0.0

@@ -112,7 +112,6 @@ BRIEF = Protocol(
     target=0.05,
     looks=LOOKS,
     slow_s=0.4,
-    timed_s=1.5,
     lead_s=0.1,
     whole_s=2.0,
 )

@@ -121,7 +121,7 @@ def expected_s(workload: Workload) -> float:
 
     environment = read_environment("auto")
     size = os.environ.get(SIZE) or usual_size(environment)
-    pace = pace_of(workload, size, environment.device) if size in workload.sizes else USUAL
+    pace = pace_of(workload, size, environment.device, environment.cores) if size in workload.sizes else USUAL
     return FEWEST_REPLICATES * 2 * UNSEEN * arm_s(BRIEF, pace) + BESIDE_S
 
 

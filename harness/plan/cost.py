@@ -34,6 +34,7 @@ class Pace:
 
     step_s: float = USUAL_STEP_S
     epoch_steps: float = math.inf
+    cores: int = 1  # on which arms may begin side by side
 
 
 USUAL = Pace()
@@ -46,13 +47,15 @@ def replicate_s(block: Block, protocol: Protocol, pace: Pace, speedups: Sequence
     A speedup is by how much a treatment's step is faster than the reference's, 1 where nobody knows.
     """
     steps_s = (pace.step_s, *(pace.step_s / one for one in speedups))
-    return start_s(protocol, steps_s) + windows_s(block, protocol, steps_s, pace.epoch_steps)
+    return start_s(protocol, steps_s, pace.cores) + windows_s(block, protocol, steps_s, pace.epoch_steps)
 
 
-def start_s(protocol: Protocol, steps_s: Sequence[float]) -> float:
+def start_s(protocol: Protocol, steps_s: Sequence[float], cores: int = 1) -> float:
     """Seconds until all arms are warm and settled, the reference first."""
     spread = 1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS
-    return IMPORTS_S + sum(_warm_s(protocol, one) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
+    begin_s = sum(_begin_s(protocol, one) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
+    side_by_side = 1 if protocol.settle_s else min(cores, len(steps_s))
+    return IMPORTS_S + begin_s / side_by_side + sum(_settling_s(protocol, one) for one in steps_s)
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
@@ -67,12 +70,15 @@ def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_
     return sum(count * one for count, one in zip(visits, each_s, strict=True))
 
 
-def _warm_s(protocol: Protocol, step_s: float) -> float:
+def _begin_s(protocol: Protocol, step_s: float) -> float:
     floor_steps = 1 if protocol.is_slow(step_s) else protocol.floor_steps
-    settling = max(SETTLING_STEPS, 4 * _lead_steps(protocol, step_s)) if protocol.discarded_rounds else 0
-    steps_s = (protocol.loss_steps + OBSERVED_STEPS + settling) * step_s
+    steps_s = (protocol.loss_steps + OBSERVED_STEPS) * step_s
     warm_s = max(floor_steps * step_s, protocol.floor_s) + WATCHED * protocol.settle_s
     return START_S + steps_s + protocol.upper_bound_s + warm_s
+
+
+def _settling_s(protocol: Protocol, step_s: float) -> float:
+    return max(SETTLING_STEPS, 4 * _lead_steps(protocol, step_s)) * step_s if protocol.discarded_rounds else 0.0
 
 
 def _lead_steps(protocol: Protocol, step_s: float) -> int:

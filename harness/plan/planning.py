@@ -152,11 +152,12 @@ SMALLEST_POOL, REPLICATES_ALONE = 4, 4
 PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
 
 
-def pace_of(workload: Workload, size: str, device: str) -> Pace:
+def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
     """What a size says of its steps, which it says of one core: on another device nobody knows."""
     known = workload.sizes[size]
-    step_s = known.step_s if device == "cpu" else 0.0
-    return Pace(step_s=step_s or USUAL.step_s, epoch_steps=known.epoch_steps)
+    if device != "cpu":
+        return Pace(epoch_steps=known.epoch_steps)
+    return Pace(step_s=known.step_s or USUAL.step_s, epoch_steps=known.epoch_steps, cores=cores)
 
 
 def planned(request: Request, catalogue: Catalogue, environment: Environment) -> Plan:

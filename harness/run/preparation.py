@@ -157,10 +157,9 @@ class Prepared:
     def paces(self) -> dict[str, Pace]:
         """How fast the baseline steps of the plan's workloads are, about."""
         configs = (block.reference for block in self.plan.blocks)
-        device = self.environment.device
+        here = self.environment.device, self.environment.cores
         return {
-            config.workload: pace_of(self.catalogue.workload(config.workload), config.size, device)
-            for config in configs
+            config.workload: pace_of(self.catalogue.workload(config.workload), config.size, *here) for config in configs
         }
 
 

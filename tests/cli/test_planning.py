@@ -84,7 +84,7 @@ def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
     quick_s, slow_s = (arm_s(BRIEF, one) for one in paces)
     assert slow_s > 10 * quick_s
     slow = plan("alone", "set_to_none", workloads=("patches3d",), size="standard")
-    assert {one.rounds for one in slow.blocks} == {FEWEST_ROUNDS}
+    assert {one.rounds or BRIEF.rounds for one in slow.blocks} == {FEWEST_ROUNDS}
     asked = resolved(Request(workloads=("leak", "patches3d"), size="standard", environment=ENVIRONMENT))
     with pytest.raises(Mistake, match=r"one comparison of patches3d takes about \d+"):
         check_minutes(10.0, phases_of(asked, 10.0))

@@ -184,7 +184,7 @@ def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
 def test_another_protocol_begins_another_series(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = asv_cells.protocol_digest()
     assert usual == asv_cells.protocol_digest()
-    monkeypatch.setattr(protocol, "BRIEF", replace(protocol.BRIEF, window_s=0.5))
+    monkeypatch.setattr(protocol, "BRIEF", replace(protocol.BRIEF, window_s=0.7))
     assert asv_cells.protocol_digest() != usual
 
 
