@@ -69,6 +69,7 @@ GROWTH = 1.2  # an arm may come to take so many times what it took when it was w
 # The same of a device where batches differ in shape: its allocator keeps blocks for each. A traced patches3d went up
 # to four times.
 VARYING_GROWTH = 5.0
+AMPLE = 8 << 30  # free bytes of the host in which two arms may begin at once of which nothing is known
 
 
 class NoRoom(Exception):
@@ -84,6 +85,11 @@ class Room:
     before: Bytes = ()
     begun_arms: int = 0
     varying_shapes: bool = False  # of the batches of at least one of them
+
+    @property
+    def is_ample(self) -> bool:
+        """Whether several arms may begin at once: what one takes is known, or surely less than there is."""
+        return bool(self.largest) or self.free()[0] >= AMPLE
 
     def begins(self) -> None:
         """An arm is about to begin."""
@@ -232,11 +238,9 @@ class Attempt:
             raise NoRoom
 
     def _side_by_side(self, waiting: Sequence[int]) -> list[int]:
-        """The next arm, and those that may begin while it does; the very first alone, to show what room it takes."""
+        """The next arm, and those that may begin while it does."""
         able = [position for position in waiting if self.arms[position].begins_beside]
-        if waiting[0] not in able or (self.room is not None and not self.room.begun_arms):
-            return [waiting[0]]
-        return able[: self.cores]
+        return able[: self.cores] if waiting[0] in able and (self.room is None or self.room.is_ample) else [waiting[0]]
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
         began_s = self.clock()
