@@ -211,7 +211,7 @@ def run(
     data_root: Real = None,
     results: Results = Path("results"),
     data: Data = None,
-    budget: Budget = "10m",
+    budget: Budget = "7m",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
     ] = False,
