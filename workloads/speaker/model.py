@@ -49,33 +49,43 @@ class ResNetSE(nn.Module):
         return embeddings
 
 
-def resnetse34l(embedding: int = EMBEDDING, *, statistics: Statistics = "sap", log_input: bool = False) -> ResNetSE:
+# In all three, the channels of stem and stages are divided by `narrowing`; mels and embedding keep their number.
+
+
+def resnetse34l(
+    embedding: int = EMBEDDING, *, statistics: Statistics = "sap", log_input: bool = False, narrowing: int = 1
+) -> ResNetSE:
     """ResNetSE34L, the "Fast ResNet-34": thin and with a coarse stem; 1,437,078 parameters."""
-    stages = _stages(Block, (3, 4, 6, 3), 16, STRIDES_34L)
+    width = 16 // narrowing
+    stages = _stages(Block, (3, 4, 6, 3), width, STRIDES_34L)
     front_end = FrontEnd(log_input=log_input)
-    return ResNetSE(front_end, _coarse_stem(16), stages, FramePooling(128, statistics), embedding)
+    return ResNetSE(front_end, _coarse_stem(width), stages, FramePooling(8 * width, statistics), embedding)
 
 
-def resnetse34v2(embedding: int = EMBEDDING, *, statistics: Statistics = "asp", log_input: bool = True) -> ResNetSE:
+def resnetse34v2(
+    embedding: int = EMBEDDING, *, statistics: Statistics = "asp", log_input: bool = True, narrowing: int = 1
+) -> ResNetSE:
     """ResNetSE34V2, "H / ASP": twice the width, full resolution, attention over whole spectra; 8,028,492 parameters."""
-    stem = nn.Sequential(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(32))
-    stages = _stages(Block, (3, 4, 6, 3), 32, STRIDES_34V2)
+    width = 32 // narrowing
+    stem = nn.Sequential(nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(width))
+    stages = _stages(Block, (3, 4, 6, 3), width, STRIDES_34V2)
     front_end = FrontEnd(log_input=log_input, pre_emphasis=True)
-    return ResNetSE(front_end, stem, stages, SpectrumPooling(256, MELS // 8, statistics), embedding)
+    return ResNetSE(front_end, stem, stages, SpectrumPooling(8 * width, MELS // 8, statistics), embedding)
 
 
-def resnetse152(embedding: int = EMBEDDING) -> ResNetSE:
+def resnetse152(embedding: int = EMBEDDING, *, narrowing: int = 1) -> ResNetSE:
     """ResNetSE152, bottlenecks of full width on the plan of ResNetSE34L; 76,595,232 parameters."""
-    stages = _stages(Bottleneck, (3, 8, 36, 3), 64, STRIDES_34L)
-    return ResNetSE(FrontEnd(log_input=False), _coarse_stem(64), stages, FramePooling(2048, "sap"), embedding)
+    width = 64 // narrowing
+    stages = _stages(Bottleneck, (3, 8, 36, 3), width, STRIDES_34L)
+    return ResNetSE(FrontEnd(log_input=False), _coarse_stem(width), stages, FramePooling(32 * width, "sap"), embedding)
 
 
 MODELS = {"resnetse34l": resnetse34l, "resnetse34v2": resnetse34v2, "resnetse152": resnetse152}
 
 
-def build_model(_size: Size, recipe: Recipe) -> ResNetSE:
+def build_model(size: Size, recipe: Recipe) -> ResNetSE:
     """The model that the recipe names."""
-    model = MODELS[str(recipe.choice("architecture"))]()
+    model = MODELS[str(recipe.choice("architecture"))](narrowing=size.shape["narrowing"])
     model.checkpointing = recipe.checkpointing
     if recipe.choice("front_end") == "looped":
         model.front_end = LoopedFrontEnd(model.front_end)
