@@ -161,7 +161,7 @@ def test_imagenet_was_found_to_copy_without_blocking() -> None:
 
 
 def test_a_cell_takes_the_usual_size_and_batch_where_none_is_named() -> None:
-    assert str(CATALOGUE.config(parse_config("leak"), "quick", ENVIRONMENT)) == "leak@quick#512"
+    assert str(CATALOGUE.config(parse_config("leak"), "quick", ENVIRONMENT)) == "leak@quick#256"
     assert str(CATALOGUE.config(parse_config("leak@smoke#8:tf32_matmul"), "quick", GPU)) == "leak@smoke#8:tf32_matmul"
     with pytest.raises(Mistake, match="leak has no size 'huge'; choose one of smoke, quick, standard"):
         CATALOGUE.config(parse_config("leak@huge"), "quick", ENVIRONMENT)
@@ -170,7 +170,7 @@ def test_a_cell_takes_the_usual_size_and_batch_where_none_is_named() -> None:
 
 
 def test_a_larger_batch_is_that_of_the_cell_unless_one_is_named() -> None:
-    usual = "leak@quick#1024:batch_scale=2"
+    usual = "leak@quick#512:batch_scale=2"
     assert str(CATALOGUE.config(parse_config("leak:batch_scale=2"), "quick", ENVIRONMENT)) == usual
     for text in (usual, "leak@smoke#8:batch_scale=4"):
         assert str(CATALOGUE.config(parse_config(text), "quick", ENVIRONMENT)) == text

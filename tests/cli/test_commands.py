@@ -90,7 +90,7 @@ BAD = {
     "plan leak --stack prefetch_factor=4": "The stack prefetch_factor=4 is impossible on leak: prefetch_factor needs",
     "plan leak --stack workers=2+workers=4": "workers=2 and workers=4 both set workers",
     "plan leak --stack seek_read": "leak has no choice named audio_read",
-    "plan leak --stack gradient_accumulation=3": "a batch of 512 cannot be taken in 3 equal parts",
+    "plan leak --stack gradient_accumulation=3": "a batch of 256 cannot be taken in 3 equal parts",
     "plan leak --reference prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
     "plan leak --only tf32_matmul --device cpu": "can be measured here (tf32_matmul: needs a CUDA device)",
     "plan leak --only seek_read": "Nothing of this can be measured here (seek_read: belongs to speaker)",

@@ -152,13 +152,13 @@ def test_a_few_switches_have_a_row_each_with_their_proof(explained: Callable[...
 
 def test_against_a_stack_it_tells_what_only_that_one_has(explained: Callable[..., str]) -> None:
     said = explained("leak:workers=2+channels_last", "channels_last+workers=8+prefetch_factor=4+persistent_workers")
-    assert "against leak@quick#512:channels_last+workers=8+prefetch" in " ".join(said.split())
+    assert "against leak@quick#256:channels_last+workers=8+prefetch" in " ".join(said.split())
     assert "workers 8 → 2" in said
     words = "Changed in the reference alone: prefetch_factor 4 → none, persistent_workers on → off."
     assert words in " ".join(said.split())
     assert "On in both: channels_last." in said
     same = explained("leak:original", "original")
-    assert "against  leak@quick#512:original" in same
+    assert "against  leak@quick#256:original" in same
     assert "PyTorch's default since 2.0" in same  # where each setting of the real system is known from
     assert "No option of it differs" in same
 

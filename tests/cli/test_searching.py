@@ -235,7 +235,7 @@ def test_the_command_prints_the_winner_or_its_json(
     place = Place(results=tmp_path, data=None, budget="2h", fresh=False)
     assert best(asked, place, as_json=False) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "leak, size quick, batch 512: amp_bfloat16+conv1d_rewrite trains" in said
+    assert "leak, size quick, batch 256: amp_bfloat16+conv1d_rewrite trains" in said
     assert "fresh replicates of both" in said
     before = list(there.measured)
     assert best(asked, place, as_json=True) == 0

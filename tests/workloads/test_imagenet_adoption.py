@@ -37,7 +37,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_good_tree_gives_its_facts(good: Path) -> None:
     size = WORKLOAD.adopt(good, SMOKE)  # type: ignore[misc]
-    assert size.shape == {"image_px": 42, "classes": 100, "train_files": 200}
+    assert size.shape == {**SMOKE.shape, "classes": 100, "train_files": 200}
     assert (size.evaluation_items, size.data_bytes, size.batch) == (100, 0, 8)
     assert size.epoch_steps == SMOKE.epoch_steps
     assert WORKLOAD.adopt(good, replace(SMOKE, epoch_steps=999)).epoch_steps == 25  # type: ignore[misc]

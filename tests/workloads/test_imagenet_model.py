@@ -20,10 +20,30 @@ def count(module: nn.Module) -> int:
     return sum(one.numel() for one in module.parameters())
 
 
-@pytest.mark.parametrize("size", WORKLOAD.sizes)
-def test_parameters_are_counted_at_every_size(size: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "parameters"), [("smoke", 23_712_932), ("quick", 10_537_764), ("standard", WORKLOAD.parameters)]
+)
+def test_parameters_are_counted_at_every_size(size: str, parameters: int) -> None:
     with torch.device("meta"):
-        assert count(build_model(WORKLOAD.sizes[size])) == WORKLOAD.parameters == 23_712_932
+        model = build_model(WORKLOAD.sizes[size])
+    assert count(model) == parameters
+    assert tuple(name for name, _ in model.named_parameters()) == parameter_names()
+
+
+def test_a_narrower_model_has_the_same_blocks_and_maps() -> None:
+    with torch.device("meta"):
+        full, narrow = (build_model(WORKLOAD.sizes[size]) for size in ("standard", "quick"))
+    inner = [
+        [getattr(model, f"layer{number}")[0].conv2.out_channels for number in (1, 2, 3, 4)] for model in (full, narrow)
+    ]
+    assert inner == [[64, 128, 256, 512], [32, 64, 128, 256]]
+    assert [getattr(narrow, f"layer{number}")[-1].conv3.out_channels for number in (1, 2, 3, 4)] == [
+        256,
+        512,
+        1024,
+        2048,
+    ]
+    assert narrow.fc.in_features == full.fc.in_features == 2048
 
 
 def test_the_layer_table(model: nn.Module) -> None:

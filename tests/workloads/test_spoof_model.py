@@ -44,6 +44,15 @@ def test_parameter_counts_are_those_of_the_original() -> None:
     assert parameters(parts.loss(SMOKE, PLAIN)) == 0
 
 
+def test_at_quick_the_stages_have_a_quarter_of_their_channels() -> None:
+    with torch.device("meta"):
+        model = WORKLOAD.parts().model(WORKLOAD.sizes["quick"], PLAIN)
+        embedding, logits = model(torch.empty(2, 128, 404))
+    assert parameters(model) == 987_571
+    assert [stage.residual[0].out_channels for stage in model.stages[::2]] == [16, 32, 64, 128]
+    assert (embedding.shape, logits.shape) == ((2, 256), (2, 2))
+
+
 @pytest.mark.parametrize(("frames", "gflop"), [(404, 3.64), (202, 1.87)])
 def test_a_forward_pass_costs_what_the_original_does(frames: int, gflop: float) -> None:
     with torch.device("meta"), FlopCounterMode(display=False) as counter:

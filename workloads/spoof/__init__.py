@@ -30,10 +30,10 @@ QUICK = Size(
     shape={
         "frames": 404, "scored_together": 16, "train_clips": 96, "train_bonafide": 48, "dev_clips": 32,
         "dev_bonafide": 16, "fake_or_real_train": 48, "fake_or_real_dev": 32, "fake_or_real_ms": 2_000,
-        "narrowing": 2,
+        "narrowing": 4,
     },
     original_epoch_steps=ORIGINAL_EPOCH_STEPS,
-    step_s=0.35,
+    step_s=0.25,
 )  # fmt: skip
 
 STANDARD = Size(
@@ -85,7 +85,7 @@ WORKLOAD = Workload(
     title="Voice anti-spoofing: SE-ResNet on ASVspoof 2019 LA",
     origin="gkibria121/ai-pipeline, before d4dcd4c",
     parameters=11_981_251,
-    operations={"smoke": 1_229_998_592, "quick": 2_751_361_280, "standard": 10_832_620_288},
+    operations={"smoke": 1_229_998_592, "quick": 709_743_232, "standard": 10_832_620_288},
     traits=frozenset({"convolutions", "relu", "capturable", "evaluation", "batched_evaluation", "device_results"}),
     sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
     parts=parts,
@@ -107,7 +107,7 @@ WORKLOAD = Workload(
     first_look=("feature_cache", "workers", "device_mel"),
     least_samples=2,
     score="equal error rate in percent over dev clips, less is better",
-    lesson=Lesson(steps=48, chance=50.0, clear=20.0, better="less", batch=4),
+    lesson=Lesson(steps=72, chance=50.0, clear=20.0, better="less", batch=4),
     variants={"se_resnet34": 22_159_555},
     adopt=adopt,
 )
