@@ -14,6 +14,7 @@ from rich.console import Console
 from harness.analyze.estimate import precisions
 from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
+from harness.cli import campaign_state
 from harness.cli.campaign import LEAST_S, Session, campaign, finish_here, show_campaign, take_in
 from harness.cli.campaign_state import (
     Meter,
@@ -356,9 +357,14 @@ def test_a_machine_that_is_calibrated_is_not_calibrated_again(
     assert "calibration" in kept(tmp_path, both).over
 
 
-def test_a_calibration_that_can_tell_ends_with_its_quota(tmp_path: Path, machine: Machine, single: Request) -> None:
-    trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0)
-    trip.session(900.0)
+def test_a_calibration_that_can_tell_ends_with_its_quota(
+    tmp_path: Path, machine: Machine, single: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(campaign_state, "CALIBRATION_TARGET", "0.1%")  # out of reach
+    calibration, *others = phases_of(single, 50.0)
+    roomy = replace(calibration, seconds=1.3 * calibration.seconds)  # enough copies, however long a step
+    trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0, phases=(roomy, *others))
+    trip.session(1200.0)
     (folder,) = [one for one in trip.runs if read_run(one).plan.design == "calibration"]
     assert not (folder / IN_PROGRESS).exists()
     assert "calibration" in kept(tmp_path, single).over
