@@ -314,7 +314,7 @@ def _settled(name: str, scope: Scope) -> Option:
 # Asking again: the command that measures one comparison of a run and nothing else.
 #
 # Nothing is guessed: a command is shown only if planning it for the run's own environment gives that very comparison
-# under the same protocol and seed. Runs from before steps led into windows are asked again in today's windows.
+# under a protocol of the same name and seed. Runs of earlier versions are asked again in today's windows.
 
 
 def commands(
@@ -408,14 +408,21 @@ def _asks_for(request: Request, one: Comparison, run: tuple[Plan, Environment], 
 
 
 def _protocol_words(one: Protocol, like: Protocol) -> Protocol:
-    """The same with another's rounds; with its windows too where those are from before steps led into them."""
-    paced = replace(one, rounds=like.rounds, timed_s=like.timed_s)
+    """The same with another's rounds and windows, which versions of a protocol may differ in."""
+    paced = replace(
+        one,
+        rounds=like.rounds,
+        timed_s=like.timed_s,
+        window_s=like.window_s,
+        window_steps=like.window_steps,
+        floor_steps=like.floor_steps,
+        floor_s=like.floor_s,
+        treatments=like.treatments,
+    )
     if like.lead_s > 0:
         return paced
     return replace(
         paced,
-        window_s=like.window_s,
-        window_steps=like.window_steps,
         upper_bound_s=like.upper_bound_s,
         discarded_rounds=like.discarded_rounds,
         slow_s=like.slow_s,

@@ -362,7 +362,7 @@ def test_a_calibration_that_can_tell_ends_with_its_quota(
 ) -> None:
     monkeypatch.setattr(campaign_state, "CALIBRATION_TARGET", "0.1%")  # out of reach
     calibration, *others = phases_of(single, 50.0)
-    roomy = replace(calibration, seconds=1.3 * calibration.seconds)  # enough copies, however long a step
+    roomy = replace(calibration, seconds=2.0 * calibration.seconds)  # enough copies, however long a step
     trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0, phases=(roomy, *others))
     trip.session(1200.0)
     (folder,) = [one for one in trip.runs if read_run(one).plan.design == "calibration"]
