@@ -92,7 +92,7 @@ def test_what_no_command_of_this_version_asks_for_has_none() -> None:
     assert commands(run.plan, run.environment, run.plan.comparisons, CATALOGUE) == {}
     run = run_of(wish(only=("workers=2",)))
     one = run.plan.comparisons[0]
-    other_protocol = replace(run.plan, protocol=replace(PROTOCOLS["brief"], window_s=0.123))
+    other_protocol = replace(run.plan, protocol=replace(PROTOCOLS["brief"], loss_steps=5))
     assert commands(other_protocol, run.environment, [one], CATALOGUE) == {}
     assert commands(replace(run.plan, data={"leak": "real"}), run.environment, [one], CATALOGUE) == {}
     strange = replace(one, treatment=replace(one.treatment, workload="mine"))
