@@ -317,6 +317,13 @@ def _settled(name: str, scope: Scope) -> Option:
 # under a protocol of the same name and seed. Runs of earlier versions are asked again in today's windows.
 
 
+# The fields of a protocol that may differ between versions of it; the others tell one protocol from another.
+VERSIONED = (
+    "rounds", "timed_s", "window_s", "window_steps", "floor_steps", "floor_s", "treatments", "upper_bound_s",
+    "discarded_rounds", "slow_s", "lead_s", "whole_s",
+)  # fmt: skip
+
+
 def commands(
     plan: Plan,
     environment: Environment,
@@ -408,24 +415,5 @@ def _asks_for(request: Request, one: Comparison, run: tuple[Plan, Environment], 
 
 
 def _protocol_words(one: Protocol, like: Protocol) -> Protocol:
-    """The same with another's rounds and windows, which versions of a protocol may differ in."""
-    paced = replace(
-        one,
-        rounds=like.rounds,
-        timed_s=like.timed_s,
-        window_s=like.window_s,
-        window_steps=like.window_steps,
-        floor_steps=like.floor_steps,
-        floor_s=like.floor_s,
-        treatments=like.treatments,
-    )
-    if like.lead_s > 0:
-        return paced
-    return replace(
-        paced,
-        upper_bound_s=like.upper_bound_s,
-        discarded_rounds=like.discarded_rounds,
-        slow_s=like.slow_s,
-        lead_s=like.lead_s,
-        whole_s=like.whole_s,
-    )
+    """The same with another's rounds and windows, in which versions of a protocol differ."""
+    return replace(one, **{name: getattr(like, name) for name in VERSIONED})

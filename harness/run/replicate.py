@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
+from statistics import fmean
 from typing import Any, TypeVar
 
 from harness.core.codec import decode, encode
@@ -69,7 +70,7 @@ GROWTH = 1.2  # an arm may come to take so many times what it took when it was w
 # The same of a device where batches differ in shape: its allocator keeps blocks for each. A traced patches3d went up
 # to four times.
 VARYING_GROWTH = 5.0
-AMPLE = 8 << 30  # free bytes of the host in which two arms may begin at once of which nothing is known
+AMPLE = 8 << 30  # free bytes of the host with which arms may begin side by side
 
 
 class NoRoom(Exception):
@@ -88,18 +89,18 @@ class Room:
 
     @property
     def is_ample(self) -> bool:
-        """Whether several arms may begin at once: what one takes is known, or surely less than there is."""
-        return bool(self.largest) or self.free()[0] >= AMPLE
+        """Whether several arms may begin at once."""
+        return self.free()[0] >= AMPLE
 
     def begins(self) -> None:
         """An arm is about to begin."""
         self.before = self.free()
 
     def begun(self, arms: int = 1, *, varying_shapes: bool = False) -> None:
-        """So many arms that began together are warm now."""
+        """So many arms that began together are warm now; one of them may have taken nearly all that they took."""
         self.begun_arms += arms
         self.varying_shapes |= varying_shapes
-        taken = tuple((before - after) // arms for before, after in zip(self.before, self.free(), strict=True))
+        taken = tuple(before - after for before, after in zip(self.before, self.free(), strict=True))
         self.largest = tuple(map(max, taken, self.largest or taken))
 
     def fits(self, arms: int) -> bool:
@@ -291,8 +292,7 @@ class Attempt:
         """Shares out the seconds in which some arms began, by what they did in them."""
         if not ready:
             return
-        parts = {"build_s": sum(one.build_s for one in ready), "warm_up_s": sum(one.warm_up_s for one in ready)}
-        parts = {name: min(seconds, took_s) / len(ready) for name, seconds in parts.items()}
+        parts = {"build_s": fmean(one.build_s for one in ready), "warm_up_s": fmean(one.warm_up_s for one in ready)}
         parts["evidence_s"] = max(0.0, took_s - sum(parts.values()))
         for name, seconds in parts.items():
             self._spent_s[name] += seconds

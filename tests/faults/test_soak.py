@@ -11,11 +11,11 @@ from tests.faults.soak import Asked, Soaked, soak, to_markdown, unexplained
 @pytest.mark.thorough
 @pytest.mark.alone  # beside others an attempt lasts longer than the time between kills, and an arm is given up
 def test_a_campaign_that_is_killed_again_and_again_ends_as_planned(tmp_path: Path) -> None:
-    asked = Asked(minutes=1.5, every_s=12.0, seed=1, options=2, attempt_s=30.0)
+    asked = Asked(minutes=3.0, every_s=8.0, seed=1, options=2, attempt_s=30.0)
     soaked = soak(asked, tmp_path)
     assert soaked.is_sound, soaked
     assert sum(soaked.killed.values()) >= 2
-    assert soaked.configs == 6
+    assert soaked.configs == 12
     assert soaked.given_up < soaked.configs
     assert soaked.windows > 0
 
