@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import SystemRandom
 from threading import Lock, RLock
 from time import monotonic, sleep
 
@@ -297,12 +298,27 @@ def serve_forks(control: socket.socket) -> Child | None:
             return None
 
 
+HELD: list[bytearray] = []  # by an arm until it ends
+
+
+def _heap_of_its_own() -> list[bytearray]:
+    """Blocks that leave holes of random sizes in the heap, as start-up does in a process that was not forked.
+
+    Arms of one server inherit the same heap. Without this they would all fault in the same pages again and again: a
+    luck that copies share and treatments do not, so that it would look like an effect (docs/methods.md).
+    """
+    random = SystemRandom()
+    blocks = [bytearray(random.randrange(1 << 10, 1 << 17)) for _ in range(64)]
+    return random.sample(blocks, 32)
+
+
 def _child(asked: bytes, channel: int, log: int) -> Child:
     """Makes the process that was forked one of its own: its session, its output, an arm's name."""
     workload = asked.removeprefix(SERVER).decode() if asked.startswith(SERVER) else None
     if workload is None:
         with suppress(OSError):  # a system without /proc
             Path("/proc/self/comm").write_text(NAME)
+        HELD.extend(_heap_of_its_own())
     os.setsid()
     for stream in (1, 2):
         os.dup2(log, stream)
