@@ -304,8 +304,8 @@ HELD: list[bytearray] = []  # by an arm until it ends
 def _heap_of_its_own() -> list[bytearray]:
     """Blocks that leave holes of random sizes in the heap, as start-up does in a process that was not forked.
 
-    Arms of one server inherit the same heap. Without this they would all fault in the same pages again and again: a
-    luck that copies share and treatments do not, so that it would look like an effect (docs/methods.md).
+    Arms of one server inherit the same heap. Without this copies would all fault in the same pages at every step and
+    treatments others, which would look like an effect (docs/decisions/fork-server.md).
     """
     random = SystemRandom()
     blocks = [bytearray(random.randrange(1 << 10, 1 << 17)) for _ in range(64)]
