@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harness.core.configuration import compose
 from harness.measure.evaluation import ReadBacks
 from harness.measure.session import Session, open_session
 from tests.measure.tasks import CATALOGUE, task_of
@@ -33,6 +34,17 @@ def losses(session: Session) -> list[float]:
 
 def overwriting(model: nn.Module) -> set[bool]:
     return {one.inplace for one in model.modules() if isinstance(one, nn.ReLU)}
+
+
+@pytest.mark.parametrize("name", having("convolutions"))
+def test_no_model_meets_the_kernel_that_destroys_the_heap(name: str) -> None:
+    """docs/decisions/unwritten-memory.md: 1x1 convolutions of stride 2 with fewer than 16 channels, in channels_last."""
+    workload = CATALOGUE.workloads[name]
+    recipe = compose(workload, (), CATALOGUE.optimizations)
+    for size in workload.sizes.values():
+        for layer in workload.parts().model(size, recipe).modules():
+            if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1) and layer.stride == (2, 2):
+                assert layer.in_channels >= 16
 
 
 @pytest.mark.parametrize("name", having("relu"))

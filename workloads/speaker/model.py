@@ -51,33 +51,43 @@ class ResNetSE(nn.Module):
 
 # In all three, the channels of stem and stages are divided by `narrowing`; mels and embedding keep their number.
 
+# With fewer channels, the 1x1 convolutions of stride 2 in channels_last write beyond their memory on CPUs with AVX-512
+# (oneDNN of torch 2.11, docs/decisions/unwritten-memory.md).
+FEWEST_CHANNELS = 16
+
+
+def _widths(first: int, narrowing: int) -> list[int]:
+    """The channels of the four stages."""
+    return [max(FEWEST_CHANNELS, first * 2**number // narrowing) for number in range(4)]
+
 
 def resnetse34l(
     embedding: int = EMBEDDING, *, statistics: Statistics = "sap", log_input: bool = False, narrowing: int = 1
 ) -> ResNetSE:
     """ResNetSE34L, the "Fast ResNet-34": thin and with a coarse stem; 1,437,078 parameters."""
-    width = 16 // narrowing
-    stages = _stages(Block, (3, 4, 6, 3), width, STRIDES_34L)
+    widths = _widths(16, narrowing)
+    stages = _stages(Block, (3, 4, 6, 3), widths, STRIDES_34L)
     front_end = FrontEnd(log_input=log_input)
-    return ResNetSE(front_end, _coarse_stem(width), stages, FramePooling(8 * width, statistics), embedding)
+    return ResNetSE(front_end, _coarse_stem(widths[0]), stages, FramePooling(widths[-1], statistics), embedding)
 
 
 def resnetse34v2(
     embedding: int = EMBEDDING, *, statistics: Statistics = "asp", log_input: bool = True, narrowing: int = 1
 ) -> ResNetSE:
     """ResNetSE34V2, "H / ASP": twice the width, full resolution, attention over whole spectra; 8,028,492 parameters."""
-    width = 32 // narrowing
-    stem = nn.Sequential(nn.Conv2d(1, width, 3, padding=1), nn.ReLU(), nn.BatchNorm2d(width))
-    stages = _stages(Block, (3, 4, 6, 3), width, STRIDES_34V2)
+    widths = _widths(32, narrowing)
+    stem = nn.Sequential(nn.Conv2d(1, widths[0], 3, padding=1), nn.ReLU(), nn.BatchNorm2d(widths[0]))
+    stages = _stages(Block, (3, 4, 6, 3), widths, STRIDES_34V2)
     front_end = FrontEnd(log_input=log_input, pre_emphasis=True)
-    return ResNetSE(front_end, stem, stages, SpectrumPooling(8 * width, MELS // 8, statistics), embedding)
+    return ResNetSE(front_end, stem, stages, SpectrumPooling(widths[-1], MELS // 8, statistics), embedding)
 
 
 def resnetse152(embedding: int = EMBEDDING, *, narrowing: int = 1) -> ResNetSE:
     """ResNetSE152, bottlenecks of full width on the plan of ResNetSE34L; 76,595,232 parameters."""
-    width = 64 // narrowing
-    stages = _stages(Bottleneck, (3, 8, 36, 3), width, STRIDES_34L)
-    return ResNetSE(FrontEnd(log_input=False), _coarse_stem(width), stages, FramePooling(32 * width, "sap"), embedding)
+    widths = _widths(64, narrowing)
+    stages = _stages(Bottleneck, (3, 8, 36, 3), widths, STRIDES_34L)
+    pooling = FramePooling(Bottleneck.expansion * widths[-1], "sap")
+    return ResNetSE(FrontEnd(log_input=False), _coarse_stem(widths[0]), stages, pooling, embedding)
 
 
 MODELS = {"resnetse34l": resnetse34l, "resnetse34v2": resnetse34v2, "resnetse152": resnetse152}
@@ -98,11 +108,10 @@ def _coarse_stem(width: int) -> nn.Sequential:
 
 
 def _stages(
-    kind: type[Block | Bottleneck], counts: tuple[int, ...], first_width: int, strides: tuple[Stride, ...]
+    kind: type[Block | Bottleneck], counts: tuple[int, ...], widths: list[int], strides: tuple[Stride, ...]
 ) -> nn.ModuleList:
-    stages, entering = nn.ModuleList(), first_width
-    for number, (count, stride) in enumerate(zip(counts, strides, strict=True)):
-        width = first_width * 2**number
+    stages, entering = nn.ModuleList(), widths[0]
+    for count, width, stride in zip(counts, widths, strides, strict=True):
         blocks = [kind(entering, width, stride)]
         entering = width * kind.expansion
         blocks += [kind(entering, width, (1, 1)) for _ in range(count - 1)]
