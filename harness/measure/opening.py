@@ -91,8 +91,7 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
         shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
-    shown["varying_shapes"] = opening.shapes(session.feed.order) > 1
-    shown["whole_batches"] = len(opening.host_batch[0]) == task.size.batch
+    shown |= shapes_of(session, opening)
     with evidence.run_in_eager(trainee.model):
         with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
@@ -107,6 +106,14 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown |= evidence.of_evaluation(watch, evaluation.items) | of_read_backs(reads)
     shown |= evaluation.effective
     return shown, evaluation.score
+
+
+def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
+    """What the batches of the first steps show of their shapes."""
+    return {
+        "varying_shapes": opening.shapes(session.feed.order) > 1,
+        "whole_batches": len(opening.host_batch[0]) == session.task.size.batch,
+    }
 
 
 def _built(session: Session, opening: Opening) -> Built:

@@ -19,7 +19,7 @@ from harness.measure.devices import effective_backend, settle_backend, stamped, 
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
-from harness.measure.opening import Opening, forget, observe, spreads, take_first_steps, upper_bounds_of
+from harness.measure.opening import Opening, forget, observe, shapes_of, spreads, take_first_steps, upper_bounds_of
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up
@@ -186,15 +186,25 @@ class Trial:
 
 
 def begin(
-    task: Task, timing: Timing, protocol: Protocol, proof: dict[str, Value], *, other_seeds: bool
+    task: Task,
+    timing: Timing,
+    protocol: Protocol,
+    proof: dict[str, Value],
+    *,
+    other_seeds: bool,
+    observed: bool = False,
 ) -> tuple[Trial, dict[str, Any]]:
-    """Builds the arm, takes its first steps and warms it up; gives the trial and the fields of Ready."""
+    """Builds the arm, takes its first steps and warms it up; gives the trial and the fields of Ready.
+
+    Where a former replicate has `observed` the settings, it tells those alone that can be seen without further steps.
+    """
     settle_backend(task.recipe)
     began = perf_counter()
     session = open_session(task)
     build_s = perf_counter() - began
     opening = take_first_steps(session, protocol.loss_steps)
-    observed, score = observe(session, opening, timing)
+    again = observed and timing is not Timing.EVALUATION  # whose score is asked of every replicate
+    shown, score = (shapes_of(session, opening), None) if again else observe(session, opening, timing)
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds else {"seed_spread": None}
     trains = timing in {Timing.STEP, Timing.EPOCH}
     loader_rate, compute_rate = upper_bounds_of(session, opening, protocol) if trains else (None, None)
@@ -207,7 +217,7 @@ def begin(
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
         _reach_the_last_batch(session)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
-    effective = observed | _seen_at_last(trial, opening, files) | _delayed(trial)
+    effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
     trial.cold = files if effective.get("page_cache") == "cold" else None
     return trial, {
         "build_s": build_s,
@@ -217,7 +227,7 @@ def begin(
         "step_s": warm.step_s,
         "steady": warm.steady,
         "effective": effective,
-        "inactive": inactive(proof, effective),
+        "inactive": inactive({one: proof[one] for one in proof if not again or one in effective}, effective),
         "losses": opening.losses,
         "loader_rate": loader_rate,
         "compute_rate": compute_rate,

@@ -20,7 +20,10 @@ from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 IMPORTS_S = 1.5  # of what a replicate's arms are forked from; a root's are shared by the blocks that come after
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
-OBSERVED_STEPS = 2  # in which an arm shows its settings
+OBSERVED_STEPS = 1  # in which an arm shows its settings: twice as many in the first of two replicates
+SETTLED = (
+    0.7  # of the turn in which an arm is resumed without a clock: some take longer, most happen in the first alone
+)
 OTHER_SEEDS = 2  # whose first losses the reference takes too
 WATCHED = 1.5  # times the seconds in which an arm is watched for a steady state: some are watched twice
 RESUMED_S = 0.1  # of a window: to resume the arm, to pause it and to read its memory
@@ -78,7 +81,8 @@ def _begin_s(protocol: Protocol, step_s: float) -> float:
 
 
 def _settling_s(protocol: Protocol, step_s: float) -> float:
-    return max(SETTLING_STEPS, 4 * _lead_steps(protocol, step_s)) * step_s if protocol.discarded_rounds else 0.0
+    steps = max(SETTLING_STEPS, 4 * _lead_steps(protocol, step_s)) if protocol.discarded_rounds else 0
+    return SETTLED * steps * step_s
 
 
 def _lead_steps(protocol: Protocol, step_s: float) -> int:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from random import Random
@@ -76,6 +76,18 @@ def pairs_of(position: int, records: Iterable[Record]) -> int:
     )
     # Where memory did not hold both at once, they were timed one after the other.
     return bracketed + min(len(alone(windows, position)), len(alone(windows, 0)))
+
+
+def leads_seen(replicates: Iterable[Sequence[Record]]) -> dict[int, int]:
+    """By position: the fewest untimed steps before windows of the first of a block's replicates that has any."""
+    leads: dict[int, int] = {}
+    for records in replicates:
+        least: dict[int, int] = {}
+        for one in records:
+            if isinstance(one, Window) and one.lead_steps is not None:
+                least[one.arm.position] = min(one.lead_steps, least.get(one.arm.position, one.lead_steps))
+        leads = least | leads
+    return leads
 
 
 # Looks: who gets further replicates, by how widely it is known and never by what it came to.

@@ -55,6 +55,7 @@ class Job:
     device: str
     seed: int
     other_seeds: bool  # whether it tells how far first losses of other seeds lie apart
+    observed: bool = False  # whether its settings were looked at in full in a former replicate
     workload_path: str | None
     service: str | None  # http://host:port of the server that the workload talks to
 

@@ -9,7 +9,7 @@ from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Lost, Precisions, Record, Window, alone
 from harness.plan.cost import Forecast, Pace
-from harness.plan.schedule import Further, by_replicate, further, next_attempt, outstanding, settled
+from harness.plan.schedule import Further, by_replicate, further, leads_seen, next_attempt, outstanding, settled
 from harness.run.arm import BudgetSpent, LiveArm
 from harness.run.replicate import Attempt, Bytes, NoRoom, Room, Watcher
 
@@ -174,6 +174,7 @@ class Campaign:
             check_time=self._check_time,
             room=Room(free=self.free) if self.free else None,
             cores=self.cores,
+            leads=leads_seen(self._kept.get((block.identity, one), []) for one in range(replicate)),
         )
 
     def _keep(self, record: Record) -> None:

@@ -299,6 +299,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         device=ready.environment.device,
         seed=ready.plan.seed + replicate,
         other_seeds=position == 0,
+        observed=replicate > 0,
         workload_path=workload.path,
         service=None,
     )

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from statistics import fmean
 from typing import Any, TypeVar
 
 from harness.core.codec import decode, encode
@@ -97,10 +96,11 @@ class Room:
         self.before = self.free()
 
     def begun(self, arms: int = 1, *, varying_shapes: bool = False) -> None:
-        """So many arms that began together are warm now; one of them may have taken nearly all that they took."""
+        """So many arms that began together are warm now; one of them may have taken what two of them took."""
         self.begun_arms += arms
         self.varying_shapes |= varying_shapes
-        taken = tuple(before - after for before, after in zip(self.before, self.free(), strict=True))
+        share = max(1, arms - 1)
+        taken = tuple((before - after) // share for before, after in zip(self.before, self.free(), strict=True))
         self.largest = tuple(map(max, taken, self.largest or taken))
 
     def fits(self, arms: int) -> bool:
@@ -170,6 +170,7 @@ class Attempt:
     check_time: Callable[[], None]  # raises BudgetSpent
     room: Room | None = None  # where memory may not hold all arms
     cores: int = 1  # on which arms may begin side by side
+    leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
     _ready: dict[int, Ready] = field(default_factory=dict)
@@ -239,9 +240,11 @@ class Attempt:
             raise NoRoom
 
     def _side_by_side(self, waiting: Sequence[int]) -> list[int]:
-        """The next arm, and those that may begin while it does."""
+        """The next arm, and those that may begin meanwhile; before memory is known, no more of them than cores."""
         able = [position for position in waiting if self.arms[position].begins_beside]
-        return able[: self.cores] if waiting[0] in able and (self.room is None or self.room.is_ample) else [waiting[0]]
+        if waiting[0] not in able or self.cores < 2 or (self.room is not None and not self.room.is_ample):
+            return [waiting[0]]
+        return able[: self.cores] if self.room is not None and not self.room.largest else able
 
     def _start_all(self, positions: list[int], closing: ExitStack) -> None:
         began_s = self.clock()
@@ -256,14 +259,15 @@ class Attempt:
         self._spent_s["imports_s"] += self.clock() - began_s
 
     def _begin(self, *positions: int) -> None:
-        """Has some arms built and warmed up, all at once."""
+        """Has some arms built and warmed up, as many at once as there are cores."""
         self.check_time()
         for position in positions:
             self.watcher.arm_begins(self.block, position)
         if self.room is not None:
             self.room.begins()
         began_s = self.clock()
-        with ThreadPoolExecutor(max_workers=len(positions)) as pool:
+        at_once = min(len(positions), self.cores)
+        with ThreadPoolExecutor(max_workers=at_once) as pool:
             try:
                 answers = list(pool.map(self._begun, positions))
             except BaseException:  # the time is up, or somebody interrupts: nobody waits for arms that begin
@@ -280,7 +284,7 @@ class Attempt:
         ready = [self._ready[position] for position in positions if position in self._ready]
         if self.room is not None and ready:
             self.room.begun(len(ready), varying_shapes=varying)
-        self._spend_on_start(took_s, ready)
+        self._spend_on_start(took_s, ready, at_once)
 
     def _begun(self, position: int) -> dict[str, Any] | ArmLost:
         try:
@@ -288,11 +292,11 @@ class Attempt:
         except ArmLost as lost:
             return lost
 
-    def _spend_on_start(self, took_s: float, ready: Sequence[Ready]) -> None:
-        """Shares out the seconds in which some arms began, by what they did in them."""
+    def _spend_on_start(self, took_s: float, ready: Sequence[Ready], at_once: int) -> None:
+        """Shares out the seconds in which some arms began, so many at once, by what they did in them."""
         if not ready:
             return
-        parts = {"build_s": fmean(one.build_s for one in ready), "warm_up_s": fmean(one.warm_up_s for one in ready)}
+        parts = {name: sum(getattr(one, name) for one in ready) / at_once for name in ("build_s", "warm_up_s")}
         parts["evidence_s"] = max(0.0, took_s - sum(parts.values()))
         for name, seconds in parts.items():
             self._spent_s[name] += seconds
@@ -309,7 +313,10 @@ class Attempt:
                 self._window(position, order, began_s, turns, number)
 
     def _settled(self, rounds: Mapping[int, int], random: Random) -> Turns | None:
-        """Resumes every arm once, without a clock, to learn how windows must be led in; None where none is left."""
+        """Resumes arms once, without a clock, to learn how windows must be led in; None where none is left.
+
+        A configuration without loader workers is led in as it was in a former replicate.
+        """
         if not self.arms:
             return None
         steps = self._window_steps()
@@ -318,8 +325,9 @@ class Attempt:
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):
             least = math.ceil(self.timetable.lead_s / self._step_s(position))
-            leads[position] = max(1, least)
-            if self.timetable.discarded_rounds:
+            leads[position] = max(1, least, self.leads.get(position, 0))
+            # Where loader workers fill a queue, every arm has to bring its own into the state of a long training.
+            if self.timetable.discarded_rounds and (self._workers(position) or position not in self.leads):
                 self.check_time()
                 leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
         ahead = [position for position in leads if self._workers(position)]

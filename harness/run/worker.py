@@ -51,7 +51,7 @@ def _serve(channel: socket.socket) -> None:
     next(messages)
     from harness.measure.trial import begin
 
-    trial, ready = begin(task, job.timing, job.protocol, job.proof, other_seeds=job.other_seeds)
+    trial, ready = begin(task, job.timing, job.protocol, job.proof, other_seeds=job.other_seeds, observed=job.observed)
     send(channel, {"say": "ready", "fields": ready})
     for message in messages:
         if settling := message.get("settle"):

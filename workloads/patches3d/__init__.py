@@ -6,7 +6,7 @@ from workloads.patches3d.adoption import adopt
 
 PREPARED_SHARE = 4  # bytes on disk for a voxel: image, labels, and both once more as prepared
 
-STEP_S_PER_VOXEL = 2.3e-5  # of the narrowed network on one core, where a small size is likely to run
+STEP_S_PER_VOXEL = 3.7e-5  # of the narrowed network on one core, where a small size is likely to run
 
 
 def _size(

@@ -30,7 +30,7 @@ QUICK = Size(
         "narrowing": 2,  # of all stages but the first: at full width two thirds of a core's step are the model, in the real system little of it
     },
     original_epoch_steps=1_092_009 // 100,
-    step_s=0.35,
+    step_s=0.27,
 )  # fmt: skip
 
 STANDARD = Size(

@@ -33,7 +33,7 @@ QUICK = Size(
         "narrowing": 4,
     },
     original_epoch_steps=ORIGINAL_EPOCH_STEPS,
-    step_s=0.25,
+    step_s=0.24,
 )  # fmt: skip
 
 STANDARD = Size(
