@@ -1,0 +1,114 @@
+"""What the first replicate of a comparison has shown is not paid for again by later ones."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.cli.measuring import Progress
+from harness.core.configuration import expected, parse_option
+from harness.core.optimization import Timing
+from harness.core.plan import Block, Request
+from harness.core.records import Arm, Record, Window
+from harness.measure.trial import UNTIMED, begin
+from harness.plan.schedule import leads_seen
+from harness.run.execution import Campaign
+from harness.run.preparation import prepared
+from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
+from tests.analyze.synthetic import window
+from tests.measure.tasks import CATALOGUE, task_of
+
+WISH = Request(workloads=("leak",), size="quick", only=("set_to_none",), replicates=3, rounds=3, device="cpu")
+
+TRANSIENT = 3  # steps that a resumption tells on
+
+
+@dataclass(slots=True, kw_only=True)
+class CountedArm(RehearsedArm):
+    """A rehearsed arm whose turns without a clock are counted."""
+
+    replicate: int
+    workers: int
+    settled: Counter[int] = field(default_factory=Counter)
+
+    def begin(self) -> dict[str, Any]:
+        ready = RehearsedArm.begin(self)
+        return ready | {"effective": {"workers": self.workers}}
+
+    def settle(self, steps: int, offset: int) -> int:
+        self.settled[self.replicate] += 1
+        return RehearsedArm.settle(self, steps, offset)
+
+
+def measured(workers: int) -> tuple[Counter[int], list[Window]]:
+    """Turns without a clock by replicate, and the windows of a plan whose arms have so many loader workers."""
+    plan, clock, settled = prepared(WISH).plan, VirtualClock(), Counter[int]()
+
+    def start(block: Block, replicate: int, position: int) -> CountedArm:
+        config = block.comparisons[position - 1].treatment if position else block.reference
+        return CountedArm(
+            config=config, timing=block.timing, effects=Effects(), clock=clock, random=Random(position),
+            transient_steps=TRANSIENT, replicate=replicate, workers=workers, settled=settled,
+        )  # fmt: skip
+
+    made = Campaign(
+        plan=plan, records=list[Record](), start=start, append=lambda _: None,
+        watcher=Progress(plan, Console(quiet=True)), clock=clock,
+    )  # fmt: skip
+    assert made.run()
+    return settled, [one for one in made.records if isinstance(one, Window)]
+
+
+def test_plain_arms_are_led_in_as_in_their_first_replicate() -> None:
+    settled, windows = measured(workers=0)
+    assert settled == {0: 2}, "both arms, once"
+    for replicate in range(3):
+        assert min(one.lead_steps or 0 for one in windows if one.arm.replicate == replicate) >= TRANSIENT
+
+
+def test_arms_with_loader_workers_take_a_turn_in_every_replicate() -> None:
+    assert measured(workers=2)[0] == {0: 2, 1: 2, 2: 2}
+
+
+def proof_of(name: str) -> dict[str, Any]:
+    option = parse_option(name)
+    return expected(CATALOGUE.optimizations[option.name], option.level)
+
+
+def led(replicate: int, position: int, lead: int | None) -> Window:
+    arm = Arm(block="b00", replicate=replicate, attempt=0, position=position)
+    return replace(window(arm, 0, 100.0), lead_steps=lead)
+
+
+def test_the_lead_in_of_the_first_replicate_counts_without_its_extra_steps() -> None:
+    first, second = [led(0, 0, 2), led(0, 0, 1), led(0, 1, 4)], [led(1, 0, 5), led(1, 2, 3)]
+    assert leads_seen([first, second]) == {0: 1, 1: 4, 2: 3}
+    assert leads_seen([[led(0, 0, None)]]) == {}
+
+
+@pytest.mark.parametrize("option", ["channels_last", "workers=2"])
+def test_what_was_looked_at_in_full_is_told_only_as_far_as_it_costs_no_step(
+    option: str, smoke_data: dict[str, Path]
+) -> None:
+    task, proof = task_of("spoof", smoke_data["spoof"], (option,)), proof_of(option)
+    told: list[dict[str, Any]] = []
+    for observed in (False, True):
+        trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False, observed=observed)
+        trial.session.feed.close()
+        assert ready["inactive"] == ()
+        told.append(ready)
+    full, again = (one["effective"] for one in told)
+    assert again.items() <= full.items()
+    assert set(proof) <= set(full)
+    assert told[0]["losses"] == told[1]["losses"]
+
+
+def test_an_option_that_is_seen_to_be_off_in_a_later_replicate_is_told(smoke_data: dict[str, Path]) -> None:
+    task = task_of("spoof", smoke_data["spoof"], ())
+    trial, ready = begin(task, Timing.STEP, UNTIMED, proof_of("workers=2"), other_seeds=False, observed=True)
+    trial.session.feed.close()
+    assert any(words.startswith("workers is ") for words in ready["inactive"])
