@@ -20,10 +20,8 @@ from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 IMPORTS_S = 1.5  # of what a replicate's arms are forked from; a root's are shared by the blocks that come after
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
-OBSERVED_STEPS = 1  # in which an arm shows its settings: twice as many in the first of two replicates
-SETTLED = (
-    0.7  # of the turn in which an arm is resumed without a clock: some take longer, most happen in the first alone
-)
+OBSERVED_STEPS = 2  # in which an arm shows its settings, in its first replicate
+EACH = 0.5  # of the two replicates that give a ratio, one is the first
 OTHER_SEEDS = 2  # whose first losses the reference takes too
 WATCHED = 1.5  # times the seconds in which an arm is watched for a steady state: some are watched twice
 RESUMED_S = 0.1  # of a window: to resume the arm, to pause it and to read its memory
@@ -44,21 +42,22 @@ USUAL = Pace()
 Name = TypeVar("Name")
 
 
-def replicate_s(block: Block, protocol: Protocol, pace: Pace, speedups: Sequence[float]) -> float:
+def replicate_s(block: Block, protocol: Protocol, pace: Pace, speedups: Sequence[float], first: float = EACH) -> float:
     """Seconds of one replicate of a block: its reference and a treatment for each speedup, started and timed.
 
-    A speedup is by how much a treatment's step is faster than the reference's, 1 where nobody knows.
+    A speedup is by how much a treatment's step is faster than the reference's, 1 where nobody knows. `first` is 1 for
+    the first replicate, 0 for a later one, and their mean where nobody says which it is.
     """
     steps_s = (pace.step_s, *(pace.step_s / one for one in speedups))
-    return start_s(protocol, steps_s, pace.cores) + windows_s(block, protocol, steps_s, pace.epoch_steps)
+    return start_s(protocol, steps_s, pace.cores, first) + windows_s(block, protocol, steps_s, pace.epoch_steps)
 
 
-def start_s(protocol: Protocol, steps_s: Sequence[float], cores: int = 1) -> float:
+def start_s(protocol: Protocol, steps_s: Sequence[float], cores: int = 1, first: float = EACH) -> float:
     """Seconds until all arms are warm and settled, the reference first."""
     spread = 1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS
-    begin_s = sum(_begin_s(protocol, one) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
+    begin_s = sum(_begin_s(protocol, one, first) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
     side_by_side = 1 if protocol.settle_s else min(cores, len(steps_s))
-    return IMPORTS_S + begin_s / side_by_side + sum(_settling_s(protocol, one) for one in steps_s)
+    return IMPORTS_S + begin_s / side_by_side + first * sum(_settling_s(protocol, one) for one in steps_s)
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
@@ -73,16 +72,16 @@ def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_
     return sum(count * one for count, one in zip(visits, each_s, strict=True))
 
 
-def _begin_s(protocol: Protocol, step_s: float) -> float:
+def _begin_s(protocol: Protocol, step_s: float, first: float) -> float:
     floor_steps = 1 if protocol.is_slow(step_s) else protocol.floor_steps
-    steps_s = (protocol.loss_steps + OBSERVED_STEPS) * step_s
+    steps_s = (protocol.loss_steps + first * OBSERVED_STEPS) * step_s
     warm_s = max(floor_steps * step_s, protocol.floor_s) + WATCHED * protocol.settle_s
     return START_S + steps_s + protocol.upper_bound_s + warm_s
 
 
 def _settling_s(protocol: Protocol, step_s: float) -> float:
     steps = max(SETTLING_STEPS, 4 * _lead_steps(protocol, step_s)) if protocol.discarded_rounds else 0
-    return SETTLED * steps * step_s
+    return steps * step_s
 
 
 def _lead_steps(protocol: Protocol, step_s: float) -> int:
@@ -146,19 +145,19 @@ class Forecast:
         """Those of the plan, in its order."""
         return tuple(dict.fromkeys(block.reference.workload for block in self.plan.blocks))
 
-    def replicate_s(self, block: Block, positions: Sequence[int]) -> float:
-        """Seconds of one replicate of these treatments, started and timed beside their reference."""
-        return self._slower(block.reference.workload) * self._guess_s(block, positions)
+    def replicate_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
+        """Seconds of one replicate of these treatments, started and timed beside their reference; None: the mean."""
+        return self._slower(block.reference.workload) * self._guess_s(block, positions, replicate)
 
     def pair_s(self, workload: str) -> float:
         """Seconds of one replicate of the first comparison of a workload."""
         return self.replicate_s(self._places(workload)[0][0], (1,))
 
-    def learn(self, block: Block, positions: Sequence[int], seconds: float) -> None:
+    def learn(self, block: Block, positions: Sequence[int], seconds: float, replicate: int | None = None) -> None:
         """Takes note of how long a replicate took; what is not timed on steps says little of those that are."""
         name = block.reference.workload
         if block.timing is Timing.STEP or name not in self.arm_s:
-            self.arm_s[name] = self._guesses_s[name] * seconds / self._guess_s(block, positions)
+            self.arm_s[name] = self._guesses_s[name] * seconds / self._guess_s(block, positions, replicate)
 
     def first_ratios(self) -> list[tuple[Block, int]]:
         """For each workload without a ratio the comparison that is to give the first one, the cheapest first."""
@@ -167,7 +166,8 @@ class Forecast:
 
     def first_ratio_s(self, block: Block, position: int) -> float:
         """Seconds until a comparison has as few replicates as give a ratio."""
-        return self.replicate_s(block, (position,)) * max(0, FEWEST_REPLICATES - self.timed(block, position))
+        missing = range(self.timed(block, position), FEWEST_REPLICATES)
+        return sum(self.replicate_s(block, (position,), replicate) for replicate in missing)
 
     @property
     def has_ratio(self) -> bool:
@@ -199,9 +199,10 @@ class Forecast:
         own = {workload: self.arm_s[workload]} if workload in self.arm_s else self.arm_s
         return slowness(own, self._guesses_s) or UNSEEN
 
-    def _guess_s(self, block: Block, positions: Sequence[int]) -> float:
+    def _guess_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         speedups = [self._speedup(block, one) for one in positions]
-        return replicate_s(block, self.plan.protocol, self.paces.get(block.reference.workload, USUAL), speedups)
+        pace, first = self.paces.get(block.reference.workload, USUAL), EACH if replicate is None else replicate == 0
+        return replicate_s(block, self.plan.protocol, pace, speedups, first)
 
     def _speedup(self, block: Block, position: int) -> float:
         """By how much a treatment's steps are faster than the reference's, as far as it is known."""

@@ -86,7 +86,7 @@ class Campaign:
         if not 0 < replicate < FEWEST_REPLICATES:
             return ()
         begun = [one for one in positions if self._forecast.timed(block, one) == replicate]
-        return self._fitting(replace(block, rounds=1), begun, self._left_s())
+        return self._fitting(replace(block, rounds=1), begun, self._left_s(), replicate)
 
     def _run_turn(self) -> bool:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
@@ -106,7 +106,9 @@ class Campaign:
         """Adds the replicates of one look for which the time suffices; tells whether there were any."""
         before = self.attempts
         for one in self._further():
-            self._measure(one.block, one.replicate, *self._fitting(one.block, one.positions, self._left_s()))
+            self._measure(
+                one.block, one.replicate, *self._fitting(one.block, one.positions, self._left_s(), one.replicate)
+            )
         return self.attempts > before
 
     def _measure(self, block: Block, replicate: int, *taken_on: int) -> None:
@@ -128,7 +130,7 @@ class Campaign:
             return self._in_time(block, counts[0], after) or self._in_time(block, counts[1], after)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
         wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
-        return self._fitting(block, wanted, self._left_s()) or self._shortened(block, replicate, wanted)
+        return self._fitting(block, wanted, self._left_s(), replicate) or self._shortened(block, replicate, wanted)
 
     def _left(self, block: Block, replicate: int) -> dict[int, int]:
         return outstanding(block, replicate, self._kept.get((block.identity, replicate), []), self.plan.protocol)
@@ -142,13 +144,14 @@ class Campaign:
             return
         except BudgetSpent:
             # Arms take at least as long as those that were broken off: whoever goes on must not guess less.
-            if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds)):
-                self._forecast.learn(block, tuple(rounds), self.clock() - began_s)
+            if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds), replicate):
+                self._forecast.learn(block, tuple(rounds), self.clock() - began_s, replicate)
             raise
         if attempt.put_off:
             self._room[block.identity] = len(rounds) - len(attempt.put_off)
         if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):
-            self._forecast.learn(block, [one for one in rounds if one not in attempt.put_off], self.clock() - began_s)
+            taken_on = [one for one in rounds if one not in attempt.put_off]
+            self._forecast.learn(block, taken_on, self.clock() - began_s, replicate)
 
     def _in_turn(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """One arm after another, each alive alone, in the opposite order in every second replicate."""
@@ -157,7 +160,7 @@ class Campaign:
             done = len(alone((one for one in same if isinstance(one, Window)), position))
             if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, replicate):
                 self._attempt(block, replicate).alone(position, count)
-                self._forecast.learn(block, (position,), 2 * (self.clock() - began_s))
+                self._forecast.learn(block, (position,), 2 * (self.clock() - began_s), replicate)
 
     def _attempt(self, block: Block, replicate: int) -> Attempt:
         self.attempts += 1
@@ -210,18 +213,25 @@ class Campaign:
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )
 
-    def _fitting(self, block: Block, positions: Sequence[int], time_s: float) -> Sequence[int]:
+    def _fitting(
+        self, block: Block, positions: Sequence[int], time_s: float, replicate: int | None = None
+    ) -> Sequence[int]:
         """As many of the treatments as can be measured in so much time, beside their reference."""
         counts = range(len(positions), 0, -1)
         return next(
-            (positions[:one] for one in counts if self._forecast.replicate_s(block, positions[:one]) <= time_s), ()
+            (
+                positions[:one]
+                for one in counts
+                if self._forecast.replicate_s(block, positions[:one], replicate) <= time_s
+            ),
+            (),
         )
 
     @property
     def left_s(self) -> float:
         """About the seconds that it is going to go on: until the time is up, or nothing is left that all have."""
-        places = ((block, self._left(block, replicate)) for block, replicate in self._unmeasured())
-        expected_s = sum(self._forecast.replicate_s(block, sorted(left)) for block, left in places)
+        places = ((block, self._left(block, replicate), replicate) for block, replicate in self._unmeasured())
+        expected_s = sum(self._forecast.replicate_s(block, sorted(left), one) for block, left, one in places)
         if not expected_s and self.plan.protocol.target is not None:
             return max(0.0, self._left_s())  # further replicates narrow intervals
         return max(0.0, min(self._left_s(), expected_s))

@@ -114,9 +114,10 @@ class TimedArm(RehearsedArm):
     """An arm whose steps take as long as its workload's, and whose start takes as many steps as a real one's."""
 
     slower: float = 1.0  # than the workload is said to be
+    replicate: int  # the first one looks at all settings
 
     def begin(self) -> dict[str, Any]:
-        self.clock.now_s += 8 * self._step_s()
+        self.clock.now_s += (6 if self.replicate else 8) * self._step_s()
         return RehearsedArm.begin(self)
 
     def _step_s(self) -> float:
@@ -129,13 +130,13 @@ def timed(
     """A campaign of arms that take about what their workloads are said to take, or so many times as long."""
     clock, random = VirtualClock(), Random(0)
 
-    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
+    def start(block: Block, replicate: int, position: int) -> RehearsedArm:
         config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         if position and f"{config.workload} {block.comparisons[position - 1].label}" in fails:
             return FailingArm(config=config, timing=block.timing, effects=Effects(), clock=clock, random=random)
         return TimedArm(
             config=config, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random()),
-            slower=slower, delays=Delays(imports_s=2.5 * slower, warm_up_s=2.0),
+            slower=slower, replicate=replicate, delays=Delays(imports_s=2.5 * slower, warm_up_s=2.0),
         )  # fmt: skip
 
     return Campaign(
