@@ -134,6 +134,7 @@ class Forecast:
     paces: Mapping[str, Pace]
     arm_s: dict[str, float]  # workload -> seconds for each arm, as `arm_s` guesses them; grows too
     _guesses_s: dict[str, float] = field(init=False)
+    _imports_s: dict[str, float] = field(init=False, default_factory=dict)  # of a workload's latest replicate
 
     def __post_init__(self) -> None:
         """Guesses once what every question asks for."""
@@ -147,17 +148,30 @@ class Forecast:
 
     def replicate_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         """Seconds of one replicate of these treatments, started and timed beside their reference; None: the mean."""
-        return self._slower(block.reference.workload) * self._guess_s(block, positions, replicate)
+        name, guess_s = block.reference.workload, self._guess_s(block, positions, replicate)
+        return self._slower(name) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
 
     def pair_s(self, workload: str) -> float:
         """Seconds of one replicate of the first comparison of a workload."""
         return self.replicate_s(self._places(workload)[0][0], (1,))
 
-    def learn(self, block: Block, positions: Sequence[int], seconds: float, replicate: int | None = None) -> None:
-        """Takes note of how long a replicate took; what is not timed on steps says little of those that are."""
+    def learn(
+        self,
+        block: Block,
+        positions: Sequence[int],
+        seconds: float,
+        replicate: int | None = None,
+        imports_s: float = IMPORTS_S,
+    ) -> None:
+        """Takes note of how long a replicate took; what is not timed on steps says little of those that are.
+
+        Imports are kept apart: the first workload pays for what all fork from, and that says nothing of others.
+        """
         name = block.reference.workload
+        self._imports_s[name] = imports_s
         if block.timing is Timing.STEP or name not in self.arm_s:
-            self.arm_s[name] = self._guesses_s[name] * seconds / self._guess_s(block, positions, replicate)
+            guess_s = self._guess_s(block, positions, replicate) - IMPORTS_S
+            self.arm_s[name] = self._guesses_s[name] * max(0.0, seconds - imports_s) / guess_s
 
     def first_ratios(self) -> list[tuple[Block, int]]:
         """For each workload without a ratio the comparison that is to give the first one, the cheapest first."""

@@ -145,13 +145,13 @@ class Campaign:
         except BudgetSpent:
             # Arms take at least as long as those that were broken off: whoever goes on must not guess less.
             if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds), replicate):
-                self._forecast.learn(block, tuple(rounds), self.clock() - began_s, replicate)
+                self._forecast.learn(block, tuple(rounds), self.clock() - began_s, replicate, attempt.imports_s)
             raise
         if attempt.put_off:
             self._room[block.identity] = len(rounds) - len(attempt.put_off)
         if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):
             taken_on = [one for one in rounds if one not in attempt.put_off]
-            self._forecast.learn(block, taken_on, self.clock() - began_s, replicate)
+            self._forecast.learn(block, taken_on, self.clock() - began_s, replicate, attempt.imports_s)
 
     def _in_turn(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
         """One arm after another, each alive alone, in the opposite order in every second replicate."""

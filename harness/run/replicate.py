@@ -176,6 +176,11 @@ class Attempt:
     _ready: dict[int, Ready] = field(default_factory=dict)
     _spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by field of Spent
 
+    @property
+    def imports_s(self) -> float:
+        """Seconds until all its processes stood ready."""
+        return self._spent_s["imports_s"]
+
     def run(self, rounds: Mapping[int, int]) -> None:
         """Measures what is left for each treatment for which there is room; returns early when the reference is lost.
 

@@ -14,6 +14,7 @@ from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF, STANDARD, Protocol
 from harness.core.records import Ready, Record, Window
 from harness.plan.cost import (
+    IMPORTS_S,
     UNSEEN,
     USUAL,
     Forecast,
@@ -130,10 +131,20 @@ TWO = plan(comparison("workers"), comparison("amp"), comparison("workers", workl
 def test_what_nobody_has_seen_is_forecast_with_a_margin_and_what_was_seen_without() -> None:
     unseen = forecast(TWO, [])
     guess_s = replicate_s(TWO.blocks[0], TWO.protocol, USUAL, (1.0,))
-    assert unseen.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(UNSEEN * guess_s)
+    assert unseen.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(UNSEEN * (guess_s - IMPORTS_S) + IMPORTS_S)
     unseen.learn(TWO.blocks[0], (1,), 3 * guess_s)
     assert unseen.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(3 * guess_s)
     assert unseen.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(3 * guess_s), "as others do"
+
+
+def test_imports_that_the_first_workload_pays_for_make_no_other_look_slow() -> None:
+    told, untold = forecast(TWO, []), forecast(TWO, [])
+    guess_s = replicate_s(TWO.blocks[0], TWO.protocol, USUAL, (1.0,))
+    told.learn(TWO.blocks[0], (1,), guess_s + 20.0, imports_s=20.0 + IMPORTS_S)
+    untold.learn(TWO.blocks[0], (1,), guess_s + 20.0)
+    assert told.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(guess_s)
+    assert told.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(guess_s + 20.0), "its next replicate imports again"
+    assert untold.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(guess_s + 20.0)
 
 
 def test_a_fast_arm_that_was_seen_counts_with_its_own_steps() -> None:

@@ -38,7 +38,7 @@ def overwriting(model: nn.Module) -> set[bool]:
 
 @pytest.mark.parametrize("name", having("convolutions"))
 def test_no_model_meets_the_kernel_that_destroys_the_heap(name: str) -> None:
-    """docs/decisions/unwritten-memory.md: 1x1 convolutions of stride 2 with fewer than 16 channels, in channels_last."""
+    """1x1 convolutions of stride 2 with fewer than 16 channels (docs/decisions/unwritten-memory.md)."""
     workload = CATALOGUE.workloads[name]
     recipe = compose(workload, (), CATALOGUE.optimizations)
     for size in workload.sizes.values():
