@@ -17,7 +17,8 @@ from harness.core.protocol import FEWEST_REPLICATES, SETTLING_STEPS, Protocol
 from harness.core.records import Ready, Record
 from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 
-IMPORTS_S = 1.5  # of what a replicate's arms are forked from; a root's are shared by the blocks that come after
+IMPORTS_S = 2.5  # of what a replicate's arms are forked from, until it was seen how long that takes
+LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
 OBSERVED_STEPS = 2  # in which an arm shows its settings, in its first replicate
@@ -167,7 +168,7 @@ class Forecast:
 
         Imports are kept apart: the first workload pays for what all fork from, and that says nothing of others.
         """
-        name = block.reference.workload
+        name, imports_s = block.reference.workload, min(imports_s, LONGEST_IMPORTS_S)
         self._imports_s[name] = imports_s
         if block.timing is Timing.STEP or name not in self.arm_s:
             guess_s = self._guess_s(block, positions, replicate) - IMPORTS_S

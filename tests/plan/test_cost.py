@@ -140,11 +140,11 @@ def test_what_nobody_has_seen_is_forecast_with_a_margin_and_what_was_seen_withou
 def test_imports_that_the_first_workload_pays_for_make_no_other_look_slow() -> None:
     told, untold = forecast(TWO, []), forecast(TWO, [])
     guess_s = replicate_s(TWO.blocks[0], TWO.protocol, USUAL, (1.0,))
-    told.learn(TWO.blocks[0], (1,), guess_s + 20.0, imports_s=20.0 + IMPORTS_S)
-    untold.learn(TWO.blocks[0], (1,), guess_s + 20.0)
+    told.learn(TWO.blocks[0], (1,), guess_s + 4.0, imports_s=4.0 + IMPORTS_S)
+    untold.learn(TWO.blocks[0], (1,), guess_s + 4.0)
     assert told.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(guess_s)
-    assert told.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(guess_s + 20.0), "its next replicate imports again"
-    assert untold.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(guess_s + 20.0)
+    assert told.replicate_s(TWO.blocks[0], (1,)) == pytest.approx(guess_s + 4.0), "its next replicate imports again"
+    assert untold.replicate_s(TWO.blocks[2], (1,)) == pytest.approx(guess_s + 4.0)
 
 
 def test_a_fast_arm_that_was_seen_counts_with_its_own_steps() -> None:

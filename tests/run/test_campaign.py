@@ -136,7 +136,7 @@ def timed(
             return FailingArm(config=config, timing=block.timing, effects=Effects(), clock=clock, random=random)
         return TimedArm(
             config=config, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random()),
-            slower=slower, replicate=replicate, delays=Delays(imports_s=2.5 * slower, warm_up_s=2.0),
+            slower=slower, replicate=replicate, delays=Delays(imports_s=1.25 * slower, warm_up_s=2.0),
         )  # fmt: skip
 
     return Campaign(
@@ -367,8 +367,9 @@ def campaign(
     def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
         config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         return RehearsedArm(
-            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
-        )
+            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random()),
+            delays=Delays(imports_s=0.5, warm_up_s=6.5),  # an arm is forked from what has imported
+        )  # fmt: skip
 
     return Campaign(
         plan=plan,
