@@ -216,6 +216,13 @@ def test_no_share_of_a_device_is_asked_of_an_evaluation() -> None:
     assert [name for name in sorted(asked) if timed[name] is Timing.EVALUATION] == []
 
 
+@pytest.mark.parametrize("name", ["leak-batched-evaluation", "leak-batched-evaluation-range"])
+def test_what_was_promised_of_an_evaluation_with_autocast_is_tested_otherwise(name: str) -> None:
+    (claim,) = [one for one in CATALOGUE.claims if one.name == name]
+    assert "without autocast" in claim.deviation
+    assert ("without inference mode" in claim.deviation) == ("inference_mode" not in claim.treatment)
+
+
 def test_the_memory_of_workers_comes_on_top_of_the_training_process() -> None:
     (claim,) = [one for one in CATALOGUE.claims if one.name == "imagenet-prefetching-memory"]
     assert (claim.low, claim.high) == (pytest.approx(12 / 32), pytest.approx(12 / 28, abs=0.005))
