@@ -18,6 +18,7 @@ from harness.core.configuration import Option, parse_config, unmet
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
+from harness.core.workload import PYTORCH_DEFAULTS
 from harness.plan.designs import DESIGNS
 from harness.plan.feasibility import STAGE_ORDER
 from tests.analyze.synthetic import ENVIRONMENT
@@ -154,6 +155,15 @@ def test_the_real_systems_had_the_defaults_of_pytorch_on_their_device(name: str)
     assert {"set_to_none", "foreach_optimizer", "tf32_convolutions"} <= there
     assert ("foreach_clipping" in here) == ("foreach_clipping" in there) == ("clipping" in workload.traits)
     assert all(workload.original.values()), "each says where it is known from"
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
+def test_the_card_of_a_workload_says_whose_defaults_the_real_system_had(name: str) -> None:
+    card = (ROOT / "workloads" / name / "README.md").read_text(encoding="utf-8")
+    (line,) = [line for line in card.splitlines() if "PyTorch's default since" in line]
+    since = {source.rpartition("since ")[2] for source in PYTORCH_DEFAULTS.values() if "since" in source}
+    assert all(f"default since {version}" in line for version in since)
+    assert "not known" in line
 
 
 def test_imagenet_was_found_to_copy_without_blocking() -> None:

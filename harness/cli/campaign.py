@@ -33,7 +33,7 @@ from harness.cli.campaign_state import (
     search_of,
     slower,
 )
-from harness.cli.measuring import Terminal
+from harness.cli.measuring import Terminal, tell_unused_gpu
 from harness.cli.reading import console, show_claims
 from harness.cli.sharing import CLAIMS, publish
 from harness.core.mistake import Mistake
@@ -370,6 +370,7 @@ def campaign(request: Request, minutes: float, place: Place, archive: Path | Non
     check_session(session_s)
     if archive:
         check_place(archive)
+    tell_unused_gpu(request.device)
     try:
         with measuring_alone(), stopping_on_terminate():
             request = resolved(request)

@@ -1,7 +1,8 @@
-"""Renders every page as if on another host: python -m tests.cli.invented_host HOST [--spies].
+"""Renders every page as if on another host: python -m tests.cli.invented_host HOST [--claims | --spies].
 
 Run in an empty folder that holds `results`. Whatever tells about the host is replaced before the harness is imported.
-With --spies the catalogue has an optimization and a claim for each way of reading a host; its need reads it so.
+With --claims the claims alone are rendered. With --spies too, and the catalogue has an optimization and a claim for
+each way of reading a host; its need reads it so.
 """
 
 import builtins
@@ -153,14 +154,14 @@ def add_spies() -> None:
     ]  # fmt: skip
 
 
-def main(name: str, spies: list[str]) -> None:
-    """Renders everything, or the claims alone where there are spies; ends with the status of a command that fails."""
+def main(name: str, options: list[str]) -> None:
+    """Renders everything, or the claims alone if asked; ends with the status of a command that fails."""
     pretend(HOSTS[name])
     from harness import cli
 
-    if spies:
+    if "--spies" in options:
         add_spies()
-    for command in COMMANDS if not spies else [one for one in COMMANDS if one[0] == "claims"]:
+    for command in [one for one in COMMANDS if one[0] == "claims"] if options else COMMANDS:
         sys.argv = ["speedmatrix", *command]
         try:
             cli.main()

@@ -1,6 +1,7 @@
 """The doctor's look at a GPU, with a driver that was planted."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from harness import api
+from harness.cli import campaign as campaigning
 from harness.cli import checks as doctoring
 from harness.cli import measuring
 from harness.cli.checks import Finding, examine, show_health
@@ -16,6 +18,7 @@ from harness.core.mistake import Mistake
 from harness.measure import surroundings
 from harness.measure.surroundings import SETTINGS
 from harness.run.preparation import Place
+from harness.search import QualityClass, SearchRequest
 from tests.measure.planted import Nvml, Refused, Running
 from tests.test_auto_level import request_of
 
@@ -153,17 +156,33 @@ def test_a_gpu_that_cannot_be_measured_is_told(
     assert ("AMD" in seen.advice) == there
 
 
+def run_it(device: str, place: Place) -> int:
+    return measuring.measure(request_of(device=device), place)
+
+
+def find_the_best(device: str, place: Place) -> int:
+    asked = SearchRequest(request=request_of(device=device, only=("set_to_none",)), quality=QualityClass.EXACT)
+    return measuring.best(asked, place, as_json=False)
+
+
+def campaign(device: str, place: Place) -> int:
+    return campaigning.campaign(request_of(device=device), 30.0, place)
+
+
+@pytest.mark.parametrize("command", [run_it, find_the_best, campaign])
 @pytest.mark.parametrize(("device", "told"), [("auto", True), ("cpu", False)])
-def test_run_says_that_it_measures_the_cpu_beside_a_gpu(
-    device: str, told: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_measures_says_that_it_measures_the_cpu_beside_a_gpu(
+    command: Callable[[str, Place], int], device: str, told: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     def ended() -> None:
         raise Mistake("enough")
 
     plant_amd(monkeypatch, tmp_path, there=True)
-    monkeypatch.setattr(api, "measuring_alone", ended)
+    for module in (api, campaigning, measuring):
+        monkeypatch.setattr(module, "measuring_alone", ended)
     with pytest.raises(Mistake, match="enough"):
-        measuring.measure(request_of(device=device), Place(results=tmp_path, data=None, budget="none", fresh=True))
+        command(device, Place(results=tmp_path, data=None, budget="none", fresh=True))
     assert ("AMD" in capsys.readouterr().err) == told
 
 

@@ -58,6 +58,13 @@ def test_every_page_is_the_same_on_every_host(tmp_path: Path) -> None:
         assert {name for name in first.keys() | other.keys() if first.get(name) != other.get(name)} == set()
 
 
+def test_the_claims_are_the_same_on_a_small_and_a_large_host(tmp_path: Path) -> None:
+    """The quickest of these pages, which rests on all that the others rest on: the needs of every optimization."""
+    small, large = (rendered(tmp_path / name, name, "--claims") for name in ("bare", "large"))
+    assert {"claims.md", "claims.json"} <= set(small)
+    assert small == large
+
+
 @pytest.fixture(scope="module")
 def spied(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The page of claims on two hosts, where optimizations read the host in every way that is known."""

@@ -11,6 +11,7 @@ from harness.catalogue import read_catalogue
 from harness.core.claims import ANY, Bound, Claim, Metric, checked, names_of, options, parsed, unknown
 from harness.core.configuration import parse_option
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from tests.core.invented import KNOWN, workload
 
 ROOT = Path(__file__).parents[2]
@@ -196,12 +197,30 @@ def test_a_phase_that_adds_is_held_against_the_phases_before_it() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["imagenet-warm-store", "leak-prefetch-memory", "patches3d-worker-rule", "patches3d-worker-memory"],
-)
+    [
+        "imagenet-warm-store", "leak-evaluation-device-share", "leak-prefetch-memory", "patches3d-worker-rule",
+        "patches3d-worker-memory",
+    ],
+)  # fmt: skip
 def test_what_this_suite_would_only_confirm_to_itself_or_cannot_see_is_untestable(name: str) -> None:
     (claim,) = [one for one in CATALOGUE.claims if one.name == name]
     assert claim.untestable
     assert not claim.treatment
+
+
+def test_no_share_of_a_device_is_asked_of_an_evaluation() -> None:
+    """Which takes no training step, and a device's own time is that of steps."""
+    asked = {claim.name for claim in CATALOGUE.claims if claim.metric is Metric.DEVICE_SHARE and claim.treatment}
+    timed = {claim.name: claim.timing for claim in CATALOGUE.claims}
+    assert asked
+    assert [name for name in sorted(asked) if timed[name] is Timing.EVALUATION] == []
+
+
+@pytest.mark.parametrize("name", ["leak-batched-evaluation", "leak-batched-evaluation-range"])
+def test_what_was_promised_of_an_evaluation_with_autocast_is_tested_otherwise(name: str) -> None:
+    (claim,) = [one for one in CATALOGUE.claims if one.name == name]
+    assert "without autocast" in claim.deviation
+    assert ("without inference mode" in claim.deviation) == ("inference_mode" not in claim.treatment)
 
 
 def test_the_memory_of_workers_comes_on_top_of_the_training_process() -> None:

@@ -117,9 +117,13 @@ STAGES = [
 ]
 
 
+def refused(*_given: Any, device: Any = None, **_named: Any) -> Tensor:
+    raise AssertionError(f"sends numbers of the host to {device}, which waits for all that the device has still to do")
+
+
 @pytest.mark.parametrize(("name", "names"), STAGES)
-def test_a_device_stage_never_asks_the_device_for_values(
-    name: str, names: tuple[str, ...], smoke_data: dict[str, Path]
+def test_a_device_stage_never_waits_for_the_device(
+    name: str, names: tuple[str, ...], smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = open_session(task_of(name, smoke_data[name], names))
     batch, stage = session.feed.fetch(), session.trainee.device_stage
@@ -129,4 +133,6 @@ def test_a_device_stage_never_asks_the_device_for_values(
     assert any(moved)
     on_device = FakeTensorMode(allow_non_fake_inputs=True)  # whose tensors have no values to ask for
     arrived = [on_device.from_tensor(one) if away else one for one, away in zip(batch, moved, strict=True)]
+    for maker in ("tensor", "as_tensor", "asarray"):
+        monkeypatch.setattr(torch, maker, refused)
     assert len(stage(tuple(arrived))) == 2

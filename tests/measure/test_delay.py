@@ -21,6 +21,7 @@ from harness.measure.devices import Device, settle_backend, timed
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
+from tests.measure.test_gpu import gpu
 
 CPU = Device("cpu")
 
@@ -204,8 +205,9 @@ def test_every_place_of_a_control_is_one_that_a_session_binds() -> None:
     assert {one.sets["added_delay"] for one in CONTROLS.values()} == {"loader", "host", "device"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_a_device_sleeps_as_long_as_it_was_told() -> None:
+    gpu("a delay of the device lasts as long as it was told, within 5 %")
     device = Cuda("cuda")
     delay = Delay(place="device", share=0.5, device=device)
     work = torch.zeros(1, device=device.torch)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness.core.configuration import Conflict, compose, parse_option
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.measure.cuda import Cuda
@@ -17,7 +18,7 @@ from harness.measure.session import open_session
 from harness.measure.step import EAGER_STEPS, StepGraph, trained_by
 from harness.measure.trial import begin
 from tests.measure.settings import FLOAT32_COMPILED
-from tests.measure.tasks import task_of
+from tests.measure.tasks import CATALOGUE, task_of
 
 pytestmark = pytest.mark.gpu
 
@@ -161,11 +162,22 @@ def test_volumes_are_channels_last_on_the_gpu(smoke_data: dict[str, Path]) -> No
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("stack", ["set_to_none", "", "gradient_accumulation=2"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", FLOAT32_COMPILED)
-def test_reduce_overhead_records_cuda_graphs(smoke_data: dict[str, Path]) -> None:
-    gpu("compile=reduce-overhead records graphs of the model's forward and backward pass")
-    task = task_of("leak", smoke_data["leak"], ("compile=reduce-overhead", "set_to_none"), device="cuda")
-    trial, ready = begin(task, Timing.STEP, BRIEF, {"compiled": True}, other_seeds=False)
+def test_reduce_overhead_records_cuda_graphs(stack: str, smoke_data: dict[str, Path]) -> None:
+    gpu("compile=reduce-overhead records graphs of both passes, whether gradients are dropped, kept or added up")
+    names = ("compile=reduce-overhead", *filter(None, [stack]))
+    task = task_of("leak", smoke_data["leak"], names, device="cuda")
+    proof = {"compiled": True, "micro_batches": task.recipe.micro_batches}
+    trial, ready = begin(task, Timing.STEP, BRIEF, dict(proof), other_seeds=False)
     assert ready["inactive"] == ()
     assert ready["effective"]["cuda_graphs"] > 0
+    assert trial.window(lead=1, steps=8)["steps"] == 8
     trial.session.feed.close()
+
+
+def test_reduce_overhead_never_adds_up_gradients_that_are_dropped() -> None:
+    """Needs no GPU itself: the fourth of these stacks is refused."""
+    names = ("compile=reduce-overhead", "set_to_none", "gradient_accumulation=2")
+    with pytest.raises(Conflict, match="exclude set_to_none"):
+        compose(CATALOGUE.workloads["leak"], tuple(map(parse_option, names)), CATALOGUE.optimizations)

@@ -27,6 +27,7 @@ PREFETCH = ("pin_memory", "device_prefetch")
 SEGMENTS = """
 import json, torch
 from harness.measure import observed_step as evidence
+from harness.measure.cuda import Cuda
 kept = torch.ones(1 << 20, device="cuda")
 print(json.dumps(evidence.of_launch(Cuda('cuda'))))
 """

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
+from harness.measure.cuda import Cuda
 from harness.measure.devices import Device, settle_backend
 from harness.measure.session import Task
 from harness.measure.trial import UNTIMED
@@ -79,6 +80,16 @@ def test_memory_that_only_the_evidence_needed_is_forgotten_before_the_warm_up(
     forgotten = did.index("forget_memory")
     assert did[forgotten:] == ["forget_memory", "warm_up"]
     assert did[:forgotten].count("open_trainee") == 1 + 2 + 1  # its own, two of other seeds, one of its own again
+
+
+def test_a_gpu_forgets_what_nobody_holds_and_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[tuple[str, object]] = []
+    monkeypatch.setattr("gc.collect", lambda: did.append(("collect", None)))
+    for name in ("empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda device=None, name=name: did.append((name, device)))
+    there = Cuda("cuda:0")
+    there.forget_memory()
+    assert did == [("collect", None), ("empty_cache", None), ("reset_peak_memory_stats", there.torch)]
 
 
 @pytest.mark.thorough

@@ -76,7 +76,8 @@ def _pair(image: Tensor, target: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 def _grid(shape: tuple[int, ...], chance: Chance, plane: tuple[int, int]) -> Tensor:
     """Where each voxel comes from (1, depth, height, width, 3), in the axis order and units of `grid_sample`."""
-    sides = torch.tensor([side - 1 for side in reversed(shape)], device=chance.device)
+    # Filled there: numbers sent from the host would wait for all that the device has still to do.
+    sides = torch.stack([torch.full((), side - 1, device=chance.device) for side in reversed(shape)])
     # A rotation turns voxels, and not shares of sides that differ in length.
     matrix = _linear(chance, plane) * (sides[None, :] / sides[:, None])
     affine = torch.cat((matrix, torch.zeros(3, 1, device=chance.device)), 1)
