@@ -1,7 +1,6 @@
 """Claims: what a machine's runs say of each promise in the ledger."""
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,6 +11,7 @@ from scipy import stats
 
 from harness.analyze.estimate import Estimate, results
 from harness.analyze.evidence import Evidence, Side, gather
+from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
 from harness.analyze.quality import LEARNS_ALIKE, Agreement, Quality
 from harness.analyze.soundness import Absence, Outcome
@@ -232,13 +232,8 @@ def _start_s(side: Side) -> Values:
 
 
 def _shares(side: Side) -> Values:
-    device_s: dict[int, float] = defaultdict(float)
-    wall_s: dict[int, float] = defaultdict(float)
-    for window in side.windows:
-        if window.device_s:  # older records have 0 where nothing bounded the device's work
-            device_s[window.arm.replicate] += window.device_s
-            wall_s[window.arm.replicate] += window.wall_s
-    return {replicate: device_s[replicate] / wall_s[replicate] for replicate in device_s}
+    known = (one for one in side.windows if one.device_s)  # older records have 0 where nothing bounded its work
+    return ratios_of_sums((one.arm.replicate, one.device_s or 0.0, one.wall_s) for one in known)
 
 
 _COSTS: Mapping[Metric, Callable[[Side], Values]] = {

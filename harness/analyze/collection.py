@@ -1,12 +1,12 @@
 """The collection: rows of many runs, each beside where it was found; the surest answers, runs are never pooled."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.core.configuration import Configuration, is_control
 from harness.core.environment import Environment
@@ -144,10 +144,8 @@ class Repeated:
 
 def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:
     """Every question that two runs of the same version and environment answered; the furthest apart first."""
-    asked: dict[tuple[Question, str], list[StoredRow]] = defaultdict(list)
-    for entry in entries(runs):
-        if entry.row.estimate is not None and not entry.run.contributed:
-            asked[entry.question, entry.run.version].append(entry)
+    answers = (one for one in entries(runs) if one.row.estimate is not None and not one.run.contributed)
+    asked = together(((one.question, one.run.version), one) for one in answers)
     found = [_pair(earlier, later) for held in asked.values() for later, earlier in pairwise(held)]
     return tuple(sorted((one for one in found if one is not None), key=lambda one: -abs(one.apart)))
 

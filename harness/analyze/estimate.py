@@ -1,7 +1,6 @@
 """Estimates: ratios with intervals, from replicates that are the unit and a pool that lends its variances."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from harness.analyze.evidence import Evidence, gather
+from harness.analyze.grouping import together
 from harness.analyze.pairing import Array, Device, Moderated, Pairs, Tail, errors, lent, log_totals, moderate, pair
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
@@ -275,9 +275,7 @@ def energies(
 def _estimated(
     gathered: Sequence[Evidence], paired: Mapping[int, Pairs], protocol: Protocol, thresholds: Thresholds
 ) -> dict[int, Estimate]:
-    pools: dict[_Pool, list[int]] = defaultdict(list)
-    for index, pairs in paired.items():
-        pools[_pool(gathered[index], pairs)].append(index)
+    pools = together((_pool(gathered[index], pairs), index) for index, pairs in paired.items())
     found: dict[int, Estimate] = {}
     for (*_, timing, in_turn), indices in pools.items():
         # A calibration times steps of arms that are alive together, and lends to no configuration that varies

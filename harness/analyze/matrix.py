@@ -1,13 +1,13 @@
 """The matrix: rows of estimates, each beside its causes and costs; what has no estimate has words."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import Evidence, gather, merged
+from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
@@ -244,11 +244,10 @@ def build_matrix(
     thresholds = calibration.thresholds if calibration and plan.design != DESIGN else Thresholds()
     told = calibrate(plan, records) if plan.design == DESIGN else calibration
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
-    by_table: dict[tuple[Configuration, Timing], list[_Found]] = defaultdict(list)
     rates = results(gathered, plan.protocol, thresholds)
     savings = energies(gathered, plan.protocol, thresholds)
-    for evidence, result, energy in zip(gathered, rates, savings, strict=True):
-        by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result, energy))
+    made = zip(gathered, rates, savings, strict=True)
+    by_table = together(((one[0].comparison.reference, one[0].comparison.timing), one) for one in made)
     return Matrix(
         environment=environment,
         protocol=plan.protocol,

@@ -1,6 +1,5 @@
 """Profiles: what one arm showed besides its ratio: rates, phases, memory, start-up and facts."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +7,7 @@ from statistics import fmean, harmonic_mean
 from typing import Literal
 
 from harness.analyze.evidence import Side
+from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.soundness import TRAINS, workers_of
 from harness.core.configuration import Configuration
 from harness.core.recipe import Value
@@ -141,7 +141,11 @@ def profile(side: Side) -> Profile | None:
     return Profile(
         config=side.config,
         rate=rate,
-        replicate_rates=_replicate_rates(windows),
+        replicate_rates=tuple(
+            ratios_of_sums(
+                ((one.arm.block, one.arm.replicate, one.arm.attempt), one.samples, one.wall_s) for one in windows
+            ).values()
+        ),
         phases=shown,
         device_span=_share("device_s", windows),
         host_queueing=_share("queue_s", windows),
@@ -182,16 +186,6 @@ def _bounds(side: Side, rate: float, shares: Phases) -> tuple[float | None, floa
 def _host_peak(windows: Sequence[Window]) -> int | None:
     known = [window.host_peak_bytes for window in windows if window.host_peak_bytes is not None]
     return max(known) if len(known) == len(windows) else None
-
-
-def _replicate_rates(windows: Iterable[Window]) -> tuple[float, ...]:
-    samples: dict[tuple[str, int, int], int] = defaultdict(int)
-    wall_s: dict[tuple[str, int, int], float] = defaultdict(float)
-    for window in windows:
-        process = window.arm.block, window.arm.replicate, window.arm.attempt
-        samples[process] += window.samples
-        wall_s[process] += window.wall_s
-    return tuple(samples[process] / wall_s[process] for process in samples)
 
 
 def _mean_rate(rates: Iterable[float | None]) -> float | None:

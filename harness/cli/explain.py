@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
@@ -16,6 +15,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
+from harness.analyze.grouping import together
 from harness.catalogue import read_catalogue
 from harness.core.claims import Claim
 from harness.core.configuration import (
@@ -292,10 +292,7 @@ class Difference:
     @property
     def hindrances(self) -> Iterator[str]:
         """What cannot be tried here, those with one reason together."""
-        alike: dict[str, list[str]] = defaultdict(list)
-        for one in self.switched:
-            if one.hindrance:
-                alike[one.hindrance].append(str(one.option))
+        alike = together((one.hindrance, str(one.option)) for one in self.switched if one.hindrance)
         return (f"{', '.join(names)}: {reason}" for reason, names in alike.items())
 
 

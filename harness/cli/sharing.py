@@ -4,13 +4,13 @@ import getpass
 import os
 import platform
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.analyze.collection import TOO_SMALL
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.catalogue import read_catalogue
 from harness.cli.reading import accounts, witnesses_of
@@ -228,10 +228,8 @@ def publication_on_disk(results: Path, folders: Iterable[Path], catalogue: Catal
 
 def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claims: bool) -> Publication:
     """Runs of real times, by the machine's folder in which they lie."""
-    by_place: dict[str, list[Path]] = defaultdict(list)
-    for folder in folders:
-        if not read_run(folder).rehearsed:
-            by_place[folder.resolve().parent.name].append(folder)
+    measured = (folder for folder in folders if not read_run(folder).rehearsed)
+    by_place = together((folder.resolve().parent.name, folder) for folder in measured)
     sought = frozenset(name for name, one in catalogue.optimizations.items() if one.sought)
     places = tuple(_place(name, inside, catalogue) for name, inside in sorted(by_place.items()))
     return Publication(places=places, sought=sought, has_claims=has_claims)

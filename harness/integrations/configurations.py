@@ -5,7 +5,6 @@ the harness measured, and never time anything again.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 from harness.analyze.collection import StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Absence, Outcome
 from harness.core.codec import encode
@@ -151,9 +151,7 @@ def _narrowed(whole: Request, available: Sequence[Listed], chosen: Sequence[List
 def _planned(request: Request, budget: str) -> Iterator[Listed]:
     ready = prepared(request)
     plan, budget_s = ready.plan, seconds_of(budget)
-    by_workload: dict[str, list[Comparison]] = defaultdict(list)
-    for comparison in plan.comparisons:
-        by_workload[comparison.reference.workload].append(comparison)
+    by_workload = together((comparison.reference.workload, comparison) for comparison in plan.comparisons)
     for name, comparisons in by_workload.items():
         share_s = None if budget_s is None else budget_s / len(by_workload)
         for comparison in comparisons[: _affordable(plan, share_s, ready.paces[name])]:

@@ -24,6 +24,7 @@ from markupsafe import Markup, escape
 from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
+from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, host_memory, profile
 from harness.analyze.quality import Agreement
 from harness.analyze.search.shares import WorkloadPrediction
@@ -32,7 +33,6 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Optimization, Timing
 from harness.core.recipe import Value
-from harness.core.records import Window
 from harness.report import matrix as sentences
 from harness.report import prediction as predicted
 from harness.report import words
@@ -427,9 +427,8 @@ def series(lines: Iterable[Line]) -> dict[str, Any]:
 
 
 def _attempts(side: Side) -> Iterator[list[Any]]:
-    by_attempt: dict[tuple[int, int], list[Window]] = {}
-    for window in sorted(side.windows, key=lambda one: (one.arm.replicate, one.arm.attempt, one.order)):
-        by_attempt.setdefault((window.arm.replicate, window.arm.attempt), []).append(window)
+    ordered = sorted(side.windows, key=lambda one: (one.arm.replicate, one.arm.attempt, one.order))
+    by_attempt = together(((one.arm.replicate, one.arm.attempt), one) for one in ordered)
     for (replicate, attempt), windows in by_attempt.items():
         samples = [one.samples for one in windows]
         yield [

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Any
 
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Bottleneck, HostMemory, Profile, host_memory
 from harness.analyze.search.shares import WorkloadPrediction
@@ -31,7 +32,6 @@ from harness.report.words import (
     share,
     size,
     stage,
-    together,
 )
 
 TIMED = {

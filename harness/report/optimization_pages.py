@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from harness.analyze.claims import Account, Finding
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
@@ -21,7 +22,7 @@ from harness.core.recipe import Value
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
 from harness.report.matrix import TIMED, quality
-from harness.report.words import NOTHING, ratio, together
+from harness.report.words import NOTHING, ratio
 
 # Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import host_memory
 from harness.core.configuration import Comparison
@@ -12,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent, workloads
-from harness.report.words import NOTHING, called, change, factor, one_line, ratio, together
+from harness.report.words import NOTHING, called, change, factor, one_line, ratio
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5

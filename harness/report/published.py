@@ -8,6 +8,7 @@ from re import sub
 from harness.analyze.attribution import data_of
 from harness.analyze.claims import Account
 from harness.analyze.collection import StoredRow, StoredRun, surest
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
 from harness.analyze.search.winner import WINNER
@@ -15,7 +16,6 @@ from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
-from harness.report.words import together
 
 KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
 STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine

@@ -2,7 +2,6 @@
 
 import html
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from harness.analyze.attribution import Attribution, beyond_product
 from harness.analyze.claims import REFUTED, ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
 from harness.core.environment import differing
@@ -270,14 +270,15 @@ def noise(topic: Topic) -> Iterator[Part]:
 
 def no_results(topic: Topic) -> Iterator[Part]:
     """Every comparison without a ratio, under the words that it shares with others; folded, since there are many."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    absent = [(sheet, one) for sheet in topic.sheets for one in sheet.entries if one.row.absence is not None]
-    for sheet, entry in absent:
-        alike[one_line(entry.row.absence.words if entry.row.absence else "")].append(_where(sheet, entry))
-    for label, reason in sorted(topic.no_results.items()):
-        alike[one_line(reason)].append(escaped(label))
-    if alike:
-        count = len(absent) + len(topic.no_results)
+    absent = [
+        (one_line(one.row.absence.words), _where(sheet, one))
+        for sheet in topic.sheets
+        for one in sheet.entries
+        if one.row.absence is not None
+    ]
+    planned = [(one_line(reason), escaped(label)) for label, reason in sorted(topic.no_results.items())]
+    if alike := together((*absent, *planned)):
+        count = len(absent) + len(planned)
         yield from (
             "",
             "<details>",
@@ -521,10 +522,11 @@ def _bare(entry: StoredRow) -> str:
 
 def _both_ways(publication: Publication) -> Iterator[Fact]:
     """An optimization that makes one workload faster and another slower in the same environment."""
-    found: dict[tuple[str, str, str], list[tuple[float, _Where, StoredRow]]] = defaultdict(list)
-    for where, one, estimate in _measured(publication):
-        if estimate.verdict.gains or estimate.verdict.loses:
-            found[where[0].name, where[1].key, one.row.comparison.label].append((estimate.ratio, where, one))
+    found = together(
+        ((where[0].name, where[1].key, one.row.comparison.label), (estimate.ratio, where, one))
+        for where, one, estimate in _measured(publication)
+        if estimate.verdict.gains or estimate.verdict.loses
+    )
     for (_, _, label), several in found.items():
         ordered = sorted(several, key=lambda one: one[0])
         (low, there, slow), (high, here, fast) = ordered[0], ordered[-1]

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
 from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import StoredRow, StoredRun
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
@@ -33,7 +34,7 @@ from harness.report.figures import (
 )
 from harness.report.matrix import TIMED, quality, settings
 from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
-from harness.report.words import NOTHING, called, one_line, ratio, stage, together
+from harness.report.words import NOTHING, called, one_line, ratio, stage
 
 BEST_COLUMNS = (
     "workload",

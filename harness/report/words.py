@@ -1,23 +1,11 @@
 """Words: every number, unit and interval as text, so that all reports say the same."""
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from harness.core.protocol import Protocol as Timetable
 
 NOTHING = "-"
-Key = TypeVar("Key")
-One = TypeVar("One")
-
-
-def together(pairs: Iterable[tuple[Key, One]]) -> dict[Key, list[One]]:
-    """What shares a key, such as the words for it, in the order in which the keys come."""
-    found: dict[Key, list[One]] = defaultdict(list)
-    for key, one in pairs:
-        found[key].append(one)
-    return found
 
 
 def stage(name: str) -> str:
