@@ -24,6 +24,14 @@ def finished(results: Path) -> list[Path]:
     return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
 
 
+def finished_and_measured(results: Path) -> list[Path]:
+    """Those of real times; raises Mistake where there is none."""
+    found = [folder for folder in finished(results) if not read_run(folder).rehearsed]
+    if not found:
+        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    return found
+
+
 def read_kept(folder: Path) -> StoredRun:
     """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
     run = read_run(folder)
@@ -57,19 +65,15 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
         found = read_run(other)
         # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
         # ours, as all were up to schema 3, of those without.
-        facts = (
-            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
-            for one in (found, run)
-        )
-        alike = len(set(facts)) == 1
         away = abs(datetime.fromisoformat(found.began) - began)
-        if alike and decides(found) and (nearest is None or away < nearest[0]):
+        if _conditions(found) == _conditions(run) and decides(found) and (nearest is None or away < nearest[0]):
             nearest = away, other
     return None if nearest is None else _calibration(nearest[1])
 
 
-def _is_tuned(run: Run) -> bool:
-    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
+def _conditions(run: Run) -> tuple[object, ...]:
+    is_tuned = any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
+    return run.environment.digest, run.rehearsed, run.plan.protocol.lead_s > 0, is_tuned
 
 
 def decides(run: Run) -> bool:

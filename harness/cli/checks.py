@@ -41,7 +41,7 @@ from harness.core.parallel import cgroup_cpu_quota, usable_cores
 from harness.core.plan import Block, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Lost, Ready
-from harness.core.workload import Learned, Lesson, Size, Workload, Yardstick
+from harness.core.workload import Learned, Lesson, Workload, Yardstick
 from harness.measure.gpu import GpuSettings, driver_of, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
@@ -224,30 +224,23 @@ def _variables() -> Finding:
                    if found else "")  # fmt: skip
 
 
-# `verify`: every optimization takes effect, and its losses keep the promise of its numerics class.
-
-
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """What the user asked for."""
-
-    config: str
-    steps: int | None
-    seed: int
-    device: str
-    own: Path | None
-    data: Path | None
-    data_roots: tuple[str, ...]
-
-
-def learn(course: Course) -> int:
+def learn(
+    what: str,
+    steps: int | None,
+    seed: int,
+    device: str,
+    *,
+    own: Path | None,
+    data: Path | None,
+    data_roots: tuple[str, ...],
+) -> int:
     """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
-    catalogue, environment = read_catalogue(course.own), read_environment(course.device)
-    request = parse_config(course.config)
-    real = roots(course.data_roots, catalogue, (request.workload,))
+    catalogue, environment = read_catalogue(own), read_environment(device)
+    request = parse_config(what)
+    real = roots(data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)
     workload = catalogue.workload(request.workload)
     lesson = workload.lesson
@@ -259,10 +252,10 @@ def learn(course: Course) -> int:
     console = Console(highlight=False)
     with measuring_alone():
         with preparing(f"{config.workload}: writing its files", console) as show:
-            folder = real.get(config.workload) or ensure_data(data_root(course.data), workload, config.size, show)
-        job = _job(config, catalogue, environment, folder, course.seed)
-        job = replace(job, size=_for_learning(job.size, lesson))
-        learned = _given(job, workload, catalogue, course.steps or lesson.steps, console)
+            folder = real.get(config.workload) or ensure_data(data_root(data), workload, config.size, show)
+        job = _job(config, catalogue, environment, folder, seed)
+        job = replace(job, size=replace(job.size, epoch_steps=lesson.epoch_steps or job.size.epoch_steps))
+        learned = _given(job, workload, catalogue, steps or lesson.steps, console)
     return _print(config, learned, lesson, console)
 
 
@@ -290,10 +283,6 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
         workload_path=workload.path,
         service=None,
     )
-
-
-def _for_learning(size: Size, lesson: Lesson) -> Size:
-    return replace(size, epoch_steps=lesson.epoch_steps or size.epoch_steps)
 
 
 def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:
@@ -559,29 +548,22 @@ def _print_truth(matrix: Matrix, effects: Effects) -> None:
 FOLDER = "verified"  # under the machine's results
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """What the user asked for."""
-
-    request: Request
-    place: Place
-    steps: int
-    at_once: int
-
-
-def verify(asked: Examination) -> int:
+def verify(request: Request, place: Place, steps: int, at_once: int) -> int:
     """Verifies and prints; gives 0 when every promise was kept, else 1."""
-    ready, console = prepared(asked.request), Console(highlight=False)
+    ready, console = prepared(request), Console(highlight=False)
     with measuring_alone():
-        arms = _arms(ready, asked, console)
-    found = [
-        *(_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons),
-        *(_skipped(no_result.workload, no_result.label, no_result.reason) for no_result in ready.plan.no_results),
+        arms = _arms(ready, place.data, steps, at_once, console)
+    found = [_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons]
+    found += [
+        Verified(workload=one.workload, label=one.label, promised=None, status=SKIPPED, sentence=one.reason)
+        for one in ready.plan.no_results
     ]
+    is_part = bool(request.only or request.stack)
     for workload in dict.fromkeys(one.workload for one in found):
         mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.label)
         console.print(_table(workload, mine))
-        _keep(mine, workload, ready, asked)
+        path = place.results / ready.environment.machine / FOLDER / f"{workload}.json"
+        _keep(mine, path, _facts(workload, ready, steps), is_part=is_part)
     counts = Counter(one.status for one in found)
     console.print(f"{len(found)} in all: " + ", ".join(f"{count} {status}" for status, count in counts.most_common()))
     return int(any(one.broken for one in found))
@@ -590,13 +572,15 @@ def verify(asked: Examination) -> int:
 Key = tuple[Configuration, Timing, bool]  # the bool: it is a reference, and so tells how far seeds lie apart
 
 
-def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key, Ready | Lost]:
+def _arms(
+    ready: Prepared, place: Path | None, steps: int, at_once: int, console: Console
+) -> Mapping[Key, Ready | Lost]:
     """Every arm of the plan once, however many blocks it stands in."""
-    data, sentinel = written(ready, asked.place.data, Terminal(console)), Sentinel()
+    data, sentinel = written(ready, place, Terminal(console)), Sentinel()
     jobs: dict[Key, Job] = {}
     for key, block, position in _wanted(ready):
         job = job_of(ready, data, block, replicate=0, position=position)
-        jobs.setdefault(key, replace(job, protocol=untimed(asked.steps)))
+        jobs.setdefault(key, replace(job, protocol=untimed(steps)))
     columns = (bars.TextColumn("verifying"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
     with ExitStack() as closing:
         closing.callback(sentinel.close)
@@ -604,9 +588,7 @@ def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key,
         bar = closing.enter_context(bars.Progress(*columns, bars.TextColumn("{task.description}"), console=console))
         task = bar.add_task("", total=len(jobs))
         chosen = [replace(job, service=served.get(job.config.workload)) for job in jobs.values()]
-        told = examined(
-            chosen, asked.at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.config))
-        )
+        told = examined(chosen, at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.config)))
     return dict(zip(jobs, told, strict=True))
 
 
@@ -626,10 +608,6 @@ def _judged(one: Comparison, block: Block, arms: Mapping[Key, Ready | Lost], rea
     )
 
 
-def _skipped(workload: str, label: str, reason: str) -> Verified:
-    return Verified(workload=workload, label=label, promised=None, status=SKIPPED, sentence=reason)
-
-
 def _table(workload: str, found: list[Verified]) -> Table:
     table = Table("optimization", "promised", "found", "", box=box.SIMPLE_HEAD, title=workload, title_justify="left")
     for one in found:
@@ -638,18 +616,15 @@ def _table(workload: str, found: list[Verified]) -> Table:
     return table
 
 
-def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examination) -> None:
+def _facts(workload: str, ready: Prepared, steps: int) -> dict[str, object]:
+    size = next((one.reference.size for one in ready.plan.blocks if one.reference.workload == workload), None)
+    return {"version": __version__, "size": size, "steps": steps, "environment": encode(ready.environment)}
+
+
+def _keep(found: list[Verified], path: Path, facts: Mapping[str, object], *, is_part: bool) -> None:
     """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
-    config = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
-    path = asked.place.results / ready.environment.machine / FOLDER / f"{workload}.json"
-    facts: dict[str, object] = {
-        "version": __version__,
-        "size": config.size if config else None,
-        "steps": asked.steps,
-    }
-    facts |= {"environment": encode(ready.environment)}
     try:
-        rows = _with_others(encode(found), facts, path) if asked.request.only or asked.request.stack else encode(found)
+        rows = _with_others(encode(found), facts, path) if is_part else encode(found)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -78,9 +78,6 @@ def examples(*lines: str) -> str:
     return "Examples:\n\n" + "\n\n".join(f"  [bold]speedmatrix {line}[/bold]" for line in lines)
 
 
-# The commands, each a signature that teaches and a call; each imports its half of the house when it runs.
-
-
 app = typer.Typer(
     name="speedmatrix",
     no_args_is_help=True,
@@ -116,11 +113,9 @@ def explain(
     all_: Annotated[bool, typer.Option("--all", help="A row for each option, and nothing shortened.")] = False,
 ) -> None:
     """Shows what a configuration changes, its step's bound values and source; or an optimization's page."""
-    from harness.cli.explain import Question, show_explanation
+    from harness.cli.explain import show_explanation
 
-    show_explanation(
-        Question(what=what, reference=reference, protocol=protocol, device=device, own=workload, fully=all_)
-    )
+    show_explanation(what, reference, protocol, device, workload, fully=all_)
 
 
 @app.command(epilog=examples("doctor"))
@@ -346,13 +341,9 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a configuration from its first weights: does it learn, and can its evaluation be believed?"""
-    from harness.cli.checks import Course
     from harness.cli.checks import learn as given
 
-    course = Course(
-        config=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
-    )
-    raise typer.Exit(given(course))
+    raise typer.Exit(given(config, steps, seed, device, own=workload, data=data, data_roots=tuple(data_root or ())))
 
 
 @app.command(epilog=examples("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))
@@ -370,7 +361,6 @@ def verify(
     data: Data = None,
 ) -> None:
     """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
-    from harness.cli.checks import Examination
     from harness.cli.checks import verify as verified
     from harness.core.plan import Request
     from harness.run.preparation import Place
@@ -387,7 +377,7 @@ def verify(
         own=workload,
     )
     place = Place(results=results, data=data, budget="none", fresh=True)
-    raise typer.Exit(verified(Examination(request=request, place=place, steps=steps, at_once=at_once)))
+    raise typer.Exit(verified(request, place, steps, at_once))
 
 
 data_commands = typer.Typer(
@@ -652,10 +642,9 @@ def compare(
     results: Results = Path("results"),
 ) -> None:
     """Holds the same configurations of several machines or environments side by side: which ratios differ, and why."""
-    from harness.cli.reading import Wanted, show_comparison
+    from harness.cli.reading import show_comparison
 
-    wanted = Wanted(runs=tuple(runs or ()), machines=machines, prices=prices, results=results)
-    show_comparison(wanted, format, output)
+    show_comparison(tuple(runs or ()), format, output, machines=machines, prices=prices, results=results)
 
 
 @app.command("import", epilog=examples("import run.speedmatrix.zip", "import ../their-results/h100/20261120T101010-1"))

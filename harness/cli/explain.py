@@ -356,39 +356,27 @@ def _folded(switched: tuple[Changed, ...]) -> Table:
     return table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What the user asked for."""
+def show_explanation(what: str, reference: str, protocol: str, device: str, own: Path | None, *, fully: bool) -> None:
+    """Prints the page of an optimization, or what a configuration is; `fully` with a row for each option.
 
-    what: str
-    reference: str
-    protocol: str  # decides what `all` is: a first look leaves out what starts slowly
-    device: str
-    own: Path | None
-    fully: bool  # a row for each option, nothing shortened
-
-
-def show_explanation(question: Question) -> None:
-    """Prints the page of an optimization, or what a configuration is."""
-    catalogue, console = read_catalogue(question.own), Console(highlight=False)
-    if question.what in catalogue.known:
-        _show_page(catalogue.known[question.what], console)
-        _show_claims(question.what, catalogue.claims, console)
+    The protocol decides what `all` is: a first look leaves out what starts slowly.
+    """
+    catalogue, console = read_catalogue(own), Console(highlight=False)
+    if what in catalogue.known:
+        _show_page(catalogue.known[what], console)
+        _show_claims(what, catalogue.claims, console)
         return
-    context = Context(
-        catalogue=catalogue,
-        environment=read_environment(question.device),
-        protocol=protocol_named(question.protocol),
-    )
-    request = parse_config(question.what)
-    below = reference_request(question.reference, request.workload, request.size, request.batch)
+    environment = read_environment(device)
+    context = Context(catalogue=catalogue, environment=environment, protocol=protocol_named(protocol))
+    request = parse_config(what)
+    below = reference_request(reference, request.workload, request.size, request.batch)
     config, asked = _explained(request, context), _explained(below, context)
-    reference = _at_equal_samples(asked, config)
-    added = tuple(str(one) for one in reference.config.options if one not in asked.config.options)
+    compared = _at_equal_samples(asked, config)
+    added = tuple(str(one) for one in compared.config.options if one not in asked.config.options)
     console.print(
-        f"[bold]{_called(config, request.names)}[/bold]  against  {_called(reference, (*below.names, *added))}"
+        f"[bold]{_called(config, request.names)}[/bold]  against  {_called(compared, (*below.names, *added))}"
     )
-    _show_difference(config, reference, fully=question.fully, console=console)
+    _show_difference(config, compared, fully=fully, console=console)
     if "original" in request.names:
         _show_sources(config, console)
     _show_step(config, console)

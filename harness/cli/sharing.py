@@ -27,7 +27,7 @@ from harness.report.published import Place, Publication, file_name, published_pl
 from harness.report.published_pages import index_page, machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.words import one_line
-from harness.results import finished, matrix_of, read_kept, stored_runs
+from harness.results import finished, finished_and_measured, matrix_of, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
@@ -37,9 +37,7 @@ OTHER_FOLDER = "choose another folder with --output"
 
 def export(runs: tuple[Path, ...], output: Path, results: Path) -> int:
     """Writes all tables of some runs, or of every finished and measured one; raises Mistake where that cannot be."""
-    found = [_exported(folder) for folder in runs] if runs else list(_measured(finished(results)))
-    if not found:
-        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    found = [_exported(folder) for folder in runs or finished_and_measured(results)]
     made = _tables(found)
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -64,10 +62,6 @@ def _tables(found: Sequence[Exported]) -> Iterator[tuple[str, int, bytes]]:
     return tables(found)
 
 
-def _measured(folders: Iterable[Path]) -> Iterator[Exported]:
-    return (_exported(folder) for folder in folders if not read_run(folder).rehearsed)
-
-
 def _exported(folder: Path) -> Exported:
     return Exported(kept=read_kept(folder), plan=read_run(folder).plan, records=tuple(read_records(folder)))
 
@@ -86,7 +80,14 @@ def take_in(source: Path, results: Path) -> int:
     except Unfit as unfit:
         raise Mistake(sentence(f"{source} is not taken in", unfit, ANOTHER)) from unfit
     matrix = _reported(contribution)
-    placed = place(results, contribution, _origin(parcel, contribution, now))
+    origin = Origin(
+        imported=now.isoformat(timespec="seconds"),
+        contributed=True,
+        bundled=parcel.bundled,
+        sha256=parcel.digest,
+        run_schema=contribution.schema,
+    )
+    placed = place(results, contribution, origin)
     sys.stdout.write(_told(placed, contribution, matrix, removed))
     return 0
 
@@ -105,16 +106,6 @@ def _reported(contribution: Contribution) -> Matrix:
     for text in (matrix_to_terminal(matrix), matrix_to_markdown(matrix, run.command), matrix_to_json(matrix)):
         text.encode()
     return matrix
-
-
-def _origin(parcel: Parcel, contribution: Contribution, now: datetime) -> Origin:
-    return Origin(
-        imported=now.isoformat(timespec="seconds"),
-        contributed=True,
-        bundled=parcel.bundled,
-        sha256=parcel.digest,
-        run_schema=contribution.schema,
-    )
 
 
 def _told(placed: Placed, contribution: Contribution, matrix: Matrix, removed: int) -> str:
@@ -161,12 +152,7 @@ def _orphans(pages: Pages) -> list[Path]:
     """Files that were written for what is no longer there; files that are not ours are left alone."""
     ours = {pages.output / name for name in pages.texts}
     found = (path for pattern in pages.patterns for path in sorted(pages.output.glob(pattern)) if path not in ours)
-    return [path for path in found if _begins_with(path, pages.mark)]
-
-
-def _begins_with(path: Path, mark: str) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(mark.encode())) == mark.encode()
+    return [path for path in found if path.read_bytes().startswith(pages.mark.encode())]
 
 
 def check_pages(pages: Pages) -> int:

@@ -16,7 +16,6 @@ from harness.catalogue import read_catalogue
 from harness.cli.explain import (
     FEW,
     Difference,
-    Question,
     between,
     described,
     feed_in_words,
@@ -50,9 +49,7 @@ def explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     monkeypatch.setenv("COLUMNS", "120")
 
     def said(what: str, reference: str = "baseline", *, protocol: str = "brief", fully: bool = False) -> str:
-        show_explanation(
-            Question(what=what, reference=reference, protocol=protocol, device="cpu", own=None, fully=fully)
-        )
+        show_explanation(what, reference, protocol, "cpu", None, fully=fully)
         return capsys.readouterr().out
 
     return said
@@ -248,9 +245,7 @@ def test_everything_on_a_gpu_fits_on_a_screen(
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device; would check that the full stack of a GPU is explained in one screen")
     monkeypatch.setenv("COLUMNS", "120")
-    show_explanation(
-        Question(what=f"{workload}:all", reference="baseline", protocol="brief", device="cuda", own=None, fully=False)
-    )
+    show_explanation(f"{workload}:all", "baseline", "brief", "cuda", None, fully=False)
     said = capsys.readouterr().out
     assert len(said.splitlines()) <= SCREEN
     assert "def step(" in said
