@@ -13,7 +13,7 @@ from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.plan import TUNED
-from harness.store import IN_PROGRESS, ORIGIN, RUN, Run, read_records, read_run
+from harness.store import ORIGIN, RUN, Run, is_finished, read_records, read_run
 
 LIMITS = Path(__file__).parent / "limits.toml"
 
@@ -21,7 +21,7 @@ LIMITS = Path(__file__).parent / "limits.toml"
 def finished(results: Path) -> list[Path]:
     """The folders of all runs that have nothing left to measure, by machine and day."""
     folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
-    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
+    return [folder for folder in folders if is_finished(folder)]
 
 
 def finished_and_measured(results: Path) -> list[Path]:
@@ -83,7 +83,7 @@ def decides(run: Run) -> bool:
 
 def _may_calibrate(folder: Path) -> bool:
     """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
-    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
+    return is_finished(folder) and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
 
 
 @cache  # a finished run stays as it is, and every run beside it asks

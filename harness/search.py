@@ -55,7 +55,7 @@ from harness.plan.search import (
 )
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, environment_of, run_of
-from harness.store import IN_PROGRESS, RUN, Run, create, read_run
+from harness.store import RUN, Run, create, is_finished, read_run
 
 # Predictions of a run: what the stage model says beyond it.
 
@@ -202,9 +202,6 @@ def _check(kept: StoredRun, study: Study, possible: PossibleStacks) -> CrossChec
     return cross_checked(study, {study.ratios[0].reference.options, *design})
 
 
-# The search for the fastest stack of a workload: run after run, then the winner afresh.
-
-
 # Deciding: what a search knows after so many runs, and what it therefore measures next.
 
 LIMITS = SearchLimits()
@@ -301,11 +298,6 @@ class Search:
     budget: SearchBudget
 
 
-def is_unfinished(folder: Path) -> bool:
-    """Whether something of a run is left to measure."""
-    return (folder / IN_PROGRESS).exists()
-
-
 def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
     """The folder of a plan's run, measured as far as a share of the time allows; an earlier one is gone on with.
 
@@ -321,7 +313,7 @@ def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
 
 def go_on(search: Search, folder: Path, until: float) -> None:
     """Measures what is left of a run, as far as a share of the time allows."""
-    if is_unfinished(folder) and search.budget.is_time_left(until):
+    if not is_finished(folder) and search.budget.is_time_left(until):
         ready = replace(search.ready, plan=read_run(folder).plan)
         search.budget.measure(ready, folder, search.budget.until(until))
 
@@ -461,15 +453,12 @@ def stacks_in(request: Request, ready: Prepared) -> PossibleStacks:
     reference = ready.plan.blocks[0].reference
     scope = context.scope(ready.catalogue.workload(reference.workload), reference)
     seen = {one for config in ready.plan.comparisons for one in config.treatment.options}
-    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(request)))
+    asked = {parse_option(name).name for name in request.only}
+    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in asked))
     scope = replace(scope, chosen=chosen)
     return PossibleStacks(
         scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known)
     )
-
-
-def _names(request: Request) -> set[str]:
-    return {parse_option(name).name for name in request.only}
 
 
 REPLICATES = 4  # of the winner: it has no pool to borrow a variance from
@@ -552,7 +541,7 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
         certainty=certainty,
         runs=tuple(map(str, runs)),
         command=_command(search.request, so_far, stack) if is_picked else "",
-        unfinished=tuple(str(one) for one in runs if is_unfinished(one)),
+        unfinished=tuple(str(one) for one in runs if not is_finished(one)),
     )
 
 

@@ -8,7 +8,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,11 @@ def record_line(record: Record) -> bytes:
     return json.dumps(body, allow_nan=False).encode() + b"\n"
 
 
+def files_of(run: Run, records: Iterable[Record]) -> dict[str, bytes]:
+    """What the folder of a run holds, by file."""
+    return {RUN: run_text(run).encode(), MEASUREMENTS: b"".join(map(record_line, records))}
+
+
 def create(results: Path, run: Run) -> Path:
     """Makes the folder of a new run under the machine's name and writes what it is; raises Mistake on a full disk."""
     folder = folder_of(results, run)
@@ -98,6 +103,11 @@ def unfinished(results: Path) -> list[Path]:
     """
     found = (marker.parent for marker in results.glob(f"*/*/{IN_PROGRESS}"))
     return sorted((folder for folder in found if (folder / RUN).exists()), key=lambda folder: folder.name)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether nothing of a run is left to measure."""
+    return not (folder / IN_PROGRESS).exists()
 
 
 def finish(folder: Path) -> None:

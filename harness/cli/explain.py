@@ -38,6 +38,7 @@ from harness.measure.surroundings import read_environment
 from harness.plan.feasibility import equal_samples
 from harness.plan.planning import Context, protocol_named, reference_request
 from harness.report.claims import promised
+from harness.report.words import shortened
 
 # Callables in words: what a bound value does, as its own docstring says, and the values that it closes over.
 
@@ -73,7 +74,7 @@ def described(call: Callable[..., Any]) -> Iterator[Link]:
     if isinstance(call, partial):
         yield Link(call=f"{_name(call.func)}({_given(call)})", words=_words(call.func))
         return
-    closed = _closed_over(call)
+    closed = inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
     values = ", ".join(f"{name}={value}" for name, value in closed.items() if _is_plain(value))
     yield Link(call=_name(call) + (f"({values})" if values else ""), words=_words(call))
     for value in closed.values():
@@ -103,10 +104,6 @@ def _short(value: Any) -> str:
 def _is_plain(value: Any) -> bool:
     """Whether a value says all in one word, as numbers, names, devices and dtypes do."""
     return isinstance(value, (bool, int, float, str)) or type(value).__name__ in {"device", "dtype"}
-
-
-def _closed_over(call: Callable[..., Any]) -> Mapping[str, Any]:
-    return inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
 
 
 def _words(call: Callable[..., Any]) -> str:
@@ -340,12 +337,8 @@ def _rows(switched: tuple[Changed, ...], *, fully: bool) -> Table:
     )
     for one in switched:
         configs = (one.short, one.optimization.title, one.proof)
-        table.add_row(*(configs if fully else map(_cut, configs, WIDTHS)))
+        table.add_row(*(configs if fully else map(shortened, configs, WIDTHS)))
     return table
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _folded(switched: tuple[Changed, ...]) -> Table:
@@ -458,19 +451,14 @@ def _show_difference(config: Explained, reference: Explained, *, fully: bool, co
 
 
 def _show_step(config: Explained, console: Console) -> None:
-    if _can_run(config):
+    known, environment = config.context.catalogue.known, config.context.environment
+    options = config.config.options
+    if not any(unmet(known[one.name], environment, config.workload, one.level) for one in options):
         console.print(_table(config))
     else:
         console.print("Its step would read as follows; what is bound in it can be seen where it can run.")
     source = inspect.getsource(what_is_timed(config))
     console.print(Syntax(source.rstrip(), "python", background_color="default"))
-
-
-def _can_run(config: Explained) -> bool:
-    known, environment = config.context.catalogue.known, config.context.environment
-    return not any(
-        unmet(known[option.name], environment, config.workload, option.level) for option in config.config.options
-    )
 
 
 def _table(config: Explained) -> Table:

@@ -56,7 +56,7 @@ from harness.results import (
     thresholds_of,
 )
 from harness.search import predictions
-from harness.store import IN_PROGRESS, Run, read_records, read_run
+from harness.store import Run, is_finished, read_records, read_run
 
 # The advice of a run, and the commands that answer what it leaves open.
 
@@ -89,7 +89,7 @@ WIDE = 110  # columns of a report that goes into a file or a pipe
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
     """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
     run, unfinished, left = read_run(folder), None, ""
-    if (folder / IN_PROGRESS).exists():
+    if not is_finished(folder):
         unfinished = f"./{run.command}"
         left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
     parts = overview(matrix, __version__)
@@ -309,18 +309,13 @@ def _read(folder: Path) -> Witness:
 def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Account:
     """The findings of one machine; its newest run decides what it can test."""
     newest_first = sorted(witnesses, key=lambda one: (one.began, one.folder), reverse=True)
-    wanted = [
-        claim for claim in catalogue.claims if only is None or only in {claim.workload, *_named(claim, catalogue)}
-    ]
+    everywhere = ANY if only in catalogue.workloads else only  # a claim about any workload is one about each
+    wanted = [claim for claim in catalogue.claims if only is None or claim.workload in {only, everywhere}]
     return Account(
         machine=machine,
         runs=tuple(one.folder for one in newest_first),
         findings=tuple(_finding(claim, newest_first, catalogue, only) for claim in wanted),
     )
-
-
-def _named(claim: Claim, catalogue: Catalogue) -> tuple[str, ...]:
-    return tuple(sorted(catalogue.workloads)) if claim.workload == ANY else ()
 
 
 def _finding(claim: Claim, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Finding:
@@ -420,7 +415,9 @@ def show_list(own: Path | None, *, as_json: bool) -> None:
 def listed(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
     """Workloads, optimizations, claims and designs, each as plain objects with a `name`."""
     workloads = [catalogue.workloads[name] for name in sorted(catalogue.workloads)]
-    optimizations = sorted(catalogue.optimizations.values(), key=by_stage)
+    # In the order in which a run goes through the stages, then by name.
+    stages = list(Stage)
+    optimizations = sorted(catalogue.optimizations.values(), key=lambda one: (stages.index(one.stage), one.name))
     return {
         "workloads": [_workload(one) for one in workloads],
         "optimizations": [_optimization(one) for one in optimizations],
@@ -440,11 +437,6 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "score": workload.score,
         "lesson": encode(workload.lesson),
     }
-
-
-def by_stage(optimization: Optimization) -> tuple[int, str]:
-    """Sorts optimizations in the order in which a run goes through the stages, then by name."""
-    return list(Stage).index(optimization.stage), optimization.name
 
 
 def _optimization(optimization: Optimization) -> dict[str, Any]:

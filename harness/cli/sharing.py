@@ -18,7 +18,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
-from harness.exchange.placing import Cleaner, Origin, Placed, clean_record, clean_run, place, private_words
+from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, place, private_words
 from harness.exchange.validation import Unfit, sentence
 from harness.report.figures import MARK
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
@@ -87,8 +87,13 @@ def take_in(source: Path, results: Path) -> int:
         sha256=parcel.digest,
         run_schema=contribution.schema,
     )
-    placed = place(results, contribution, origin)
-    sys.stdout.write(_told(placed, contribution, matrix, removed))
+    folder, is_new = place(results, contribution, origin)
+    told = (
+        _told(folder, contribution, matrix, removed)
+        if is_new
+        else f"{folder} holds this very run already; nothing was written.\n"
+    )
+    sys.stdout.write(told)
     return 0
 
 
@@ -108,16 +113,14 @@ def _reported(contribution: Contribution) -> Matrix:
     return matrix
 
 
-def _told(placed: Placed, contribution: Contribution, matrix: Matrix, removed: int) -> str:
-    if not placed.new:
-        return f"{placed.folder} holds this very run already; nothing was written.\n"
+def _told(folder: Path, contribution: Contribution, matrix: Matrix, removed: int) -> str:
     environment = contribution.run.environment
     chip = one_line(environment.accelerator or environment.cpu)
     places = f" {removed} private places were taken out of its texts." if removed else ""
     return (
-        f"Taken in as {placed.folder}: {len(contribution.records):,} records from {chip}, {matrix.looked_at} of "
+        f"Taken in as {folder}: {len(contribution.records):,} records from {chip}, {matrix.looked_at} of "
         f"{len(matrix.rows) + len(matrix.no_results)} configurations with a ratio.{places} Somebody else measured it: "
-        f"what it says is checked for sense, not for truth. Next: ./speedmatrix report {placed.folder}\n"
+        f"what it says is checked for sense, not for truth. Next: ./speedmatrix report {folder}\n"
     )
 
 

@@ -27,13 +27,13 @@ from harness.store import (
     ORIGIN,
     RUN,
     Run,
+    files_of,
     finish,
     folder_of,
     read_records,
     read_run,
     record_line,
     replace_file,
-    run_text,
     stamp_of,
 )
 
@@ -194,12 +194,6 @@ def opened(archive: Path) -> Opened:
     return Opened(runs=runs, states=found.states)
 
 
-def keep_runs(found: Opened, results: Path) -> None:
-    """Keeps the runs of an archive among the results; raises Mistake where others lie there."""
-    for contribution, one in found.runs:
-        _keep(results, contribution, one)
-
-
 def pack(archive: Path, results: Path, environment: Environment) -> int:
     """Writes the runs of one environment and the state of their campaign, whole or not at all; gives how many runs."""
     machine = results / environment.machine
@@ -247,13 +241,15 @@ def _content(archive: Path) -> bytes:
         raise Mistake(f"{archive} cannot be read ({error.strerror}); {ANOTHER}.") from error
 
 
-def _keep(results: Path, contribution: Contribution, packed: Packed) -> None:
-    """Puts a run where it belongs; of two copies of one run the longer is kept, which must begin like the other."""
+def keep(results: Path, contribution: Contribution, packed: Packed) -> None:
+    """Puts a run where it belongs; of two copies of one run the longer is kept, which must begin like the other.
+
+    Raises Mistake where another run lies there.
+    """
     folder, records = _home(results, contribution.run), contribution.records
     if not folder.exists():
         marker = {IN_PROGRESS: b""} if packed.unfinished else {}
-        lines = {RUN: run_text(contribution.run).encode(), MEASUREMENTS: _lines(records)}
-        write_whole(results, folder, {**lines, **marker})
+        write_whole(results, folder, {**files_of(contribution.run, records), **marker})
         return
     if (folder / ORIGIN).exists() or read_run(folder) != contribution.run:
         raise Mistake(f"{folder} holds another run than the archive has there; move it, or choose another --results.")

@@ -73,8 +73,7 @@ def _relative(estimate: Estimate) -> tuple[float, ...]:
     """The ratio alone where its interval has no end."""
     if not estimate.low or math.isinf(estimate.high):
         return (1 / estimate.ratio,)
-    time, low, high = relative_step_time(estimate)
-    return low, time, high
+    return 1 / estimate.high, 1 / estimate.ratio, 1 / estimate.low
 
 
 def _step_times(windows: Sequence[Window]) -> tuple[float, ...]:
@@ -86,11 +85,6 @@ def no_results(folder: Path) -> dict[str, str]:
     kept = read_kept(folder)
     absent = {row.label: row.absence.words for row in kept.matrix.rows if row.absence is not None}
     return {no_result.label: no_result.reason for no_result in kept.matrix.no_results} | absent
-
-
-def relative_step_time(estimate: Estimate) -> tuple[float, float, float]:
-    """The estimate as a relative time with its interval, low and high: what tools want for which larger is worse."""
-    return 1 / estimate.ratio, 1 / estimate.high, 1 / estimate.low
 
 
 # Listing: the comparisons that a front end shows, known from the plan before anything is measured, and without torch.

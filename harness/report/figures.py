@@ -17,7 +17,7 @@ from matplotlib import rc_context, rcParamsDefault
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
 from harness.analyze.attribution import Attribution, Basis, Gain, Interaction
@@ -27,7 +27,7 @@ from harness.analyze.profile import Bottleneck
 from harness.analyze.verdict import Verdict
 from harness.report import matrix as sentences
 from harness.report import words
-from harness.report.words import factor, one_line, rate, ratio
+from harness.report.words import factor, one_line, rate, ratio, shortened
 
 # The style of all figures: a few marks in pixels, colours for light and dark pages, and the one place that draws them.
 
@@ -72,16 +72,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
-    """A filled circle."""
-
-    x: float
-    y: float
-    radius: float
-    fill: str = GREY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """A line of text, centred on y; `anchor` is the side of it that stands at x."""
 
@@ -94,7 +84,7 @@ class Label:
     is_bold: bool = False
 
 
-Shape = Box | Line | Dot | Label
+Shape = Box | Line | Label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +116,6 @@ def _artist(mark: Shape, height: float) -> Artist:
     if isinstance(mark, Label):
         return _text(mark, height)
     flat: dict[str, Any] = {"transform": None}
-    if isinstance(mark, Dot):
-        return Circle((mark.x, height - mark.y), mark.radius, facecolor=mark.fill, edgecolor="none", **flat)
     flat["linestyle"] = (0, (3, 2)) if mark.is_dashed else "solid"
     flat["alpha"] = mark.opacity
     if isinstance(mark, Line):
@@ -177,11 +165,6 @@ def shade(ratio: float) -> str:
 def heading(text: str) -> Label:
     """A figure's title."""
     return Label(x=8, y=14, text=shortened(text, 106), is_bold=True)
-
-
-def shortened(text: str, letters: int) -> str:
-    """As much of a name as there is room for."""
-    return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
 # The heat map: optimizations as rows, workloads as columns, and a ratio in every tile that has one.
@@ -453,8 +436,11 @@ def stage_bars(title: str, groups: Sequence[Group]) -> str:
 
 def _bars_marks(title: str, groups: Sequence[Group]) -> Iterator[Shape]:
     yield heading(title)
-    yield from _legend(_BARS_LABELS, 36)
-    y = float(_BARS_TOP)
+    x, y = float(_BARS_LABELS), float(_BARS_TOP)
+    for colour, text in ((BLUE, LOADER), (VIOLET, STEP), (GREY, MEASURED)):
+        yield Box(x=x, y=31, width=16, height=10, fill=colour)
+        yield Label(x=x + 22, y=36, text=text, size=11)
+        x += 44 + 7.2 * len(text)
     for group in groups:
         yield Line(x1=8, y1=y + 2, x2=WIDTH - 8, y2=y + 2, opacity=0.3)
         yield Label(x=8, y=y + 15, text=group.name, size=12, is_bold=True)
@@ -463,13 +449,6 @@ def _bars_marks(title: str, groups: Sequence[Group]) -> Iterator[Shape]:
         for arm in group.arms:
             yield from _arm(arm, limit, y)
             y += _ARM
-
-
-def _legend(x: float, y: float) -> Iterator[Shape]:
-    for colour, text in ((BLUE, LOADER), (VIOLET, STEP), (GREY, MEASURED)):
-        yield Box(x=x, y=y - 5, width=16, height=10, fill=colour)
-        yield Label(x=x + 22, y=y, text=text, size=11)
-        x += 44 + 7.2 * len(text)
 
 
 def _limit(arms: Sequence[Arm]) -> float:

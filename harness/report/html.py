@@ -362,7 +362,7 @@ class Gap:
 def gaps(shown: Shown, lines: tuple[Line, ...]) -> tuple[Gap, ...]:
     """What has no ratio; among many runs only what has none in any of them in the same environment."""
     found: dict[tuple[str, str, str, str], dict[str, None]] = {}
-    for kept, workload, label, why in _collected(shown, lines) if shown.collected else _of_one_run(shown):
+    for kept, workload, label, why in _collected(shown, lines) if shown.collected else _of_runs(shown):
         alike = kept.environment.digest, kept.machine, workload, one_line(why)
         found.setdefault(alike, {})[one_line(label)] = None
     return tuple(
@@ -371,14 +371,11 @@ def gaps(shown: Shown, lines: tuple[Line, ...]) -> tuple[Gap, ...]:
     )
 
 
-def _of_one_run(shown: Shown) -> Iterator[_Told]:
+def _of_runs(shown: Shown) -> Iterator[_Told]:
     for kept in (exhibit.kept for exhibit in shown.exhibits):
-        for row in kept.matrix.rows:
-            if row.absence is not None:
-                yield kept, row.comparison.treatment.workload, row.label, row.absence.words
-        yield from (
-            (kept, no_result.workload, no_result.label, no_result.reason) for no_result in kept.matrix.no_results
-        )
+        rows = ((row.comparison.treatment.workload, row) for row in kept.matrix.rows)
+        yield from ((kept, name, row.label, row.absence.words) for name, row in rows if row.absence)
+        yield from ((kept, one.workload, one.label, one.reason) for one in kept.matrix.no_results)
 
 
 def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
@@ -600,18 +597,13 @@ def _environment() -> Templates:
         words=words, matrix=sentences, prediction=predicted, here={one.__name__: one for one in _FOR_TEMPLATES}
     )
     found.filters["breakable"] = breakable
-    found.filters["verbatim"] = _verbatim
+    found.filters["verbatim"] = lambda code: escape("\n".join(words.verbatim(code)))
     return found
 
 
 def breakable(text: object) -> Markup:
     """A long name that may be broken where its parts meet, and nowhere else: `precomputed_` / `preparation`."""
     return Markup("<wbr>").join(_PART.findall(words.one_line(str(text))))
-
-
-def _verbatim(code: str) -> Markup:
-    """Lines of code as they are, escaped."""
-    return escape("\n".join(words.verbatim(code)))
 
 
 def _finalized(value: object) -> str:

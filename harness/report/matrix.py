@@ -401,7 +401,16 @@ SCHEMA = 1
 
 def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = ()) -> str:
     """The matrix as JSON; units are in the names, rates in samples a second, an endless bound is null."""
-    tables = [_table_data(table) for table in matrix.tables]
+    tables = [
+        {
+            "reference": _config(table.config),
+            "reference_name": table.name,
+            "timing": table.timing,
+            "reference_profile": _profile(table.profile),
+            "rows": [_row(row) for row in table.rows],
+        }
+        for table in matrix.tables
+    ]
     content = {
         "schema": SCHEMA,
         "environment": {**plain(matrix.environment), "digest": matrix.environment.digest},
@@ -418,16 +427,6 @@ def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = (
         "predicted": [predicted.prediction_data(one) for one in predictions],
     }
     return document.to_json(content)
-
-
-def _table_data(table: Table) -> dict[str, Any]:
-    return {
-        "reference": _config(table.config),
-        "reference_name": table.name,
-        "timing": table.timing,
-        "reference_profile": _profile(table.profile),
-        "rows": [_row(row) for row in table.rows],
-    }
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent, workloads
-from harness.report.words import NOTHING, called, change, factor, one_line, ratio
+from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
@@ -103,13 +103,9 @@ def remarks(matrix: Matrix) -> Iterator[str]:
 def reasons(matrix: Matrix) -> Counter[str]:
     """How many comparisons have no result for which reason, each told shortly."""
     found = [row.absence.words for row in matrix.rows if row.absence] + [one.reason for one in matrix.no_results]
-    return Counter(_shortly(words) for words in found)
-
-
-def _shortly(words: str) -> str:
-    """A reason up to its first clause, so that like ones count together."""
-    first = one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0]
-    return first if len(first) <= 60 else f"{first[:59]}…"
+    # Each up to its first clause, so that like ones count together.
+    first = (one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0] for words in found)
+    return Counter(shortened(clause, 60) for clause in first)
 
 
 # What to do, on one screen.

@@ -287,7 +287,8 @@ def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
 
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
-    stacks = {one.row.comparison.treatment: one.row.comparison.label for one in entries if _is_named(one)}
+    named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not is_copy(one))
+    stacks = {its.treatment: its.label for its in named}
     compared = ((one.row.comparison, one) for one in entries)
     grouped = together(((its.reference, its.timing, data_of(one)), one) for its, one in compared)
     sheets = [
@@ -295,10 +296,6 @@ def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
         for (config, _, data), group in grouped.items()
     ]
     return tuple(sorted(sheets, key=_order))
-
-
-def _is_named(entry: StoredRow) -> bool:
-    return entry.row.comparison.label in STACKS and not is_copy(entry)
 
 
 def _name(config: Configuration, entries: Iterable[StoredRow], stacks: Mapping[Configuration, str]) -> str:

@@ -46,7 +46,7 @@ from harness.report.published_parts import (
     unbroken,
     waterfall_picture,
 )
-from harness.report.words import NOTHING, one_line, ratio, size
+from harness.report.words import NOTHING, one_line, ratio, shortened, size
 
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
@@ -235,7 +235,7 @@ def _short(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     first, *others = name.split("+")
-    return f"{first} and {len(others)} others" if others else f"{name[: LONGEST_NAME - 1]}…"
+    return f"{first} and {len(others)} others" if others else shortened(name, LONGEST_NAME)
 
 
 def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:

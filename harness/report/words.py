@@ -44,6 +44,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
+def shortened(text: str, letters: int) -> str:
+    """As much of a text as there is room for."""
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
 def called(name: str) -> str:
     """A reference's name within a sentence: `the baseline`, `the original`, or a stack as it is."""
     return f"the {name}" if name in {"baseline", "original"} else name

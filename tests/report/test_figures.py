@@ -20,7 +20,6 @@ from harness.report.figures import (
     MARK,
     Arm,
     Box,
-    Dot,
     Frame,
     Grid,
     Group,
@@ -72,7 +71,6 @@ FRAME = Frame(width=200, height=100, title="A <title>", description="What & wher
 MARKS = (
     Box(x=10, y=10, width=20, height=10, fill="#2e8b57"),
     Line(x1=0, y1=50, x2=100, y2=50, is_dashed=True),
-    Dot(x=5, y=5, radius=2),
     Label(x=10, y=80, text="$x_2$ <b>\x1bbold\n"),
 )
 
