@@ -448,11 +448,8 @@ def advise(
 ) -> Advice:
     """The advice of one run, finished or not, workload by workload, with what this version knows beside the run."""
     found = {one.comparison: one for one in reversed(tuple(evidence))}
-    tables, no_results = run.matrix.tables, run.matrix.no_results
-    names = dict.fromkeys((*(one.config.workload for one in tables), *(one.workload for one in no_results)))
-    return Advice(
-        run=run, workloads=tuple(_of_workload(name, run, found, known, workloads.get(name)) for name in names)
-    )
+    advised = (_of_workload(name, run, found, known, workloads.get(name)) for name in run.matrix.workloads)
+    return Advice(run=run, workloads=tuple(advised))
 
 
 def _of_workload(

@@ -347,13 +347,14 @@ def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
     controls = together((percent, one) for one in known if (percent := planted(one.comparison)))
     levels = tuple(Level(percent=percent, controls=tuple(controls[percent])) for percent in sorted(controls))
     evidence = [one.evidence for one in copies]
+    arms = together((one.arm, (one.steps, one.wall_s)) for one in kept if isinstance(one, Window))
     return Calibration(
         copies=tuple(one for one in known if _is_copy(one.comparison) and one.estimate),
         levels=levels,
         order_of_start=in_the_order_of_start(evidence, kept),
         order_in_round=in_their_round(evidence),
         correlation=lag_one(replicate for one in copies for replicate in one.pairs.log_ratios),
-        window_s=cost_of_a_window(_arms(kept)),
+        window_s=cost_of_a_window(arms.values()),
         thresholds=_thresholds(copies, _margin(levels)),
     )
 
@@ -409,20 +410,12 @@ def _margin(levels: Sequence[Level]) -> float:
 
 def _truth(one: Evidence) -> float | None:
     """The ratio that the delays put in, from their lengths as they were seen and the reference's own steps."""
-    steps = _step_s(one.reference.windows)
+    # Seconds of a step in each attempt, over its total time, as ratios are.
+    windows = one.reference.windows
+    steps = ratios_of_sums(((its.arm.replicate, its.arm.attempt), its.wall_s, its.steps) for its in windows)
     by_replicate: dict[int, list[float]] = defaultdict(list)
     for ready in one.treatment.readies:
         delay_s, step_s = ready.effective.get(DELAY_S), steps.get((ready.arm.replicate, ready.arm.attempt))
         if isinstance(delay_s, float) and step_s:
             by_replicate[ready.arm.replicate].append(math.log(step_s / (step_s + delay_s)))
     return math.exp(fmean(map(fmean, by_replicate.values()))) if by_replicate else None
-
-
-def _step_s(windows: Iterable[Window]) -> dict[tuple[int, int], float]:
-    """Seconds of a step in each attempt, over its total time, as ratios are."""
-    return ratios_of_sums(((one.arm.replicate, one.arm.attempt), one.wall_s, one.steps) for one in windows)
-
-
-def _arms(records: Iterable[Record]) -> Iterable[list[tuple[int, float]]]:
-    """Steps and seconds of every arm's windows."""
-    return together((one.arm, (one.steps, one.wall_s)) for one in records if isinstance(one, Window)).values()

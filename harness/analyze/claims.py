@@ -225,10 +225,7 @@ def _peak_bytes(name: str, side: Side) -> Values:
 
 def _start_s(side: Side) -> Values:
     """Of the first attempt of each replicate, since later ones find caches warm; readies come in the order of lives."""
-    found: dict[int, float] = {}
-    for ready in side.readies:
-        found.setdefault(ready.arm.replicate, ready.build_s + ready.first_step_s)
-    return found
+    return {one.arm.replicate: one.build_s + one.first_step_s for one in reversed(side.readies)}
 
 
 def _shares(side: Side) -> Values:

@@ -146,12 +146,10 @@ def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:
     """Every question that two runs of the same version and environment answered; the furthest apart first."""
     answers = (one for one in entries(runs) if one.row.estimate is not None and not one.run.contributed)
     asked = together(((one.question, one.run.version), one) for one in answers)
-    found = [_pair(earlier, later) for held in asked.values() for later, earlier in pairwise(held)]
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: -abs(one.apart)))
-
-
-def _pair(earlier: StoredRow, later: StoredRow) -> Repeated | None:
-    first, second = earlier.row.estimate, later.row.estimate
-    if first is None or second is None:
-        return None
-    return Repeated(earlier=earlier, later=later, first=first, second=second)
+    found = [
+        Repeated(earlier=earlier, later=later, first=earlier.row.estimate, second=later.row.estimate)
+        for held in asked.values()
+        for later, earlier in pairwise(held)
+        if earlier.row.estimate and later.row.estimate
+    ]
+    return tuple(sorted(found, key=lambda one: -abs(one.apart)))

@@ -26,12 +26,8 @@ from harness.core.records import Record, Spent, Window
 Arms = tuple[Profile | None, Profile | None]  # the treatment, the reference
 
 
-def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> tuple[str, ...]:
+def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     """The sentences that belong to one estimate; none is good news."""
-    return tuple(_notes(estimate, quality, arms, protocol))
-
-
-def _notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     yield from _of_the_machine(estimate)
     if estimate.withheld:
         yield unproven(estimate)
@@ -221,6 +217,12 @@ class Matrix:
     def rows(self) -> tuple[Row, ...]:
         """All rows of all tables."""
         return tuple(row for table in self.tables for row in table.rows)
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """All workloads in order, those that have nothing but missing results too."""
+        named = (*(one.config.workload for one in self.tables), *(one.workload for one in self.no_results))
+        return tuple(dict.fromkeys(named))
 
     @property
     def looked_at(self) -> int:

@@ -130,13 +130,6 @@ class Session:
                 return False  # it is the next session's turn to go on with it, and not another phase's
         return self._widen()
 
-    def close(self) -> None:
-        """Ends the campaign's runs with what they have, so that they are published; their plans name what is missing.
-
-        A calibration does not end: with fewer copies than can tell, nothing may rest on it.
-        """
-        close(self.machine, self.meter.state)
-
     def _widen(self) -> bool:
         """Shares out what is left among all that is open; where that brings nothing, one after another has all."""
         shared = True
@@ -278,7 +271,9 @@ class Session:
 
 
 def close(machine: Path, state: State | None) -> None:
-    """Finishes the runs of a campaign that say something, other than a calibration.
+    """Finishes the runs of a campaign that say something, so that they are published; their plans name what is missing.
+
+    A calibration does not end: with fewer copies than can tell, nothing may rest on it.
 
     Later runs of a search are known by their design, since a search that was killed has named none of them.
     """
@@ -477,7 +472,7 @@ def _one_session(
 def _worked(now: Session) -> int:
     is_over_now = now.measure()
     if is_over_now:
-        now.close()
+        close(now.machine, now.meter.state)
     if not is_over_now or (now.has_worked and now.left_s < PAGES_S):
         now.watch.say(goes_on(now.meter.spent_s, now.meter.state.minutes))
         return GOES_ON

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pyarrow import DataType, Field, Schema, bool_, field, float64, int64, parquet, schema, string, timestamp
+from pyarrow import DataType, bool_, field, float64, int64, parquet, schema, string, timestamp
 from pyarrow import Table as ArrowTable
 
 from harness.analyze.collection import StoredRun
@@ -14,7 +14,7 @@ from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
 from harness.core.environment import DEVICES
-from harness.core.plan import NoResult, Plan
+from harness.core.plan import Plan
 from harness.core.recipe import Value
 from harness.core.records import Arm, Lost, Ready, Record, Window
 from harness.report.document import grid
@@ -374,7 +374,8 @@ def _ratios(run: Exported) -> Iterator[Fields]:
     matrix = run.kept.matrix
     for table in matrix.tables:
         yield from (_ratio(matrix, table, row) for row in table.rows)
-    yield from (_no_result(matrix, no_result) for no_result in matrix.no_results)
+    planned = {"environment": matrix.environment.digest, "outcome": NEVER_PLANNED}
+    yield from ({**_told("ratios", one), **planned, "words": one.reason} for one in matrix.no_results)
 
 
 def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
@@ -429,15 +430,6 @@ def _profile(side: str, profile: Profile | None) -> Fields:
     return {f"{side}_{name}": value for name, value in facts.items()}
 
 
-def _no_result(matrix: Matrix, no_result: NoResult) -> Fields:
-    return {
-        **_told("ratios", no_result),
-        "environment": matrix.environment.digest,
-        "outcome": NEVER_PLANNED,
-        "words": no_result.reason,
-    }
-
-
 MAKERS: Mapping[str, Callable[[Exported], Iterator[Fields]]] = {
     "runs": _runs,
     "arms": _arms,
@@ -465,13 +457,10 @@ def _lines() -> Iterator[str]:
         if again:
             yield from (f"{', '.join(again)}: as above.", "")
         new = [column for column in columns if column not in told]
-        yield from grid(("column", "type", "meaning"), ((_name(one), one.kind, one.words) for one in new))
+        rows = ((f"*`{one.name}`*" if one.may_miss else f"`{one.name}`", one.kind, one.words) for one in new)
+        yield from grid(("column", "type", "meaning"), rows)
         yield ""
         told.update(new)
-
-
-def _name(column: Column) -> str:
-    return f"*`{column.name}`*" if column.may_miss else f"`{column.name}`"
 
 
 _TYPES: Mapping[Kind, DataType] = {
@@ -487,7 +476,12 @@ def tables(runs: Sequence[Exported]) -> Iterator[tuple[str, int, bytes]]:
     """Every table by name, with the number of its rows and its file; the schema's number is in the file's metadata."""
     for name, columns in TABLES.items():
         rows = [one for run in runs for one in _rows(name, run)]
-        table = ArrowTable.from_pylist(rows, schema=_schema(name, columns))
+        fields = (
+            field(one.name, _TYPES[one.kind], nullable=one.may_miss, metadata={"description": one.words})
+            for one in columns
+        )
+        told = {"speedmatrix.schema": str(SCHEMA), "speedmatrix.table": name}
+        table = ArrowTable.from_pylist(rows, schema=schema(list(fields), metadata=told))
         file = io.BytesIO()
         parquet.write_table(table, file, compression="zstd")
         yield name, table.num_rows, file.getvalue()
@@ -501,13 +495,3 @@ def _rows(name: str, run: Exported) -> Iterator[dict[str, object]]:
         if strange := whole.keys() - known:
             raise ValueError(f"{name} has no columns {sorted(strange)}")
         yield whole
-
-
-def _schema(name: str, columns: tuple[Column, ...]) -> Schema:
-    told = {"speedmatrix.schema": str(SCHEMA), "speedmatrix.table": name}
-    return schema([_field(column) for column in columns], metadata=told)
-
-
-def _field(column: Column) -> Field:
-    words = {"description": column.words}
-    return field(column.name, _TYPES[column.kind], nullable=column.may_miss, metadata=words)

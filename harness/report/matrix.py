@@ -103,15 +103,6 @@ def windows(protocol: Protocol) -> str:
     return f"windows of about {duration(protocol.window_s)}{led_in}"
 
 
-def workloads(matrix: Matrix) -> tuple[str, ...]:
-    """All workloads of a matrix in its order, those that have nothing but missing results too."""
-    named = (
-        *(table.config.workload for table in matrix.tables),
-        *(no_result.workload for no_result in matrix.no_results),
-    )
-    return tuple(dict.fromkeys(named))
-
-
 def title(table: Table) -> str:
     """What a table shows: workload, size, what was timed and against what."""
     config = table.config
@@ -361,7 +352,7 @@ def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPre
     yield Facts(heading(matrix))
     if command:
         yield from (Text("To measure the same again:"), Code(one_line(command)))
-    for workload in workloads(matrix):
+    for workload in matrix.workloads:
         for table in matrix.tables:
             if table.config.workload == workload and any(row.estimate for row in table.rows):
                 yield Heading(title(table))

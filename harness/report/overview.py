@@ -12,7 +12,7 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent, workloads
+from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -32,7 +32,7 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     yield Text(f"Speedup{timed}{against}; {_patience(matrix)}")
     seen = columns(tables, View.SCREEN)
     rows: list[tuple[str, ...]] = []
-    for workload in workloads(matrix):
+    for workload in matrix.workloads:
         told = [row_values(table, row, seen) for table, row in shown if table.config.workload == workload]
         empty = {"workload": one_line(workload), "verdict": "no result"}
         rows += told or [tuple(empty.get(str(one.name), NOTHING) for one in seen)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, beyond_product
+from harness.analyze.attribution import Attribution, beyond_product, interactions
 from harness.analyze.claims import REFUTED, ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.estimate import Estimate
@@ -36,7 +36,6 @@ from harness.report.published_parts import (
     interval_picture,
     named,
     page,
-    pairs_of,
     parts_of,
     run_link,
     software,
@@ -250,7 +249,9 @@ def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
         )
     for sheet, picture in found:
         yield from (picture, "")
-        rows = ((escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in pairs_of(sheet))
+        rows = (
+            (escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in interactions(sheet.measured)
+        )
         yield from grid(("one", "other", "together, over the product of both alone"), rows)
 
 
@@ -354,7 +355,8 @@ def _stacks(topic: Topic) -> Iterator[Part]:
         named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
             newest = max(named, key=lambda entry: entry.run.began)
-            yield from ("", f"`{name}` is {escaped(_options(newest))}.")
+            options = ", ".join(map(str, newest.row.comparison.treatment.options)) or "nothing"
+            yield from ("", f"`{name}` is {escaped(options)}.")
         if len({entry.row.comparison.treatment.options for entry in named}) > 1:
             yield f"It was another stack once; {run_link(newest.run)} is the newest, and the only one in what follows."
 
@@ -396,10 +398,6 @@ def _memory(arm: Profile) -> str:
         return f"{size(arm.device_bytes)} (device peak)"
     kind, (count,) = host_memory(arm)
     return f"{size(count)} ({kind})"
-
-
-def _options(entry: StoredRow) -> str:
-    return ", ".join(map(str, entry.row.comparison.treatment.options)) or "nothing"
 
 
 def _decomposition(setting: Setting, topic: Topic) -> Iterator[Part]:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from statistics import fmean
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
+from harness.analyze.attribution import Attribution, attributed, data_of, interactions
 from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.grouping import together
@@ -271,25 +271,23 @@ def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     """The interval plot of a table with two ratios or more."""
     if len(sheet.measured) < 2:
         return None
-    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
-    path = _path(sheet.config.workload, setting.key, f"{sheet.timing}-{digest}")
+    path = _path(sheet.config.workload, setting.key, _of_table(sheet))
     words = f"Intervals of every ratio: {sentences.title(sheet.table)}"
     return Picture(path=path, words=words, svg=f"{MARK}\n{interval_plot(sheet.table)}")
 
 
-def pairs_of(sheet: Sheet) -> tuple[Interaction, ...]:
-    """The pairs of one table whose parts stand in it too."""
-    return interactions(sheet.measured)
+def _of_table(sheet: Sheet) -> str:
+    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
+    return f"{sheet.timing}-{digest}"
 
 
 def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     """The interaction map of a table that holds pairs and their parts."""
-    pairs = pairs_of(sheet)
+    pairs = interactions(sheet.measured)
     if not pairs:
         return None
     title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
-    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
-    path = _path(sheet.config.workload, setting.key, f"pairs-{sheet.timing}-{digest}")
+    path = _path(sheet.config.workload, setting.key, f"pairs-{_of_table(sheet)}")
     return Picture(path=path, words=title, svg=interaction_map(title, pairs))
 
 
