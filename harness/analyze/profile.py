@@ -147,8 +147,8 @@ def profile(side: Side) -> Profile | None:
             ).values()
         ),
         phases=shown,
-        device_span=_share("device_s", windows),
-        host_queueing=_share("queue_s", windows),
+        device_span=_told("device_s", "wall_s", windows),
+        host_queueing=_told("queue_s", "wall_s", windows),
         loader_rate=loader_rate,
         compute_rate=compute_rate,
         bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
@@ -159,7 +159,7 @@ def profile(side: Side) -> Profile | None:
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
-        joules=_joules(windows),
+        joules=_told("energy_j", "samples", windows),
         clock_mhz=fmean(clocks) if clocks else None,
         process_bytes=max(
             (window.process_bytes for window in windows if window.process_bytes is not None), default=None
@@ -193,15 +193,10 @@ def _mean_rate(rates: Iterable[float | None]) -> float | None:
     return harmonic_mean(known) if known else None  # as if all samples went through one after the other
 
 
-def _share(seconds: str, windows: Iterable[Window]) -> float | None:
-    """Of wall time, in the windows that tell so many seconds."""
-    known = [(getattr(window, seconds), window.wall_s) for window in windows if getattr(window, seconds) is not None]
-    return sum(told_s for told_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
-
-
-def _joules(windows: Iterable[Window]) -> float | None:
-    known = [(window.energy_j, window.samples) for window in windows if window.energy_j is not None]
-    return sum(spent_j for spent_j, _ in known) / sum(samples for _, samples in known) if known else None
+def _told(over: str, under: str, windows: Iterable[Window]) -> float | None:
+    """The sum of one field over the sum of another, in the windows that tell the first."""
+    known = [(getattr(one, over), getattr(one, under)) for one in windows if getattr(one, over) is not None]
+    return sum(part for part, _ in known) / sum(whole for _, whole in known) if known else None
 
 
 def _facts(side: Side) -> dict[str, Value]:

@@ -289,7 +289,16 @@ def comparison_to_json(comparison: MachineComparison) -> str:
     """Everything a script needs; rates in samples a second, an endless bound is null."""
     document = {
         "schema": SCHEMA,
-        "places": [_place(one) for one in comparison.columns],
+        "places": [
+            {
+                "letter": one.letter,
+                "machine": one.environment.machine,
+                "environment": {**plain(one.environment), "digest": one.environment.digest},
+                "contributed": one.contributed,
+                "runs": [run.name for run in one.runs],
+            }
+            for one in comparison.columns
+        ],
         "environments_differ": comparison.environments,
         "protocols_differ": comparison.protocols,
         "currency": comparison.currency or None,
@@ -298,17 +307,6 @@ def comparison_to_json(comparison: MachineComparison) -> str:
         "in_one_place": comparison.lonely,
     }
     return to_json(document)
-
-
-def _place(one: Column) -> dict[str, Any]:
-    environment = one.environment
-    return {
-        "letter": one.letter,
-        "machine": environment.machine,
-        "environment": {**plain(environment), "digest": environment.digest},
-        "contributed": one.contributed,
-        "runs": [run.name for run in one.runs],
-    }
 
 
 def _group_data(group: Group) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from re import sub
 from harness.analyze.attribution import data_of
 from harness.analyze.claims import Account
 from harness.analyze.collection import StoredRow, StoredRun, surest
+from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.quality import Agreement
@@ -60,7 +61,7 @@ class Sheet:
         for one in sorted(self.estimated, key=lambda one: one.run.began):
             comparison = one.row.comparison
             named[comparison.label if comparison.label in STACKS else (comparison.treatment, comparison.copy)] = one
-        return tuple(sorted(named.values(), key=lambda one: (-ratio_of(one), one.row.label)))
+        return tuple(sorted(named.values(), key=lambda one: (-_estimate(one).ratio, one.row.label)))
 
     @property
     def estimated(self) -> tuple[StoredRow, ...]:
@@ -98,19 +99,15 @@ def is_copy(entry: StoredRow) -> bool:
     return entry.row.comparison.treatment == entry.row.comparison.reference
 
 
-def ratio_of(entry: StoredRow) -> float:
-    """The entry's ratio; raises ValueError where it has none."""
+def _estimate(entry: StoredRow) -> Estimate:
+    """Of an entry that has one."""
     if entry.row.estimate is None:
         raise ValueError("no estimate")
-    return entry.row.estimate.ratio
+    return entry.row.estimate
 
 
 def _low(entry: StoredRow) -> float:
-    return entry.row.estimate.low if entry.row.estimate else 0.0
-
-
-def _high(entry: StoredRow) -> float:
-    return entry.row.estimate.high if entry.row.estimate else 0.0
+    return _estimate(entry).low
 
 
 def keeps_learning(row: Row) -> bool:
@@ -143,21 +140,25 @@ class Topic:
 
         A search's winner stands before those whose intervals do not tell them apart from it.
         """
-        rows = self.main.measured if self.main else ()
-        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict.gains]
-        kept = [one for one in sure if keeps_learning(one.row)]
+        kept = [one for one in self._faster if keeps_learning(one.row)]
         first = max(kept, key=_low, default=None)
         # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
-        afresh = [one for one in kept if first and one.run.matrix.design == WINNER and _high(one) >= _low(first)]
+        afresh = [
+            one for one in kept if first and one.run.matrix.design == WINNER and _estimate(one).high >= _low(first)
+        ]
         return max(afresh, key=_low, default=first)
 
     @property
     def faster_otherwise(self) -> StoredRow | None:
         """What is faster still, but learns otherwise or was not judged."""
+        beyond = [one for one in self._faster if self.best is None or _low(one) > _low(self.best)]
+        otherwise = (one for one in beyond if not keeps_learning(one.row))
+        return max(otherwise, key=lambda one: _estimate(one).ratio, default=None)
+
+    @property
+    def _faster(self) -> tuple[StoredRow, ...]:
         rows = self.main.measured if self.main else ()
-        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict.gains]
-        beyond = [one for one in sure if self.best is None or _low(one) > _low(self.best)]
-        return max((one for one in beyond if not keeps_learning(one.row)), key=ratio_of, default=None)
+        return tuple(one for one in rows if _estimate(one).verdict.gains)
 
     def against(self, name: str, like: StoredRow) -> StoredRow | None:
         """The same stack against another reference, on the same size, batch and timing."""
