@@ -28,11 +28,10 @@ from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, W
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option, settings
-from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.plan import Plan, Request
-from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.protocol import PROTOCOLS
 from harness.plan.designs import CROSSED, Space, space_of, varied
 from harness.plan.designs import matrix as matrix_design
 from harness.plan.feasibility import Scope, all_options, compare, hindrance
@@ -360,14 +359,6 @@ ALLOWED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRequest:
-    """What the user asked for; the request says nothing yet of a design."""
-
-    request: Request
-    quality: QualityClass
-
-
 def quality_named(name: str) -> QualityClass:
     """The class of that name; raises Mistake with the names there are."""
     if name not in list(QualityClass):
@@ -375,17 +366,17 @@ def quality_named(name: str) -> QualityClass:
     return QualityClass(name)
 
 
-def request_of(asked: SearchRequest) -> Request:
+def request_of(asked: Request, quality: QualityClass) -> Request:
     """The run with which a search begins: a matrix, or every stack of a few options; raises Mistake."""
-    catalogue = read_catalogue(asked.request.own)
+    catalogue = read_catalogue(asked.own)
     scope = _scope(asked, catalogue)
-    named = _named(asked, catalogue) if asked.request.only else _willing(scope, asked.quality)
+    named = _named(asked, quality, catalogue) if asked.only else _willing(scope, quality)
     name = scope.workload.name
     if not named:
-        raise Mistake(f"No optimization of {name} can be sought here with --quality {asked.quality}; try another.")
+        raise Mistake(f"No optimization of {name} can be sought here with --quality {quality}; try another.")
     stacks = prod(1 + len(levels) for levels in varied(replace(scope, chosen=named)))
     return replace(
-        asked.request,
+        asked,
         workloads=(name,),
         design="factorial" if stacks <= FEW else "matrix",
         only=tuple(map(str, named)),
@@ -393,36 +384,32 @@ def request_of(asked: SearchRequest) -> Request:
     )
 
 
-def put_off(asked: SearchRequest) -> Iterator[str]:
+def put_off(asked: Request, quality: QualityClass) -> Iterator[str]:
     """Sentences on what a more patient protocol would seek too; none where the options were named. Raises Mistake."""
-    if asked.request.only:
+    if asked.only:
         return
-    scope = _scope(asked, read_catalogue(asked.request.own))
+    scope = _scope(asked, read_catalogue(asked.own))
     patient = replace(scope, protocol=PROTOCOLS["standard"])
     for one in scope.optimizations:
-        is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[asked.quality]
+        is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[quality]
         if is_sought and not hindrance(patient, one) and (reason := hindrance(scope, one)):
             yield f"{one.name} is not sought: it {reason}."
 
 
-def _scope(asked: SearchRequest, catalogue: Catalogue) -> Scope:
-    """What a search may choose from on this machine; raises Mistake where no workload is named or known."""
-    name = next(iter(asked.request.workloads), catalogue.own)
+def _scope(asked: Request, catalogue: Catalogue) -> Scope:
+    """What a search may choose from on this machine; raises Mistake where no workload is named or known.
+
+    How slowly an optimization may start, the protocol says. On a GPU compiling takes seconds and is what one seeks. On
+    a CPU it takes minutes for each arm of every second stack.
+    """
+    name = next(iter(asked.workloads), catalogue.own)
     if name is None:
         raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
-    environment = environment_of(asked.request)
-    context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.request, environment))
-    request = reference_request("baseline", catalogue.workload(name).name, asked.request.size, asked.request.batch)
+    environment = environment_of(asked)
+    protocol = PROTOCOLS["standard"] if environment.accelerated else protocol_named(asked.protocol)
+    context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
+    request = reference_request("baseline", catalogue.workload(name).name, asked.size, asked.batch)
     return context.scope(catalogue.workload(name), context.config(request))
-
-
-def _patience(request: Request, environment: Environment) -> Protocol:
-    """The protocol that says how slowly an optimization may start.
-
-    On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
-    for each arm of every second stack.
-    """
-    return PROTOCOLS["standard"] if environment.accelerated else protocol_named(request.protocol)
 
 
 def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
@@ -432,14 +419,14 @@ def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
     return tuple(one for one in found if names.issuperset(scope.known[one.name].requires))
 
 
-def _named(asked: SearchRequest, catalogue: Catalogue) -> tuple[Option, ...]:
+def _named(asked: Request, quality: QualityClass, catalogue: Catalogue) -> tuple[Option, ...]:
     """What was named; raises Mistake for what a search over training steps cannot take."""
-    found = tuple(map(parse_option, asked.request.only))
+    found = tuple(map(parse_option, asked.only))
     for option in found:
         one = catalogue.optimization(option.name)
-        if one.numerics not in ALLOWED[asked.quality]:
+        if one.numerics not in ALLOWED[quality]:
             raise Mistake(
-                f"{one.name} promises losses that are {one.numerics}, which --quality {asked.quality} rules out; "
+                f"{one.name} promises losses that are {one.numerics}, which --quality {quality} rules out; "
                 f"leave it out, or say --quality {'close' if one.numerics is Numerics.CLOSE else 'any'}."
             )
         if one.timed_on is not Timing.STEP:

@@ -389,14 +389,14 @@ def finish_here(archive: Path, results: Path) -> int:
 
 def take_in(archive: Path, results: Path, *, states: bool = True) -> tuple[str, ...]:
     """Takes the runs of an archive in, and its campaigns' states unless others are to begin; gives the machines."""
-    found = opened(archive)
-    told = {name: parsed(content, f"{STATE} in {archive}") for name, content in found.states.items()}
-    for contribution, one in found.runs:
+    runs, states_found = opened(archive)
+    told = {name: parsed(content, f"{STATE} in {archive}") for name, content in states_found.items()}
+    for contribution, one in runs:
         keep(results, contribution, one)
     for machine, state in told.items() if states else ():
         _keep_state(results / machine / STATE, state, archive)
-    if found.runs:
-        told_runs = f"Taken in from {archive}: {len(found.runs)} runs"
+    if runs:
+        told_runs = f"Taken in from {archive}: {len(runs)} runs"
         Console().print(told_runs, highlight=False, markup=False, soft_wrap=True)
     return tuple(told)
 

@@ -452,7 +452,7 @@ def best(
     from harness.cli.measuring import best as sought
     from harness.core.plan import Request
     from harness.run.preparation import Place
-    from harness.search import SearchRequest, quality_named
+    from harness.search import quality_named
 
     request = Request(
         workloads=(workload,) if workload else (),
@@ -467,7 +467,7 @@ def best(
         data_roots=tuple(data_root or ()),
     )
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    raise typer.Exit(sought(SearchRequest(request=request, quality=quality_named(quality)), place, as_json=as_json))
+    raise typer.Exit(sought(request, quality_named(quality), place, as_json=as_json))
 
 
 # The command that measures a machine's whole matrix.

@@ -61,22 +61,17 @@ FEED_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """One callable of a chain: how it is called, and what it does."""
-
-    call: str
-    words: str
+Link = tuple[str, str]  # one callable of a chain: how it is called, and what it does
 
 
 def described(call: Callable[..., Any]) -> Iterator[Link]:
     """A callable and then those it closes over, the outermost first."""
     if isinstance(call, partial):
-        yield Link(call=f"{_name(call.func)}({_given(call)})", words=_words(call.func))
+        yield f"{_name(call.func)}({_given(call)})", _words(call.func)
         return
     closed = inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
     values = ", ".join(f"{name}={value}" for name, value in closed.items() if _is_plain(value))
-    yield Link(call=_name(call) + (f"({values})" if values else ""), words=_words(call))
+    yield _name(call) + (f"({values})" if values else ""), _words(call)
     for value in closed.values():
         for one in value if isinstance(value, (list, tuple)) else (value,):
             if callable(one) and not isinstance(one, type):
@@ -128,8 +123,7 @@ def _doc_of_maker(call: Callable[..., Any], module: str) -> str:
 def optimizer_in_words(optimizer: Any) -> Link:
     """An optimizer with those of its numbers and options that are on."""
     on = {name: value for name, value in optimizer.defaults.items() if value is not None and value is not False}
-    words = ", ".join(f"{name} {value}" for name, value in on.items())
-    return Link(call=type(optimizer).__name__, words=words)
+    return type(optimizer).__name__, ", ".join(f"{name} {value}" for name, value in on.items())
 
 
 def feed_in_words(recipe: Recipe) -> str:
@@ -176,7 +170,7 @@ def what_is_timed(config: Explained) -> Callable[..., Any]:
 def bound_values(config: Explained) -> Iterator[tuple[str, Iterable[Link]]]:
     """All names that a step may use, and the optimizer behind them: each with the callables that it stands for."""
     trainee = _trainee(config)
-    yield "fetch", [Link(call="next batch", words=feed_in_words(config.recipe))]
+    yield "fetch", [("next batch", feed_in_words(config.recipe))]
     bound = _as_stepped(config, trainee)
     for field in fields(bound):
         value = getattr(bound, field.name)
@@ -203,10 +197,10 @@ def _as_stepped(config: Explained, trainee: "Trainee") -> "Bound":
 
 def _model(recipe: Recipe, trainee: "Trainee") -> Iterator[Link]:
     if recipe.compile:
-        yield Link(call=type(trainee.bound.model).__name__, words=f"Compiled: {recipe.compile}")
-    first, *_ = described(trainee.model)
+        yield type(trainee.bound.model).__name__, f"Compiled: {recipe.compile}"
+    (call, words), *_ = described(trainee.model)
     parameters = sum(one.numel() for one in trainee.model.parameters())
-    yield Link(call=first.call, words="; ".join(filter(None, (first.words, f"{parameters:,} parameters"))))
+    yield call, "; ".join(filter(None, (words, f"{parameters:,} parameters")))
 
 
 def _trainee(config: Explained) -> "Trainee":
@@ -465,6 +459,6 @@ def _table(config: Explained) -> Table:
     table = compact("Values bound in the step", "name", "bound to", "what it does")
     table.columns[1].max_width = 44
     for name, links in bound_values(config):
-        for place, link in enumerate(links):
-            table.add_row(name if place == 0 else "", escape(link.call), escape(link.words))
+        for place, (call, words) in enumerate(links):
+            table.add_row(name if place == 0 else "", escape(call), escape(words))
     return table

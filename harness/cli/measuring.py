@@ -53,7 +53,7 @@ from harness.run.preparation import (
     seconds_of,
     stopping_on_terminate,
 )
-from harness.search import Search, SearchBudget, SearchRequest, put_off, request_of, searched, stacks_in
+from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
 from harness.store import is_finished, read_records, read_run
 
 # Progress: how a run goes, on the terminal.
@@ -333,14 +333,14 @@ def show(folder: Path) -> int:
 # `best`: searches the fastest stack, and prints the winner.
 
 
-def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
+def best(asked: Request, quality: QualityClass, place: Place, *, as_json: bool) -> int:
     """Searches and prints; 0, or 1 when nothing could be measured, or 130 when it was stopped."""
     budget_s = seconds_of(place.budget)
-    request = request_of(asked)
+    request = request_of(asked, quality)
     ready = prepared(request, shown_command(sys.argv[1:]))
     tell_unused_gpu(request.device)
     words = Console(stderr=as_json, highlight=False)
-    for sentence in put_off(asked):
+    for sentence in put_off(asked, quality):
         words.print(sentence, markup=False)
     try:
         with measuring_alone(), stopping_on_terminate():

@@ -11,7 +11,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -166,14 +166,6 @@ def _check(name: str, size: int) -> None:
 ANOTHER = "restore the file, or name another with --archive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """An archive whose runs were checked and are not yet among the results."""
-
-    runs: tuple[tuple[Contribution, Packed], ...] = ()
-    states: Mapping[str, bytes] = field(default_factory=dict)  # of campaigns, by machine
-
-
 def check_place(archive: Path) -> None:
     """Raises Mistake where an archive could not be written at the end, before anything is measured for it."""
     folder = archive.absolute().parent
@@ -181,17 +173,20 @@ def check_place(archive: Path) -> None:
         raise Mistake(f"{archive} cannot be written; name a file in a folder that exists and is writable.")
 
 
-def opened(archive: Path) -> Opened:
-    """What an archive holds, nothing where there is none yet; raises Mistake for one that no campaign has written."""
+def opened(archive: Path) -> tuple[list[tuple[Contribution, Packed]], Mapping[str, bytes]]:
+    """The runs of an archive, checked, and the states of campaigns by machine; nothing where there is none yet.
+
+    Raises Mistake for one that no campaign has written.
+    """
     if not archive.exists():
-        return Opened()
+        return [], {}
     now = datetime.now(UTC)
     try:
         found = read_archive(_content(archive))
-        runs = tuple((read(one.parcel, now), one) for one in found.runs)
+        runs = [(read(one.parcel, now), one) for one in found.runs]
     except Unfit as unfit:
         raise Mistake(sentence(f"{archive} is not taken in", unfit, ANOTHER)) from unfit
-    return Opened(runs=runs, states=found.states)
+    return runs, found.states
 
 
 def pack(archive: Path, results: Path, environment: Environment) -> int:

@@ -47,11 +47,6 @@ class Sheet:
         return is_or_was_baseline(self.config)
 
     @property
-    def began(self) -> str:
-        """When its newest estimate was begun; empty where it has none."""
-        return max((one.run.began for one in self.measured), default="")
-
-    @property
     def measured(self) -> tuple[StoredRow, ...]:
         """Entries with an estimate, the fastest first.
 
