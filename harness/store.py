@@ -81,7 +81,7 @@ def create(results: Path, run: Run) -> Path:
     try:
         folder.mkdir(parents=True)
         (folder / IN_PROGRESS).touch()  # first: a run without it is held to be finished
-        _write_durably(folder / RUN, run_text(run).encode())
+        write_durably(folder / RUN, run_text(run).encode())
         _sync_folder(folder.parent)
     except OSError as error:
         raise Mistake(
@@ -294,12 +294,13 @@ def _shown(fact: str | int | None) -> str:
 def replace_file(path: Path, content: bytes, remedy: str) -> None:
     """Writes a file whole or not at all, down to the disk; raises Mistake with the remedy where that cannot be."""
     try:
-        _write_durably(path, content)
+        write_durably(path, content)
     except OSError as error:
         raise Mistake(f"Cannot write {path} ({error.strerror}); {remedy}.") from error
 
 
-def _write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes) -> None:
+    """The same with the system's own errors."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as file:

@@ -63,6 +63,11 @@ class StoredRow:
     row: Row
 
     @property
+    def data(self) -> str:
+        """What the real data of its workload are, in words; empty for the suite's own."""
+        return self.run.matrix.data.get(self.row.comparison.treatment.workload, "")
+
+    @property
     def question(self) -> Question:
         """What the row answers."""
         comparison = self.row.comparison
@@ -71,7 +76,7 @@ class StoredRow:
             treatment=comparison.treatment,
             reference=comparison.reference,
             timing=comparison.timing,
-            data=self.run.matrix.data.get(comparison.treatment.workload, ""),
+            data=self.data,
             copy=comparison.copy,
         )
 

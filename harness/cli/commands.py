@@ -9,6 +9,8 @@ from rich.console import Console
 
 from harness.core.configuration import current_names
 from harness.core.environment import DEVICES
+from harness.core.mistake import Mistake
+from harness.core.plan import Request
 from harness.plan.planning import CALIBRATION_TARGET
 
 # Options that several commands share.
@@ -148,7 +150,6 @@ def plan(
 ) -> None:
     """Shows what a run would measure, in which order, and what it would leave out and why."""
     from harness.cli.measuring import show_plan
-    from harness.core.plan import Request
 
     request = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
@@ -214,7 +215,6 @@ def run(
 ) -> None:
     """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
     from harness.cli.measuring import measure, show_matrix
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
     request = Request(
@@ -248,21 +248,13 @@ def calibrate(
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
     from harness.cli.measuring import measure_and_show
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
+    target = target or (None if replicates or rounds else CALIBRATION_TARGET)
     request = Request(
-        workloads=tuple(workloads or ()),
-        size=size,
-        design="calibration",
-        protocol=protocol,
-        replicates=replicates,
-        rounds=rounds,
-        seed=seed,
-        device=device,
-        own=workload,
-        target=target or (None if replicates or rounds else CALIBRATION_TARGET),
-    )
+        workloads=tuple(workloads or ()), size=size, design="calibration", protocol=protocol, replicates=replicates,
+        rounds=rounds, seed=seed, device=device, own=workload, target=target,
+    )  # fmt: skip
     raise typer.Exit(measure_and_show(request, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
@@ -291,8 +283,6 @@ def rehearse(
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
     from harness.cli.checks import refuse_mixture, show_rehearsal
-    from harness.core.mistake import Mistake
-    from harness.core.plan import Request
 
     refuse_mixture(
         coverage=coverage,
@@ -315,14 +305,9 @@ def rehearse(
         asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))
     request = Request(
-        workloads=tuple(workloads or ()),
-        size="quick",
-        design=design,
-        protocol=protocol or "brief",
-        seed=seed,
-        device="cpu",
-        own=workload,
-    )
+        workloads=tuple(workloads or ()), size="quick", design=design, protocol=protocol or "brief", seed=seed,
+        device="cpu", own=workload,
+    )  # fmt: skip
     show_rehearsal(request, tuple(effect or ()), results)
 
 
@@ -362,20 +347,12 @@ def verify(
 ) -> None:
     """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
     from harness.cli.checks import verify as verified
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
     request = Request(
-        workloads=tuple(workloads or ()),
-        size=size,
-        only=tuple(only or ()),
-        stack=stack,
-        protocol="standard",
-        replicates=2,
-        seed=seed,
-        device=device,
-        own=workload,
-    )
+        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=stack, protocol="standard",
+        replicates=2, seed=seed, device=device, own=workload,
+    )  # fmt: skip
     place = Place(results=results, data=data, budget="none", fresh=True)
     raise typer.Exit(verified(request, place, steps, at_once))
 
@@ -450,22 +427,13 @@ def best(
 ) -> None:
     """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
     from harness.cli.measuring import best as sought
-    from harness.core.plan import Request
     from harness.run.preparation import Place
     from harness.search import quality_named
 
     request = Request(
-        workloads=(workload,) if workload else (),
-        size=size,
-        batch=batch,
-        design="matrix",
-        only=tuple(only or ()),
-        protocol=protocol,
-        seed=seed,
-        device=device,
-        own=own,
-        data_roots=tuple(data_root or ()),
-    )
+        workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),
+        protocol=protocol, seed=seed, device=device, own=own, data_roots=tuple(data_root or ()),
+    )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(sought(request, quality_named(quality), place, as_json=as_json))
 
@@ -525,8 +493,6 @@ def campaign(
     """
     from harness.cli.campaign import campaign as measured
     from harness.cli.campaign import finish_here, show_campaign
-    from harness.core.mistake import Mistake
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
     if publish and archive is None:

@@ -195,9 +195,8 @@ def check_files(manifest: Manifest, files: Mapping[str, bytes]) -> None:
 
 def check_against(manifest: Manifest, run: Run, records: int) -> None:
     """Raises Unfit where a manifest tells another story than the run beside it."""
-    told = (manifest.version, manifest.command, manifest.records)
-    true = (run.version, run.command, records)
-    for name, ours, theirs in zip(("version", "command", "records"), told, true, strict=True):
+    for name, theirs in (("version", run.version), ("command", run.command), ("records", records)):
+        ours = getattr(manifest, name)
         if ours != theirs:
             raise Unfit(f"{MANIFEST} says {name} '{ours}', and the run itself '{theirs}'")
 

@@ -1,7 +1,6 @@
 """Placing: a checked run among the results, whole or not at all, in a folder that its content names."""
 
 import json
-import os
 import re
 import secrets
 import shlex
@@ -24,6 +23,7 @@ from harness.store import (
     read_records,
     read_run,
     stamp_of,
+    write_durably,
 )
 
 SCHEMA = 1  # of origin.json
@@ -78,20 +78,13 @@ def write_whole(results: Path, folder: Path, files: Mapping[str, bytes]) -> None
     try:
         partial.mkdir(parents=True)
         for name, content in files.items():
-            _write_durably(partial / name, content)
+            write_durably(partial / name, content)
         folder.parent.mkdir(exist_ok=True)
         partial.rename(folder)
     except OSError as error:
         raise Mistake(f"Cannot write {folder} ({error.strerror}); choose another folder with --results.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 # Privacy: free texts of a run without the folders, the user and the host that they may name.

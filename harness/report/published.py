@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from re import sub
 
-from harness.analyze.attribution import data_of
 from harness.analyze.claims import Account
 from harness.analyze.collection import StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
@@ -286,7 +285,7 @@ def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not is_copy(one))
     stacks = {its.treatment: its.label for its in named}
     compared = ((one.row.comparison, one) for one in entries)
-    grouped = together(((its.reference, its.timing, data_of(one)), one) for its, one in compared)
+    grouped = together(((its.reference, its.timing, one.data), one) for its, one in compared)
     sheets = [
         Sheet(name=_name(config, group, stacks), data=data, entries=tuple(group))
         for (config, _, data), group in grouped.items()

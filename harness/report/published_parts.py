@@ -8,7 +8,7 @@ from hashlib import sha256
 from statistics import fmean
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, attributed, data_of, interactions
+from harness.analyze.attribution import Attribution, attributed, interactions
 from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.grouping import together
@@ -331,7 +331,7 @@ def _precedence(entry: StoredRow) -> tuple[object, ...]:
 def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     """Whether an entry is about one optimization or everything, at the size and batch of the column."""
     comparison, main = entry.row.comparison, topic.main
-    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or data_of(entry):
+    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or entry.data:
         return False
     if (comparison.reference.size, comparison.reference.batch) != (main.config.size, main.config.batch):
         return False

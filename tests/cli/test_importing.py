@@ -226,13 +226,13 @@ def test_nothing_is_seen_of_a_run_before_it_is_whole(
     bundle: Path, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    write = placing._write_durably
+    write = placing.write_durably
 
     def watched(path: Path, content: bytes) -> None:
         write(path, content)
         seen.append(list(results.glob("*/*/run.json")))
 
-    monkeypatch.setattr(placing, "_write_durably", watched)
+    monkeypatch.setattr(placing, "write_durably", watched)
     take_in(bundle, results)
     assert seen == [[], [], []]
     assert len(list(results.glob("*/*/run.json"))) == 1
@@ -247,7 +247,7 @@ def test_an_interrupted_import_leaves_nothing(
         if path.name == MEASUREMENTS:
             raise error
 
-    monkeypatch.setattr(placing, "_write_durably", broken)
+    monkeypatch.setattr(placing, "write_durably", broken)
     with pytest.raises((Mistake, KeyboardInterrupt)):
         take_in(bundle, results)
     assert list(results.iterdir()) == []
@@ -256,9 +256,9 @@ def test_an_interrupted_import_leaves_nothing(
 def test_a_killed_import_leaves_no_run(bundle: Path, results: Path) -> None:
     script = (
         "import os, sys; from pathlib import Path; from harness.cli.sharing import take_in\n"
-        "from harness.exchange import placing\nwrite = placing._write_durably\n"
+        "from harness.exchange import placing\nwrite = placing.write_durably\n"
         "def deadly(path, content):\n    write(path, content)\n    path.name == 'measurements.jsonl' and os._exit(9)\n"
-        "placing._write_durably = deadly\ntake_in(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "placing.write_durably = deadly\ntake_in(Path(sys.argv[1]), Path(sys.argv[2]))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, bundle, results], cwd=ROOT, check=False)
     assert done.returncode == 9
