@@ -22,9 +22,8 @@ from harness.report import matrix as sentences
 from harness.report.document import escaped, grid
 from harness.report.figures import (
     MARK,
-    Arm,
+    Arms,
     Grid,
-    Group,
     Tile,
     heat_map,
     interaction_map,
@@ -244,27 +243,24 @@ def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
 
 def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
     """Rates beside upper bounds for some workloads: the baseline, and the best stack of each."""
-    groups = [group for group in map(_group, topics) if group is not None]
+    groups = {name: arms for topic in topics for name, arms in _arms(topic)}
     if not groups:
         return None
     who = one_line(topics[0].name) if len(topics) == 1 else "each workload"
     title = f"What {who} trains, and what its loader and its step would give alone"
-    words = f"{title}: {'; '.join(group.name for group in groups)}"
+    words = f"{title}: {'; '.join(groups)}"
     return Picture(path=_path(name, setting.key, "stages"), words=words, svg=stage_bars(title, groups))
 
 
-def _group(topic: Topic) -> Group | None:
+def _arms(topic: Topic) -> Iterator[tuple[str, Arms]]:
     best = topic.best
     if topic.main is None or best is None:
-        return None
+        return
     arms = ((topic.main.name, best.row.reference), (in_short(best.row.label), best.row.treatment))
-    known = tuple(
-        Arm(name=one_line(name), found=profile.bottleneck) for name, profile in arms if profile and profile.bottleneck
-    )
+    known = {one_line(name): one.bottleneck for name, one in arms if one and one.bottleneck}
     config = topic.main.config
-    return (
-        Group(name=one_line(f"{topic.name}, size {config.size}, batch {config.batch}"), arms=known) if known else None
-    )
+    if known:
+        yield one_line(f"{topic.name}, size {config.size}, batch {config.batch}"), known
 
 
 def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:

@@ -18,11 +18,9 @@ from harness.analyze.verdict import Verdict
 from harness.report.figures import (
     BEYOND,
     MARK,
-    Arm,
     Box,
     Frame,
     Grid,
-    Group,
     Label,
     Line,
     Tile,
@@ -209,8 +207,7 @@ def test_an_endless_interval_does_not_break_a_waterfall() -> None:
 
 def stages() -> str:
     plain, best = bottleneck(20.0, 44.0, 40.0), bottleneck(71.0, 4000.0, 71.5)
-    arms = (Arm(name="baseline", found=plain), Arm(name="all", found=best))
-    return stage_bars("Stages", [Group(name="imagenet", arms=arms)])
+    return stage_bars("Stages", {"imagenet": {"baseline": plain, "all": best}})
 
 
 def test_stage_bars_are_as_long_as_their_rates_until_one_would_squeeze_all_others() -> None:
