@@ -13,7 +13,7 @@ import numpy as np
 from harness.analyze.attribution import Gain, gain
 from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
 from harness.analyze.matrix import Matrix, Table
-from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, UpperBound, cross_checked, trusted
+from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, cross_checked, trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
 from harness.analyze.search.stage_model import (
     Declared,
@@ -186,10 +186,9 @@ def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: W
         unmeasured=None
         if counted(possible.space) > COUNTED
         else sum(stack not in measured for stack in every_stack(possible.space)),
-        upper_bounds=tuple(
-            UpperBound(name=name, stages=upper_bounds(model.model, possible.declared.arrangement(stack)))
-            for name, stack in names.items()
-        ),
+        upper_bounds={
+            name: upper_bounds(model.model, possible.declared.arrangement(stack)) for name, stack in names.items()
+        },
     )
 
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from pathlib import Path
+from threading import Event
 from time import monotonic
 from types import FrameType
 
@@ -313,20 +314,16 @@ def _fitting(ready: Prepared, data: Path | None, blocks: Sequence[Block], left_s
     return ()
 
 
-@dataclass(slots=True)
-class Alarm:
-    """Whether a session was ended by its own clock and not from outside."""
-
-    rung: bool = False
-
-
 @contextmanager
-def ringing_after(seconds: float) -> Iterator[Alarm]:
-    """After so many seconds everything is broken off as by Ctrl-C; never if they are infinite."""
-    alarm = Alarm()
+def ringing_after(seconds: float) -> Iterator[Event]:
+    """After so many seconds everything is broken off as by Ctrl-C; never if they are infinite.
+
+    What it gives is set then: the session was ended by its own clock and not from outside.
+    """
+    alarm = Event()
 
     def ring(_number: int, _frame: FrameType | None) -> None:
-        alarm.rung = True
+        alarm.set()
         raise KeyboardInterrupt
 
     if isinf(seconds):
@@ -458,7 +455,7 @@ def _one_session(
         try:
             return _worked(now)
         except KeyboardInterrupt:
-            if not alarm.rung:
+            if not alarm.is_set():
                 raise
             if not now.has_worked or now.is_writing:
                 what = (

@@ -57,12 +57,7 @@ class Measured:
         return absence is None or absence.outcome is not Outcome.NOT_MEASURED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A claim, and what each machine's runs say of it."""
-
-    claim: Claim
-    findings: tuple[tuple[str, Finding], ...]  # machine and finding
+Judged = tuple[Claim, Sequence[tuple[str, Finding]]]  # a claim, and by machine what its runs say of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +101,7 @@ class Label:
 def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:
     """Every claim with its findings on all machines."""
     found = together((one.claim.name, (account.machine, one)) for account in accounts for one in account.findings)
-    return tuple(Judged(claim=claim, findings=tuple(found.get(claim.name, ()))) for claim in claims)
+    return tuple((claim, found.get(claim.name, ())) for claim in claims)
 
 
 def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Label:
@@ -115,7 +110,7 @@ def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterab
     own = [one for one in measured if parse_option(one.row.comparison.label).name == name and one.tells]
     return Label(
         optimization=optimization,
-        claims=tuple(one for one in claims if name in one.claim.differing),
+        claims=tuple((claim, findings) for claim, findings in claims if name in claim.differing),
         measured=tuple(sorted(own, key=lambda one: one.run, reverse=True)),
     )
 
@@ -191,8 +186,8 @@ def link(name: str) -> str:
 
 def _claimed(of: Label) -> Iterator[str]:
     yield from ("", "## What is claimed")
-    alone = [one for one in of.claims if one.claim.differing == {of.name}]
-    joined = [one.claim.name for one in of.claims if one.claim.differing != {of.name}]
+    alone = [(claim, findings) for claim, findings in of.claims if claim.differing == {of.name}]
+    joined = [claim.name for claim, _ in of.claims if claim.differing != {of.name}]
     if not of.claims:
         yield from ("", "Nothing that the ledger knows of.")
     if alone:
@@ -205,8 +200,8 @@ def _claimed(of: Label) -> Iterator[str]:
 
 
 def _promise(one: Judged) -> Iterator[str]:
-    claim = one.claim
-    verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in one.findings)
+    claim, findings = one
+    verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in findings)
     configs = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, verdicts
     return (escaped(config) or NOTHING for config in configs)
 
