@@ -386,10 +386,10 @@ def finish_here(archive: Path, results: Path) -> int:
 
 def take_in(archive: Path, results: Path, *, states: bool = True) -> tuple[str, ...]:
     """Takes the runs of an archive in, and its campaigns' states unless others are to begin; gives the machines."""
-    runs, states_found = opened(archive)
-    told = {name: parsed(content, f"{STATE} in {archive}") for name, content in states_found.items()}
-    for contribution, one in runs:
-        keep(results, contribution, one)
+    runs, kept = opened(archive)
+    told = {name: parsed(content, f"{STATE} in {archive}") for name, content in kept.items()}
+    for contribution, is_unfinished in runs:
+        keep(results, contribution, is_unfinished=is_unfinished)
     for machine, state in told.items() if states else ():
         _keep_state(results / machine / STATE, state, archive)
     if runs:
