@@ -14,7 +14,7 @@ from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
 from harness.analyze.quality import LEARNS_ALIKE, Agreement, Quality
-from harness.analyze.soundness import Absence, Outcome
+from harness.analyze.soundness import UNFINISHED, Absence
 from harness.analyze.verdict import (
     LEAST_FREEDOM,
     LEAST_SPREAD,
@@ -249,10 +249,6 @@ def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
     return MeasuredValue(value=centre, low=centre - half_width, high=centre + half_width, replicates=len(array))
 
 
-# What another attempt may still put right; other absences are an answer.
-_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One run's answer to one claim on one workload: how the claim is tested where it was made, and its comparison."""
@@ -336,7 +332,7 @@ def _is_broken(trial: Trial) -> bool:
 
 def _is_answer(claim: Claim, trial: Trial) -> bool:
     """Whether nothing that another attempt would add is needed to judge."""
-    if isinstance(trial.result, Absence) and trial.result.outcome in _UNFINISHED:
+    if isinstance(trial.result, Absence) and trial.result.outcome in UNFINISHED:
         return False
     return claim.metric is not Metric.DEVICE_SHARE or bool(trial.evidence.treatment.windows)
 

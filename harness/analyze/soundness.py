@@ -140,6 +140,10 @@ class Outcome(StrEnum):
     NOT_MEASURED = "not measured yet"
 
 
+# What another attempt may still put right; other absences are an answer.
+UNFINISHED = frozenset({Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
     """What stands in the matrix in place of a ratio."""

@@ -275,11 +275,6 @@ class Exported:
     plan: Plan
     records: tuple[Record, ...]
 
-    @property
-    def key(self) -> Fields:
-        """What every row of the run begins with."""
-        return {"machine": self.kept.machine, "run": self.kept.name}
-
     def config(self, arm: Arm) -> Fields:
         """The configuration that an arm is, and what its comparison is called."""
         block = next(block for block in self.plan.blocks if block.identity == arm.block)
@@ -491,7 +486,7 @@ def _rows(name: str, run: Exported) -> Iterator[dict[str, object]]:
     """Rows with every column and no other: a name that is misspelt is an error, not a column of nothing."""
     known = {column.name for column in TABLES[name]}
     for row in MAKERS[name](run):
-        whole = {**run.key, **row}
+        whole = {"machine": run.kept.machine, "run": run.kept.name, **row}
         if strange := whole.keys() - known:
             raise ValueError(f"{name} has no columns {sorted(strange)}")
         yield whole

@@ -42,11 +42,6 @@ class Samples:
     # high end. Tools show the median of samples, and a median of pairs would not see a rare stall.
     relative: tuple[float, ...]
 
-    @property
-    def estimate(self) -> Estimate | None:
-        """The ratio with its interval, where there is one."""
-        return self.row.estimate
-
 
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
     """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from re import sub
 
+from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account
 from harness.analyze.collection import StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
-from harness.analyze.matrix import Row, Table
-from harness.analyze.quality import Agreement
+from harness.analyze.matrix import Table
 from harness.analyze.search.winner import WINNER
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
 
-KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
 STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine
 _SIZES = ("standard", "quick")  # the most telling first; others come after them
 
@@ -104,11 +103,6 @@ def _low(entry: StoredRow) -> float:
     return _estimate(entry).low
 
 
-def keeps_learning(row: Row) -> bool:
-    """Whether a row was judged to learn what its reference learns."""
-    return row.quality is not None and row.quality.status in KEPT
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """One workload in one setting."""
@@ -134,7 +128,7 @@ class Topic:
 
         A search's winner stands before those whose intervals do not tell them apart from it.
         """
-        kept = [one for one in self._faster if keeps_learning(one.row)]
+        kept = [one for one in self._faster if learns_alike(one.row)]
         first = max(kept, key=_low, default=None)
         # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
         afresh = [
@@ -146,7 +140,7 @@ class Topic:
     def faster_otherwise(self) -> StoredRow | None:
         """What is faster still, but learns otherwise or was not judged."""
         beyond = [one for one in self._faster if self.best is None or _low(one) > _low(self.best)]
-        otherwise = (one for one in beyond if not keeps_learning(one.row))
+        otherwise = (one for one in beyond if not learns_alike(one.row))
         return max(otherwise, key=lambda one: _estimate(one).ratio, default=None)
 
     @property

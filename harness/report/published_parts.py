@@ -14,7 +14,7 @@ from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
-from harness.analyze.soundness import Outcome
+from harness.analyze.soundness import UNFINISHED
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
@@ -209,7 +209,7 @@ def stacked(label: str) -> str:
 
 # Figures of published pages.
 
-_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED}
+
 LONGEST = 26  # letters of a name that fits beside a bar
 _TRAINING = (Timing.STEP, Timing.EPOCH, Timing.EVALUATION)
 
@@ -351,7 +351,7 @@ def _tile(entry: StoredRow) -> Tile:
     quality = entry.row.quality
     return Tile(
         estimate=entry.row.estimate,
-        is_open=entry.row.absence is not None and entry.row.absence.outcome in _UNFINISHED,
+        is_open=entry.row.absence is not None and entry.row.absence.outcome in UNFINISHED,
         is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
         is_conditional=bool(entry.row.comparison.reference.options),
     )
