@@ -231,7 +231,7 @@ def _cells(configs: Sequence[Shared]) -> Table:
                 (
                     "" if number else config.label,
                     one.letter,
-                    ratio(estimate) if estimate else NOTHING,
+                    ratio(estimate),
                     one.word,
                     f"{ratio(against.contrast)} of {against.letter}" if against else NOTHING,
                     str(against.contrast.difference) if against else NOTHING,

@@ -166,7 +166,7 @@ RESULTS = (
     ),
     ResultColumn(
         name="speedup, 95 %",
-        of=lambda _, row: ratio(row.estimate) if row.estimate else NOTHING,
+        of=lambda _, row: ratio(row.estimate),
         of_reference=lambda _: "1 (reference)",
         views=_EVERYWHERE,
     ),

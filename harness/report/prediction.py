@@ -114,7 +114,7 @@ def stack(found: Stack, about: WorkloadPrediction) -> str:
 def part_rows(decomposition: Decomposition) -> Iterator[tuple[str, str, str, str]]:
     """What each option of a measured stack brings, in the three ways in which that can be said."""
     for one in decomposition.parts:
-        yield one_line(str(one.option)), _gain(one.alone), _gain(one.share), _gain(one.last)
+        yield one_line(str(one.option)), ratio(one.alone), ratio(one.share), ratio(one.last)
 
 
 def part_sentence(decomposition: Decomposition) -> str:
@@ -153,10 +153,6 @@ def check_rows(about: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]
         product = NOTHING if one.multiplied is None else f"{factor(one.multiplied)}x"
         name = stack(one.predicted.arrangement.options, about)
         yield name, f"{factor(one.ratio)}x", predicted(one.predicted), product
-
-
-def _gain(found: Gain | None) -> str:
-    return NOTHING if found is None else ratio(found)
 
 
 def _percent(share: float) -> str:

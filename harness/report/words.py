@@ -69,9 +69,9 @@ def factor(value: float, places: int = 2) -> str:
     return f"{value:,.{places}f}"
 
 
-def ratio(estimate: Interval) -> str:
+def ratio(estimate: Interval | None) -> str:
     """A ratio with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
-    return interval(estimate.ratio, estimate.low, estimate.high)
+    return NOTHING if estimate is None else interval(estimate.ratio, estimate.low, estimate.high)
 
 
 def interval(value: float, low: float, high: float) -> str:
