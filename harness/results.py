@@ -13,7 +13,7 @@ from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.plan import TUNED
-from harness.store import IN_PROGRESS, ORIGIN, RUN, Run, read_records, read_run
+from harness.store import ORIGIN, RUN, Run, is_finished, read_records, read_run
 
 LIMITS = Path(__file__).parent / "limits.toml"
 
@@ -21,7 +21,15 @@ LIMITS = Path(__file__).parent / "limits.toml"
 def finished(results: Path) -> list[Path]:
     """The folders of all runs that have nothing left to measure, by machine and day."""
     folders = sorted(path.parent for path in results.glob(f"*/*/{RUN}"))
-    return [folder for folder in folders if not (folder / IN_PROGRESS).exists()]
+    return [folder for folder in folders if is_finished(folder)]
+
+
+def finished_and_measured(results: Path) -> list[Path]:
+    """Those of real times; raises Mistake where there is none."""
+    found = [folder for folder in finished(results) if not read_run(folder).rehearsed]
+    if not found:
+        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    return found
 
 
 def read_kept(folder: Path) -> StoredRun:
@@ -57,19 +65,15 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
         found = read_run(other)
         # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
         # ours, as all were up to schema 3, of those without.
-        facts = (
-            (one.environment.digest, one.rehearsed, one.plan.protocol.lead_s > 0, _is_tuned(one))
-            for one in (found, run)
-        )
-        alike = len(set(facts)) == 1
         away = abs(datetime.fromisoformat(found.began) - began)
-        if alike and decides(found) and (nearest is None or away < nearest[0]):
+        if _conditions(found) == _conditions(run) and decides(found) and (nearest is None or away < nearest[0]):
             nearest = away, other
     return None if nearest is None else _calibration(nearest[1])
 
 
-def _is_tuned(run: Run) -> bool:
-    return any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
+def _conditions(run: Run) -> tuple[object, ...]:
+    is_tuned = any(one.name == TUNED for block in run.plan.blocks for one in block.reference.options)
+    return run.environment.digest, run.rehearsed, run.plan.protocol.lead_s > 0, is_tuned
 
 
 def decides(run: Run) -> bool:
@@ -79,7 +83,7 @@ def decides(run: Run) -> bool:
 
 def _may_calibrate(folder: Path) -> bool:
     """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
-    return not (folder / IN_PROGRESS).exists() and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
+    return is_finished(folder) and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
 
 
 @cache  # a finished run stays as it is, and every run beside it asks

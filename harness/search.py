@@ -13,7 +13,7 @@ import numpy as np
 from harness.analyze.attribution import Gain, gain
 from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
 from harness.analyze.matrix import Matrix, Table
-from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, UpperBound, cross_checked, trusted
+from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, cross_checked, trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
 from harness.analyze.search.stage_model import (
     Declared,
@@ -28,11 +28,10 @@ from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, W
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option, settings
-from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.plan import Plan, Request
-from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.protocol import PROTOCOLS
 from harness.plan.designs import CROSSED, Space, space_of, varied
 from harness.plan.designs import matrix as matrix_design
 from harness.plan.feasibility import Scope, all_options, compare, hindrance
@@ -55,7 +54,7 @@ from harness.plan.search import (
 )
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, environment_of, run_of
-from harness.store import IN_PROGRESS, RUN, Run, create, read_run
+from harness.store import RUN, Run, create, is_finished, read_run
 
 # Predictions of a run: what the stage model says beyond it.
 
@@ -187,10 +186,9 @@ def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: W
         unmeasured=None
         if counted(possible.space) > COUNTED
         else sum(stack not in measured for stack in every_stack(possible.space)),
-        upper_bounds=tuple(
-            UpperBound(name=name, stages=upper_bounds(model.model, possible.declared.arrangement(stack)))
-            for name, stack in names.items()
-        ),
+        upper_bounds={
+            name: upper_bounds(model.model, possible.declared.arrangement(stack)) for name, stack in names.items()
+        },
     )
 
 
@@ -200,9 +198,6 @@ def _check(kept: StoredRun, study: Study, possible: PossibleStacks) -> CrossChec
         return None
     design = [one.treatment.options for one in matrix_design(possible.scope) if isinstance(one, Comparison)]
     return cross_checked(study, {study.ratios[0].reference.options, *design})
-
-
-# The search for the fastest stack of a workload: run after run, then the winner afresh.
 
 
 # Deciding: what a search knows after so many runs, and what it therefore measures next.
@@ -301,11 +296,6 @@ class Search:
     budget: SearchBudget
 
 
-def is_unfinished(folder: Path) -> bool:
-    """Whether something of a run is left to measure."""
-    return (folder / IN_PROGRESS).exists()
-
-
 def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
     """The folder of a plan's run, measured as far as a share of the time allows; an earlier one is gone on with.
 
@@ -321,7 +311,7 @@ def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
 
 def go_on(search: Search, folder: Path, until: float) -> None:
     """Measures what is left of a run, as far as a share of the time allows."""
-    if is_unfinished(folder) and search.budget.is_time_left(until):
+    if not is_finished(folder) and search.budget.is_time_left(until):
         ready = replace(search.ready, plan=read_run(folder).plan)
         search.budget.measure(ready, folder, search.budget.until(until))
 
@@ -368,14 +358,6 @@ ALLOWED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRequest:
-    """What the user asked for; the request says nothing yet of a design."""
-
-    request: Request
-    quality: QualityClass
-
-
 def quality_named(name: str) -> QualityClass:
     """The class of that name; raises Mistake with the names there are."""
     if name not in list(QualityClass):
@@ -383,17 +365,17 @@ def quality_named(name: str) -> QualityClass:
     return QualityClass(name)
 
 
-def request_of(asked: SearchRequest) -> Request:
+def request_of(asked: Request, quality: QualityClass) -> Request:
     """The run with which a search begins: a matrix, or every stack of a few options; raises Mistake."""
-    catalogue = read_catalogue(asked.request.own)
+    catalogue = read_catalogue(asked.own)
     scope = _scope(asked, catalogue)
-    named = _named(asked, catalogue) if asked.request.only else _willing(scope, asked.quality)
+    named = _named(asked, quality, catalogue) if asked.only else _willing(scope, quality)
     name = scope.workload.name
     if not named:
-        raise Mistake(f"No optimization of {name} can be sought here with --quality {asked.quality}; try another.")
+        raise Mistake(f"No optimization of {name} can be sought here with --quality {quality}; try another.")
     stacks = prod(1 + len(levels) for levels in varied(replace(scope, chosen=named)))
     return replace(
-        asked.request,
+        asked,
         workloads=(name,),
         design="factorial" if stacks <= FEW else "matrix",
         only=tuple(map(str, named)),
@@ -401,36 +383,32 @@ def request_of(asked: SearchRequest) -> Request:
     )
 
 
-def put_off(asked: SearchRequest) -> Iterator[str]:
+def put_off(asked: Request, quality: QualityClass) -> Iterator[str]:
     """Sentences on what a more patient protocol would seek too; none where the options were named. Raises Mistake."""
-    if asked.request.only:
+    if asked.only:
         return
-    scope = _scope(asked, read_catalogue(asked.request.own))
+    scope = _scope(asked, read_catalogue(asked.own))
     patient = replace(scope, protocol=PROTOCOLS["standard"])
     for one in scope.optimizations:
-        is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[asked.quality]
+        is_sought = one.sought and one.timed_on is Timing.STEP and one.numerics in ALLOWED[quality]
         if is_sought and not hindrance(patient, one) and (reason := hindrance(scope, one)):
             yield f"{one.name} is not sought: it {reason}."
 
 
-def _scope(asked: SearchRequest, catalogue: Catalogue) -> Scope:
-    """What a search may choose from on this machine; raises Mistake where no workload is named or known."""
-    name = next(iter(asked.request.workloads), catalogue.own)
+def _scope(asked: Request, catalogue: Catalogue) -> Scope:
+    """What a search may choose from on this machine; raises Mistake where no workload is named or known.
+
+    How slowly an optimization may start, the protocol says. On a GPU compiling takes seconds and is what one seeks. On
+    a CPU it takes minutes for each arm of every second stack.
+    """
+    name = next(iter(asked.workloads), catalogue.own)
     if name is None:
         raise Mistake("Name the workload to search: ./speedmatrix best leak; ./speedmatrix list shows them all.")
-    environment = environment_of(asked.request)
-    context = Context(catalogue=catalogue, environment=environment, protocol=_patience(asked.request, environment))
-    request = reference_request("baseline", catalogue.workload(name).name, asked.request.size, asked.request.batch)
+    environment = environment_of(asked)
+    protocol = PROTOCOLS["standard"] if environment.accelerated else protocol_named(asked.protocol)
+    context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
+    request = reference_request("baseline", catalogue.workload(name).name, asked.size, asked.batch)
     return context.scope(catalogue.workload(name), context.config(request))
-
-
-def _patience(request: Request, environment: Environment) -> Protocol:
-    """The protocol that says how slowly an optimization may start.
-
-    On a GPU compiling takes seconds and is what one seeks. On a CPU it takes minutes
-    for each arm of every second stack.
-    """
-    return PROTOCOLS["standard"] if environment.accelerated else protocol_named(request.protocol)
 
 
 def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
@@ -440,14 +418,14 @@ def _willing(scope: Scope, quality: QualityClass) -> tuple[Option, ...]:
     return tuple(one for one in found if names.issuperset(scope.known[one.name].requires))
 
 
-def _named(asked: SearchRequest, catalogue: Catalogue) -> tuple[Option, ...]:
+def _named(asked: Request, quality: QualityClass, catalogue: Catalogue) -> tuple[Option, ...]:
     """What was named; raises Mistake for what a search over training steps cannot take."""
-    found = tuple(map(parse_option, asked.request.only))
+    found = tuple(map(parse_option, asked.only))
     for option in found:
         one = catalogue.optimization(option.name)
-        if one.numerics not in ALLOWED[asked.quality]:
+        if one.numerics not in ALLOWED[quality]:
             raise Mistake(
-                f"{one.name} promises losses that are {one.numerics}, which --quality {asked.quality} rules out; "
+                f"{one.name} promises losses that are {one.numerics}, which --quality {quality} rules out; "
                 f"leave it out, or say --quality {'close' if one.numerics is Numerics.CLOSE else 'any'}."
             )
         if one.timed_on is not Timing.STEP:
@@ -461,15 +439,12 @@ def stacks_in(request: Request, ready: Prepared) -> PossibleStacks:
     reference = ready.plan.blocks[0].reference
     scope = context.scope(ready.catalogue.workload(reference.workload), reference)
     seen = {one for config in ready.plan.comparisons for one in config.treatment.options}
-    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in _names(request)))
+    asked = {parse_option(name).name for name in request.only}
+    chosen = tuple(sorted(one for one in seen if one not in reference.options and one.name in asked))
     scope = replace(scope, chosen=chosen)
     return PossibleStacks(
         scope=scope, space=space_of(scope, varied(scope)), declared=declared_of(ready.catalogue.known)
     )
-
-
-def _names(request: Request) -> set[str]:
-    return {parse_option(name).name for name in request.only}
 
 
 REPLICATES = 4  # of the winner: it has no pool to borrow a variance from
@@ -552,7 +527,7 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
         certainty=certainty,
         runs=tuple(map(str, runs)),
         command=_command(search.request, so_far, stack) if is_picked else "",
-        unfinished=tuple(str(one) for one in runs if is_unfinished(one)),
+        unfinished=tuple(str(one) for one in runs if not is_finished(one)),
     )
 
 

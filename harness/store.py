@@ -8,7 +8,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,18 @@ def record_line(record: Record) -> bytes:
     return json.dumps(body, allow_nan=False).encode() + b"\n"
 
 
+def files_of(run: Run, records: Iterable[Record]) -> dict[str, bytes]:
+    """What the folder of a run holds, by file."""
+    return {RUN: run_text(run).encode(), MEASUREMENTS: b"".join(map(record_line, records))}
+
+
 def create(results: Path, run: Run) -> Path:
     """Makes the folder of a new run under the machine's name and writes what it is; raises Mistake on a full disk."""
     folder = folder_of(results, run)
     try:
         folder.mkdir(parents=True)
         (folder / IN_PROGRESS).touch()  # first: a run without it is held to be finished
-        _write_durably(folder / RUN, run_text(run).encode())
+        write_durably(folder / RUN, run_text(run).encode())
         _sync_folder(folder.parent)
     except OSError as error:
         raise Mistake(
@@ -98,6 +103,11 @@ def unfinished(results: Path) -> list[Path]:
     """
     found = (marker.parent for marker in results.glob(f"*/*/{IN_PROGRESS}"))
     return sorted((folder for folder in found if (folder / RUN).exists()), key=lambda folder: folder.name)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether nothing of a run is left to measure."""
+    return not (folder / IN_PROGRESS).exists()
 
 
 def finish(folder: Path) -> None:
@@ -284,12 +294,13 @@ def _shown(fact: str | int | None) -> str:
 def replace_file(path: Path, content: bytes, remedy: str) -> None:
     """Writes a file whole or not at all, down to the disk; raises Mistake with the remedy where that cannot be."""
     try:
-        _write_durably(path, content)
+        write_durably(path, content)
     except OSError as error:
         raise Mistake(f"Cannot write {path} ({error.strerror}); {remedy}.") from error
 
 
-def _write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes) -> None:
+    """The same with the system's own errors."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         with partial.open("wb") as file:

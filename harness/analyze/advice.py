@@ -29,6 +29,7 @@ from harness.analyze.attribution import (
 from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun
 from harness.analyze.estimate import replicates_to_decide
 from harness.analyze.evidence import Evidence
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
@@ -178,9 +179,7 @@ RULES = (
 def _items(
     rows: Sequence[Row], last: Mapping[str, Gain], found: _Evidence, known: Mapping[str, Optimization]
 ) -> tuple[Item, ...]:
-    by_option: dict[tuple[Option, bool], list[Effect]] = {}
-    for one in effects(rows):
-        by_option.setdefault((one.option, one.timing in TRAINS), []).append(one)
+    by_option = together(((one.option, one.timing in TRAINS), one) for one in effects(rows))
     items = []
     for (option, trains), seen in by_option.items():
         first, *others = sorted(seen, key=lambda one: len(one.below.options))
@@ -449,11 +448,8 @@ def advise(
 ) -> Advice:
     """The advice of one run, finished or not, workload by workload, with what this version knows beside the run."""
     found = {one.comparison: one for one in reversed(tuple(evidence))}
-    tables, no_results = run.matrix.tables, run.matrix.no_results
-    names = dict.fromkeys((*(one.config.workload for one in tables), *(one.workload for one in no_results)))
-    return Advice(
-        run=run, workloads=tuple(_of_workload(name, run, found, known, workloads.get(name)) for name in names)
-    )
+    advised = (_of_workload(name, run, found, known, workloads.get(name)) for name in run.matrix.workloads)
+    return Advice(run=run, workloads=tuple(advised))
 
 
 def _of_workload(

@@ -169,13 +169,8 @@ def _gains(like: StoredRow, entries: Iterable[StoredRow]) -> _Pairs:
     }
 
 
-def data_of(entry: StoredRow) -> str:
-    """What the real data of an entry's workload are, in words; empty for the suite's own."""
-    return entry.run.matrix.data.get(entry.row.comparison.treatment.workload, "")
-
-
 def _conditions(entry: StoredRow) -> tuple[Environment, str, Timing]:
-    return entry.run.environment, data_of(entry), entry.row.comparison.timing
+    return entry.run.environment, entry.data, entry.row.comparison.timing
 
 
 def _last(option: Option, whole: StoredRow, known: _Pairs) -> Gain | None:

@@ -11,6 +11,7 @@ from scipy import optimize, stats
 
 from harness.analyze.estimate import Estimate, results
 from harness.analyze.evidence import Evidence, gather
+from harness.analyze.grouping import ratios_of_sums, together
 from harness.analyze.pairing import Array, Pairs, log_ratio, log_totals, pair, prior_of
 from harness.analyze.soundness import Absence
 from harness.analyze.verdict import MARGIN, Thresholds
@@ -293,32 +294,22 @@ def in_their_round(copies: Iterable[Evidence]) -> Span | None:
     differences = []
     for one in copies:
         for _, windows in _attempts(one):
-            early: dict[bool, list[float]] = defaultdict(list)
-            for window_pair in window_pairs(windows, one.position):
-                first = window_pair.treatment.order == window_pair.before.order + 1
-                early[first].append(log_ratio(window_pair))
-            if early[True] and early[False]:
+            pairs = window_pairs(windows, one.position)
+            early = together((its.treatment.order == its.before.order + 1, log_ratio(its)) for its in pairs)
+            if len(early) == 2:
                 differences.append(float(np.mean(early[True]) - np.mean(early[False])))
     return mean_of(differences)
 
 
 def _attempts(one: Evidence) -> Iterator[tuple[list[Window], list[Window]]]:
     """The treatment's windows of each attempt, and both sides' together."""
-    ours: dict[_Attempt, list[Window]] = defaultdict(list)
-    both: dict[_Attempt, list[Window]] = defaultdict(list)
-    for windows, found in ((one.treatment.windows, ours), (one.windows, both)):
-        for window in windows:
-            found[_attempt(window.arm)].append(window)
-    for attempt, own in ours.items():
-        yield own, both[attempt]
+    ours, both = (together((_attempt(its.arm), its) for its in own) for own in (one.treatment.windows, one.windows))
+    yield from ((own, both[attempt]) for attempt, own in ours.items())
 
 
 def _places(records: Iterable[Record]) -> dict[Arm, float]:
     """From 0 for the arm of an attempt that was started first to 1 for the last, as records follow each other."""
-    started: dict[_Attempt, list[Arm]] = defaultdict(list)
-    for record in records:
-        if isinstance(record, Ready):
-            started[_attempt(record.arm)].append(record.arm)
+    started = together((_attempt(one.arm), one.arm) for one in records if isinstance(one, Ready))
     return {
         arm: place / (len(arms) - 1) for arms in started.values() if len(arms) > 1 for place, arm in enumerate(arms)
     }
@@ -353,19 +344,17 @@ def calibrate(plan: Plan, records: Iterable[Record]) -> Calibration:
         if _is_copy(one.comparison) and isinstance(result, Estimate)
     ]
     known = tuple(_known(plan, gathered, copies))
-    controls: dict[int, list[Known]] = defaultdict(list)
-    for one in known:
-        if percent := planted(one.comparison):
-            controls[percent].append(one)
+    controls = together((percent, one) for one in known if (percent := planted(one.comparison)))
     levels = tuple(Level(percent=percent, controls=tuple(controls[percent])) for percent in sorted(controls))
     evidence = [one.evidence for one in copies]
+    arms = together((one.arm, (one.steps, one.wall_s)) for one in kept if isinstance(one, Window))
     return Calibration(
         copies=tuple(one for one in known if _is_copy(one.comparison) and one.estimate),
         levels=levels,
         order_of_start=in_the_order_of_start(evidence, kept),
         order_in_round=in_their_round(evidence),
         correlation=lag_one(replicate for one in copies for replicate in one.pairs.log_ratios),
-        window_s=cost_of_a_window(_arms(kept)),
+        window_s=cost_of_a_window(arms.values()),
         thresholds=_thresholds(copies, _margin(levels)),
     )
 
@@ -421,27 +410,12 @@ def _margin(levels: Sequence[Level]) -> float:
 
 def _truth(one: Evidence) -> float | None:
     """The ratio that the delays put in, from their lengths as they were seen and the reference's own steps."""
-    steps = _step_s(one.reference.windows)
+    # Seconds of a step in each attempt, over its total time, as ratios are.
+    windows = one.reference.windows
+    steps = ratios_of_sums(((its.arm.replicate, its.arm.attempt), its.wall_s, its.steps) for its in windows)
     by_replicate: dict[int, list[float]] = defaultdict(list)
     for ready in one.treatment.readies:
         delay_s, step_s = ready.effective.get(DELAY_S), steps.get((ready.arm.replicate, ready.arm.attempt))
         if isinstance(delay_s, float) and step_s:
             by_replicate[ready.arm.replicate].append(math.log(step_s / (step_s + delay_s)))
     return math.exp(fmean(map(fmean, by_replicate.values()))) if by_replicate else None
-
-
-def _step_s(windows: Iterable[Window]) -> dict[tuple[int, int], float]:
-    """Seconds of a step in each attempt, over its total time, as ratios are."""
-    found: dict[tuple[int, int], list[Window]] = defaultdict(list)
-    for window in windows:
-        found[window.arm.replicate, window.arm.attempt].append(window)
-    return {attempt: sum(one.wall_s for one in own) / sum(one.steps for one in own) for attempt, own in found.items()}
-
-
-def _arms(records: Iterable[Record]) -> Iterable[list[tuple[int, float]]]:
-    """Steps and seconds of every arm's windows."""
-    found: dict[Arm, list[tuple[int, float]]] = defaultdict(list)
-    for record in records:
-        if isinstance(record, Window):
-            found[record.arm].append((record.steps, record.wall_s))
-    return found.values()

@@ -1,7 +1,6 @@
 """Claims: what a machine's runs say of each promise in the ledger."""
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,9 +11,10 @@ from scipy import stats
 
 from harness.analyze.estimate import Estimate, results
 from harness.analyze.evidence import Evidence, Side, gather
+from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
 from harness.analyze.quality import LEARNS_ALIKE, Agreement, Quality
-from harness.analyze.soundness import Absence, Outcome
+from harness.analyze.soundness import UNFINISHED, Absence
 from harness.analyze.verdict import (
     LEAST_FREEDOM,
     LEAST_SPREAD,
@@ -225,20 +225,12 @@ def _peak_bytes(name: str, side: Side) -> Values:
 
 def _start_s(side: Side) -> Values:
     """Of the first attempt of each replicate, since later ones find caches warm; readies come in the order of lives."""
-    found: dict[int, float] = {}
-    for ready in side.readies:
-        found.setdefault(ready.arm.replicate, ready.build_s + ready.first_step_s)
-    return found
+    return {one.arm.replicate: one.build_s + one.first_step_s for one in reversed(side.readies)}
 
 
 def _shares(side: Side) -> Values:
-    device_s: dict[int, float] = defaultdict(float)
-    wall_s: dict[int, float] = defaultdict(float)
-    for window in side.windows:
-        if window.device_s:  # older records have 0 where nothing bounded the device's work
-            device_s[window.arm.replicate] += window.device_s
-            wall_s[window.arm.replicate] += window.wall_s
-    return {replicate: device_s[replicate] / wall_s[replicate] for replicate in device_s}
+    known = (one for one in side.windows if one.device_s)  # older records have 0 where nothing bounded its work
+    return ratios_of_sums((one.arm.replicate, one.device_s or 0.0, one.wall_s) for one in known)
 
 
 _COSTS: Mapping[Metric, Callable[[Side], Values]] = {
@@ -255,10 +247,6 @@ def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
     least = stats.t.ppf(0.975, LEAST_FREEDOM) * (spread or LEAST_SPREAD * abs(array.mean()))
     centre, half_width = float(array.mean()), float(max(own, least) / math.sqrt(len(array)))
     return MeasuredValue(value=centre, low=centre - half_width, high=centre + half_width, replicates=len(array))
-
-
-# What another attempt may still put right; other absences are an answer.
-_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +332,7 @@ def _is_broken(trial: Trial) -> bool:
 
 def _is_answer(claim: Claim, trial: Trial) -> bool:
     """Whether nothing that another attempt would add is needed to judge."""
-    if isinstance(trial.result, Absence) and trial.result.outcome in _UNFINISHED:
+    if isinstance(trial.result, Absence) and trial.result.outcome in UNFINISHED:
         return False
     return claim.metric is not Metric.DEVICE_SHARE or bool(trial.evidence.treatment.windows)
 

@@ -1,12 +1,12 @@
 """The collection: rows of many runs, each beside where it was found; the surest answers, runs are never pooled."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.core.configuration import Configuration, is_control
 from harness.core.environment import Environment
@@ -63,6 +63,11 @@ class StoredRow:
     row: Row
 
     @property
+    def data(self) -> str:
+        """What the real data of its workload are, in words; empty for the suite's own."""
+        return self.run.matrix.data.get(self.row.comparison.treatment.workload, "")
+
+    @property
     def question(self) -> Question:
         """What the row answers."""
         comparison = self.row.comparison
@@ -71,7 +76,7 @@ class StoredRow:
             treatment=comparison.treatment,
             reference=comparison.reference,
             timing=comparison.timing,
-            data=self.run.matrix.data.get(comparison.treatment.workload, ""),
+            data=self.data,
             copy=comparison.copy,
         )
 
@@ -144,16 +149,12 @@ class Repeated:
 
 def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:
     """Every question that two runs of the same version and environment answered; the furthest apart first."""
-    asked: dict[tuple[Question, str], list[StoredRow]] = defaultdict(list)
-    for entry in entries(runs):
-        if entry.row.estimate is not None and not entry.run.contributed:
-            asked[entry.question, entry.run.version].append(entry)
-    found = [_pair(earlier, later) for held in asked.values() for later, earlier in pairwise(held)]
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: -abs(one.apart)))
-
-
-def _pair(earlier: StoredRow, later: StoredRow) -> Repeated | None:
-    first, second = earlier.row.estimate, later.row.estimate
-    if first is None or second is None:
-        return None
-    return Repeated(earlier=earlier, later=later, first=first, second=second)
+    answers = (one for one in entries(runs) if one.row.estimate is not None and not one.run.contributed)
+    asked = together(((one.question, one.run.version), one) for one in answers)
+    found = [
+        Repeated(earlier=earlier, later=later, first=earlier.row.estimate, second=later.row.estimate)
+        for held in asked.values()
+        for later, earlier in pairwise(held)
+        if earlier.row.estimate and later.row.estimate
+    ]
+    return tuple(sorted(found, key=lambda one: -abs(one.apart)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 
 from harness.analyze.collection import Question, StoredRow, StoredRun, rows_of, surest
 from harness.analyze.estimate import Contrast, Difference, contrast
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
@@ -69,9 +70,7 @@ def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
 
     Raises Mistake where all was measured in one environment. Runs are named where they gave an answer that is shown.
     """
-    found: dict[str, list[StoredRow]] = defaultdict(list)
-    for entry in surest(runs):
-        found[entry.run.environment.digest].append(entry)
+    found = together((entry.run.environment.digest, entry) for entry in surest(runs))
     if len(found) < 2:
         where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"
         raise Mistake(
@@ -112,11 +111,11 @@ def unlike_protocols(columns: Sequence[Column]) -> tuple[Unlike, ...]:
     """Every number of the measurement in which columns differ, and the harness's version; of several runs, all."""
     found: dict[str, dict[str, str]] = {}
     for column in columns:
-        values: dict[str, list[str]] = defaultdict(list)
-        for run in column.runs:
-            values["version of speedmatrix"].append(run.version)
-            for name, value in _numbers(run.matrix.protocol):
-                values[name].append(value)
+        values = together(
+            pair
+            for run in column.runs
+            for pair in (("version of speedmatrix", run.version), *_numbers(run.matrix.protocol))
+        )
         found[column.letter] = {name: " or ".join(dict.fromkeys(several)) for name, several in values.items()}
     return _unlike(found)
 
@@ -173,10 +172,7 @@ def scales_of(columns: Sequence[Column]) -> dict[str, tuple[Scale, ...]]:
 
 
 def _alike(scales: Iterable[Scale]) -> bool:
-    by_letter: dict[str, set[Scale]] = defaultdict(set)
-    for one in scales:
-        by_letter[one.letter].add(replace(one, letter=""))
-    first, *others = by_letter.values()
+    first, *others = map(set, together((one.letter, replace(one, letter="")) for one in scales).values())
     return all(one == first for one in others)
 
 
@@ -500,10 +496,7 @@ class MachineComparison:
 
 def compare(columns: Sequence[Column], known: Known, prices: Prices) -> MachineComparison:
     """Everything that can be said of columns beside each other; raises Mistake where they share no configuration."""
-    by_question: dict[Question, list[tuple[Column, StoredRow]]] = defaultdict(list)
-    for column in columns:
-        for entry in column.entries:
-            by_question[exactly(entry)].append((column, entry))
+    by_question = together((exactly(entry), (column, entry)) for column in columns for entry in column.entries)
     shared = [_shared(question, found) for question, found in by_question.items() if len(found) > 1]
     scales = scales_of(columns)
     if not shared:
@@ -550,9 +543,8 @@ def _against(entry: StoredRow, column: Column, first: StoredRow) -> Against | No
 
 
 def _groups(columns: Sequence[Column], shared: Sequence[Shared], known: Known, prices: Prices) -> Iterator[Group]:
-    by_reference: dict[tuple[Configuration, Timing, str], list[Shared]] = defaultdict(list)
-    for config in shared:
-        by_reference[config.question.reference, config.question.timing, config.question.data].append(config)
+    asked = ((config.question, config) for config in shared)
+    by_reference = together(((its.reference, its.timing, its.data), config) for its, config in asked)
     for (reference, timing, data), configs in by_reference.items():
         yield Group(
             config=reference,

@@ -1,15 +1,16 @@
 """Estimates: ratios with intervals, from replicates that are the unit and a pool that lends its variances."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from harness.analyze.evidence import Evidence, gather
+from harness.analyze.grouping import together
 from harness.analyze.pairing import Array, Device, Moderated, Pairs, Tail, errors, lent, log_totals, moderate, pair
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
@@ -106,8 +107,28 @@ def estimates(
     """
     if any(len(pairs.replicates) < FEWEST_REPLICATES for pairs in pool):
         raise ValueError("an estimate needs two replicates at least")
-    widths = _widths(pool, point, thresholds)
-    return tuple(_estimate(pairs, width, thresholds) for pairs, width in zip(pool, widths, strict=True))
+    means = [log_totals(pairs) for pairs in pool]
+    spread, method = _spread(means, thresholds)
+    own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
+    # A constant, or the calibration's: no look of this run depends on it.
+    least = stats.t.ppf(FIXED, thresholds.least_freedom) * thresholds.least_spread
+    found = []
+    for index, (pairs, one, (within, freedom)) in enumerate(zip(pool, means, _within(pool), strict=True)):
+        outlying = bool(spread.outlying[index])
+        between = float(max(own[index], least) / np.sqrt(len(one)))
+        by_windows = within > between
+        usual = "t" if outlying else method
+        estimate = _estimate(
+            pairs,
+            max(between, within),
+            thresholds,
+            df=freedom if by_windows else float(spread.freedom[index]),
+            method=BY_WINDOWS if by_windows else usual,
+            outlying=outlying,
+            point=FIXED if by_windows else point,
+        )
+        found.append(estimate)
+    return tuple(found)
 
 
 def so_far(pairs: Pairs) -> tuple[float, float] | None:
@@ -133,37 +154,6 @@ def trimmed_means(pairs: Pairs) -> Array:
     """The trimmed mean of every replicate's log ratios of pairs: the summary that looks past whatever is rare."""
     cuts = ((sorted(logs), int(TRIMMED * len(logs))) for logs in pairs.log_ratios)
     return np.array([float(np.mean(logs[cut : len(logs) - cut])) for logs, cut in cuts])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Width:
-    """How widely one configuration is known."""
-
-    half_width: float  # of the log ratio's interval
-    df: float
-    outlying: bool
-    method: str
-    point: float
-
-
-def _widths(pool: Sequence[Pairs], point: float, thresholds: Thresholds) -> Iterator[_Width]:
-    means = [log_totals(pairs) for pairs in pool]
-    spread, method = _spread(means, thresholds)
-    own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
-    # A constant, or the calibration's: no look of this run depends on it.
-    least = stats.t.ppf(FIXED, thresholds.least_freedom) * thresholds.least_spread
-    for index, (one, (within, freedom)) in enumerate(zip(means, _within(pool), strict=True)):
-        outlying = bool(spread.outlying[index])
-        between = float(max(own[index], least) / np.sqrt(len(one)))
-        by_windows = within > between
-        usual = "t" if outlying else method
-        yield _Width(
-            half_width=max(between, within),
-            df=freedom if by_windows else float(spread.freedom[index]),
-            outlying=outlying,
-            method=BY_WINDOWS if by_windows else usual,
-            point=FIXED if by_windows else point,
-        )
 
 
 def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
@@ -194,8 +184,8 @@ def _spread(means: Sequence[Array], thresholds: Thresholds) -> tuple[Moderated, 
     return Moderated(variances=variances, freedom=freedom, outlying=alone), "t"
 
 
-def _estimate(pairs: Pairs, width: _Width, thresholds: Thresholds) -> Estimate:
-    centre, half_width = float(log_totals(pairs).mean()), width.half_width
+def _estimate(pairs: Pairs, half_width: float, thresholds: Thresholds, **rests_on: Any) -> Estimate:
+    centre = float(log_totals(pairs).mean())
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(value)) for value in (centre, centre - half_width, centre + half_width))
     return Estimate(
@@ -204,9 +194,6 @@ def _estimate(pairs: Pairs, width: _Width, thresholds: Thresholds) -> Estimate:
         high=high,
         pairs=pairs.count,
         processes=len(pairs.replicates),
-        df=width.df,
-        method=width.method,
-        outlying=width.outlying,
         verdict=verdict(low, high, thresholds.margin) if _disturbance(pairs) is None else Verdict.UNDECIDED,
         drift=pairs.drift,
         trimmed_ratio=float(np.exp(trimmed_means(pairs).mean())),
@@ -214,10 +201,10 @@ def _estimate(pairs: Pairs, width: _Width, thresholds: Thresholds) -> Estimate:
         contention=pairs.contention,
         in_turn=pairs.in_turn,
         device=pairs.device,
-        point=width.point,
         windows=pairs.windows,
         left_out=pairs.left_out,
         tails=pairs.tails,
+        **rests_on,
     )
 
 
@@ -275,9 +262,7 @@ def energies(
 def _estimated(
     gathered: Sequence[Evidence], paired: Mapping[int, Pairs], protocol: Protocol, thresholds: Thresholds
 ) -> dict[int, Estimate]:
-    pools: dict[_Pool, list[int]] = defaultdict(list)
-    for index, pairs in paired.items():
-        pools[_pool(gathered[index], pairs)].append(index)
+    pools = together((_pool(gathered[index], pairs), index) for index, pairs in paired.items())
     found: dict[int, Estimate] = {}
     for (*_, timing, in_turn), indices in pools.items():
         # A calibration times steps of arms that are alive together, and lends to no configuration that varies

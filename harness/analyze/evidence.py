@@ -1,9 +1,9 @@
 """Evidence: the records of one comparison, picked from a run and set beside what its options promise."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from harness.analyze.grouping import together
 from harness.analyze.quality import Quality, judge_losses, judge_score, worst
 from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.mistake import Mistake
@@ -86,11 +86,9 @@ class Evidence:
 
 def gather(plan: Plan, records: Iterable[Record]) -> Iterator[Evidence]:
     """The evidence of every comparison, in the plan's order; empty sides where nothing was measured yet."""
-    by_block: Mapping[str, list[Record]] = defaultdict(list)
-    for record in records:
-        by_block[record.arm.block].append(record)
+    by_block = together((record.arm.block, record) for record in records)
     for block in plan.blocks:
-        records_here = by_block[block.identity]
+        records_here = by_block.get(block.identity, [])
         reference = _side(block.reference, 0, records_here, block.timing, plan)
         for position, comparison in enumerate(block.comparisons, 1):
             yield Evidence(

@@ -1,13 +1,13 @@
 """The matrix: rows of estimates, each beside its causes and costs; what has no estimate has words."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import Evidence, gather, merged
+from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
@@ -26,12 +26,8 @@ from harness.core.records import Record, Spent, Window
 Arms = tuple[Profile | None, Profile | None]  # the treatment, the reference
 
 
-def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> tuple[str, ...]:
+def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     """The sentences that belong to one estimate; none is good news."""
-    return tuple(_notes(estimate, quality, arms, protocol))
-
-
-def _notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     yield from _of_the_machine(estimate)
     if estimate.withheld:
         yield unproven(estimate)
@@ -223,6 +219,12 @@ class Matrix:
         return tuple(row for table in self.tables for row in table.rows)
 
     @property
+    def workloads(self) -> tuple[str, ...]:
+        """All workloads in order, those that have nothing but missing results too."""
+        named = (*(one.config.workload for one in self.tables), *(one.workload for one in self.no_results))
+        return tuple(dict.fromkeys(named))
+
+    @property
     def looked_at(self) -> int:
         """How many configurations have an estimate: whoever looks at many finds some by luck."""
         return sum(row.estimate is not None for row in self.rows)
@@ -244,11 +246,10 @@ def build_matrix(
     thresholds = calibration.thresholds if calibration and plan.design != DESIGN else Thresholds()
     told = calibrate(plan, records) if plan.design == DESIGN else calibration
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
-    by_table: dict[tuple[Configuration, Timing], list[_Found]] = defaultdict(list)
     rates = results(gathered, plan.protocol, thresholds)
     savings = energies(gathered, plan.protocol, thresholds)
-    for evidence, result, energy in zip(gathered, rates, savings, strict=True):
-        by_table[evidence.comparison.reference, evidence.comparison.timing].append((evidence, result, energy))
+    made = zip(gathered, rates, savings, strict=True)
+    by_table = together(((one[0].comparison.reference, one[0].comparison.timing), one) for one in made)
     return Matrix(
         environment=environment,
         protocol=plan.protocol,

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from harness.analyze.grouping import together
 from harness.core.records import POWER_CAP, SLOWDOWNS, Window, WindowPair, alone, window_pairs
 
 # Moderated variances: what comparisons of one machine say of each other's spread.
-
 
 Array = NDArray[np.float64]
 
@@ -114,9 +114,6 @@ def _trigamma_inverse(value: float) -> float:
         if -step / guess < 1e-8:
             break
     return guess
-
-
-# Pairing: the ratio of totals that each replicate of a comparison gives, and how sure its own windows are of it.
 
 
 # Tails: how much of an arm's time its slowest steps take.
@@ -564,10 +561,7 @@ def _rate(windows: Sequence[Window], spent: Spent) -> float:
 
 
 def _attempts(windows: Iterable[Window]) -> Mapping[tuple[int, int], list[Window]]:
-    attempts: dict[tuple[int, int], list[Window]] = defaultdict(list)
-    for window in windows:
-        attempts[window.arm.replicate, window.arm.attempt].append(window)
-    return attempts
+    return together(((one.arm.replicate, one.arm.attempt), one) for one in windows)
 
 
 def _drift(windows: Iterable[Window], position: int, spent: Spent) -> float:
@@ -581,9 +575,7 @@ def _drift(windows: Iterable[Window], position: int, spent: Spent) -> float:
     own = [change for attempt in references for change in _changes(_usual_logs(attempt, spent))]
     if len({window.first_step for attempt in references for window in attempt}) <= 1:
         return _root_mean_square(own)
-    alike: dict[tuple[int | None, int], list[Window]] = defaultdict(list)
-    for window in (window for attempt in references for window in attempt):
-        alike[window.first_step, window.steps].append(window)
+    alike = together(((one.first_step, one.steps), one) for attempt in references for one in attempt)
     like = [change for group in alike.values() for change in _changes(_usual_logs(group, spent))]
     if len(like) >= LIKE:
         return _root_mean_square(like)

@@ -1,6 +1,5 @@
 """Profiles: what one arm showed besides its ratio: rates, phases, memory, start-up and facts."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +7,7 @@ from statistics import fmean, harmonic_mean
 from typing import Literal
 
 from harness.analyze.evidence import Side
+from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.soundness import TRAINS, workers_of
 from harness.core.configuration import Configuration
 from harness.core.recipe import Value
@@ -141,10 +141,14 @@ def profile(side: Side) -> Profile | None:
     return Profile(
         config=side.config,
         rate=rate,
-        replicate_rates=_replicate_rates(windows),
+        replicate_rates=tuple(
+            ratios_of_sums(
+                ((one.arm.block, one.arm.replicate, one.arm.attempt), one.samples, one.wall_s) for one in windows
+            ).values()
+        ),
         phases=shown,
-        device_span=_share("device_s", windows),
-        host_queueing=_share("queue_s", windows),
+        device_span=_told("device_s", "wall_s", windows),
+        host_queueing=_told("queue_s", "wall_s", windows),
         loader_rate=loader_rate,
         compute_rate=compute_rate,
         bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
@@ -155,7 +159,7 @@ def profile(side: Side) -> Profile | None:
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
         facts=_facts(side),
-        joules=_joules(windows),
+        joules=_told("energy_j", "samples", windows),
         clock_mhz=fmean(clocks) if clocks else None,
         process_bytes=max(
             (window.process_bytes for window in windows if window.process_bytes is not None), default=None
@@ -184,30 +188,15 @@ def _host_peak(windows: Sequence[Window]) -> int | None:
     return max(known) if len(known) == len(windows) else None
 
 
-def _replicate_rates(windows: Iterable[Window]) -> tuple[float, ...]:
-    samples: dict[tuple[str, int, int], int] = defaultdict(int)
-    wall_s: dict[tuple[str, int, int], float] = defaultdict(float)
-    for window in windows:
-        process = window.arm.block, window.arm.replicate, window.arm.attempt
-        samples[process] += window.samples
-        wall_s[process] += window.wall_s
-    return tuple(samples[process] / wall_s[process] for process in samples)
-
-
 def _mean_rate(rates: Iterable[float | None]) -> float | None:
     known = [rate for rate in rates if rate is not None]
     return harmonic_mean(known) if known else None  # as if all samples went through one after the other
 
 
-def _share(seconds: str, windows: Iterable[Window]) -> float | None:
-    """Of wall time, in the windows that tell so many seconds."""
-    known = [(getattr(window, seconds), window.wall_s) for window in windows if getattr(window, seconds) is not None]
-    return sum(told_s for told_s, _ in known) / sum(wall_s for _, wall_s in known) if known else None
-
-
-def _joules(windows: Iterable[Window]) -> float | None:
-    known = [(window.energy_j, window.samples) for window in windows if window.energy_j is not None]
-    return sum(spent_j for spent_j, _ in known) / sum(samples for _, samples in known) if known else None
+def _told(over: str, under: str, windows: Iterable[Window]) -> float | None:
+    """The sum of one field over the sum of another, in the windows that tell the first."""
+    known = [(getattr(one, over), getattr(one, under)) for one in windows if getattr(one, over) is not None]
+    return sum(part for part, _ in known) / sum(whole for _, whole in known) if known else None
 
 
 def _facts(side: Side) -> dict[str, Value]:

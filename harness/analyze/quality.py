@@ -112,7 +112,7 @@ class Agreement(StrEnum):
 LEARNS_ALIKE = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Quality:
     """A status word and the sentence that explains it."""
 
@@ -131,14 +131,14 @@ def judge_losses(treatment: Ready, reference: Ready, numerics: Numerics) -> Qual
     for name, losses in (("treatment", treatment.losses), ("reference", reference.losses)):
         broken = next((step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
         if broken:
-            return _quality(Agreement.NAN, f"the {name}'s loss is not a finite number from step {broken} on")
+            return Quality(Agreement.NAN, f"the {name}'s loss is not a finite number from step {broken} on")
     if not reference.losses or len(treatment.losses) != len(reference.losses):
         counts = f"{len(treatment.losses)} against {len(reference.losses)}"
-        return _quality(Agreement.NOT_JUDGED, f"losses were not reported alike: {counts}")
+        return Quality(Agreement.NOT_JUDGED, f"losses were not reported alike: {counts}")
     if numerics is Numerics.DIFFERENT:
-        return _quality(Agreement.NOT_JUDGED, "changes what is learned")
+        return Quality(Agreement.NOT_JUDGED, "changes what is learned")
     if treatment.losses == reference.losses:
-        return _quality(Agreement.SAME_BITS, f"the first {len(reference.losses)} losses are bitwise the same")
+        return Quality(Agreement.SAME_BITS, f"the first {len(reference.losses)} losses are bitwise the same")
     return _exact(treatment, reference) if numerics is Numerics.EXACT else _close(treatment, reference)
 
 
@@ -146,17 +146,17 @@ def judge_score(treatment: Ready, reference: Ready, numerics: Numerics) -> Quali
     """The score after the first steps against the reference's, where the evaluation itself is what is timed."""
     ours, theirs = treatment.score, reference.score
     if ours is None or theirs is None:
-        return _quality(Agreement.NOT_JUDGED, "no score was reported")
+        return Quality(Agreement.NOT_JUDGED, "no score was reported")
     words = f"after the first steps it scores {ours:.6g}, the reference {theirs:.6g}"
     if not math.isfinite(ours) or not math.isfinite(theirs):
-        return _quality(Agreement.NAN, words)
+        return Quality(Agreement.NAN, words)
     if numerics is Numerics.DIFFERENT:
-        return _quality(Agreement.NOT_JUDGED, "changes what is learned")
+        return Quality(Agreement.NOT_JUDGED, "changes what is learned")
     if ours == theirs:
-        return _quality(Agreement.SAME_BITS, f"after the first steps both score {ours:.6g}")
+        return Quality(Agreement.SAME_BITS, f"after the first steps both score {ours:.6g}")
     within = numerics is Numerics.CLOSE or reference.repeat_spread
     close = within and abs(ours - theirs) <= SCORE_TOLERANCE
-    return _quality(Agreement.CLOSE if close else Agreement.DIFFERS, words)
+    return Quality(Agreement.CLOSE if close else Agreement.DIFFERS, words)
 
 
 def _exact(treatment: Ready, reference: Ready) -> Quality:
@@ -164,7 +164,7 @@ def _exact(treatment: Ready, reference: Ready) -> Quality:
         return _repeated(treatment, reference, reference.repeat_spread)
     differences = (abs(ours - theirs) for ours, theirs in zip(treatment.losses, reference.losses, strict=True))
     step, difference = next((step, one) for step, one in enumerate(differences, 1) if one)
-    return _quality(Agreement.DIFFERS, f"losses differ from step {step} by {difference:.2g}")
+    return Quality(Agreement.DIFFERS, f"losses differ from step {step} by {difference:.2g}")
 
 
 def _repeated(treatment: Ready, reference: Ready, spread: float) -> Quality:
@@ -172,7 +172,7 @@ def _repeated(treatment: Ready, reference: Ready, spread: float) -> Quality:
     mean = _mean_difference(treatment, reference)
     seeds = math.inf if reference.seed_spread is None else ENVELOPE * reference.seed_spread
     words = f"losses differ by {mean:.2g} on average, repeats of the reference by {spread:.2g}"
-    return _quality(Agreement.CLOSE if mean <= min(REPEATS * spread, seeds) else Agreement.DIFFERS, words)
+    return Quality(Agreement.CLOSE if mean <= min(REPEATS * spread, seeds) else Agreement.DIFFERS, words)
 
 
 def _mean_difference(treatment: Ready, reference: Ready) -> float:
@@ -182,15 +182,11 @@ def _mean_difference(treatment: Ready, reference: Ready) -> float:
 
 def _close(treatment: Ready, reference: Ready) -> Quality:
     if reference.seed_spread is None:
-        return _quality(Agreement.NOT_JUDGED, "the reference reported no spread over seeds")
+        return Quality(Agreement.NOT_JUDGED, "the reference reported no spread over seeds")
     mean = _mean_difference(treatment, reference)
     close = mean <= ENVELOPE * reference.seed_spread
     words = f"losses differ by {mean:.2g} on average, other seeds by {reference.seed_spread:.2g}"
-    return _quality(Agreement.CLOSE if close else Agreement.DIFFERS, words)
-
-
-def _quality(status: Agreement, sentence: str) -> Quality:
-    return Quality(status=status, sentence=sentence)
+    return Quality(Agreement.CLOSE if close else Agreement.DIFFERS, words)
 
 
 # Verification: does an optimization take effect, and do its losses keep the promise of its numerics class?

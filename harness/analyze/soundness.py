@@ -5,7 +5,6 @@ no faster than its own loader, or its own step, is alone.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,11 +13,12 @@ from statistics import fmean, variance
 from scipy import stats
 
 from harness.analyze.evidence import Evidence, Side
+from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.core.optimization import Timing
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Arm, Window
+from harness.core.records import Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 TRAINS = {Timing.STEP, Timing.EPOCH}
@@ -111,7 +111,7 @@ def _beyond_a_bound(side: Side) -> Iterator[str]:
     """Nothing where one replicate alone is too fast: a bound is probed for a moment, and machines change."""
     if side.windows[0].timing not in TRAINS:
         return
-    rates = _rates(side.windows)
+    rates = ratios_of_sums((one.arm, one.samples, one.wall_s) for one in side.windows)
     for name in ("loader", "compute"):
         bounds = ((one.arm, one.loader_rate if name == "loader" else one.compute_rate) for one in side.readies)
         pairs = [(rates[arm], bound) for arm, bound in bounds if arm in rates and bound]
@@ -122,15 +122,6 @@ def _beyond_a_bound(side: Side) -> Iterator[str]:
                 f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: one of the two is wrong, "
                 "most likely because the probe was too short"
             )
-
-
-def _rates(windows: Sequence[Window]) -> dict[Arm, float]:
-    samples: dict[Arm, int] = defaultdict(int)
-    wall_s: dict[Arm, float] = defaultdict(float)
-    for window in windows:
-        samples[window.arm] += window.samples
-        wall_s[window.arm] += window.wall_s
-    return {arm: samples[arm] / wall_s[arm] for arm in samples}
 
 
 # Absences: why a comparison has no estimate, as a typed outcome with words.
@@ -147,6 +138,10 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
     ONE_REPLICATE = "one replicate only"
     NOT_MEASURED = "not measured yet"
+
+
+# What another attempt may still put right; other absences are an answer.
+UNFINISHED = frozenset({Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
 """`campaign`: the whole matrix of a machine in so many minutes, in sessions that go on where the last one stopped."""
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from pathlib import Path
+from threading import Event
 from time import monotonic
 from types import FrameType
 
@@ -38,21 +39,10 @@ from harness.cli.reading import console, show_claims
 from harness.cli.sharing import CLAIMS, publish
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Request
-from harness.exchange.archive import STATE, check_place, keep_runs, opened, own_runs, pack
+from harness.exchange.archive import STATE, check_place, keep, opened, own_runs, pack
 from harness.plan.campaign import MOST, PAGES_S, Kind, Phase, check_minutes, check_session, measuring_s, quotas
-from harness.report.campaign import (
-    DATA_HEADINGS,
-    HEADINGS,
-    data_rows,
-    ended,
-    goes_on,
-    left_out,
-    plan_rows,
-    spent,
-    writing_s,
-)
 from harness.report.prediction import headline
-from harness.report.words import one_line
+from harness.report.words import NOTHING, one_line
 from harness.results import calibration_beside
 from harness.run.data import data_folder, data_root
 from harness.run.preparation import (
@@ -67,7 +57,18 @@ from harness.run.preparation import (
     stopping_on_terminate,
 )
 from harness.search import FIRST, Search, SearchBudget, searched, stacks_in
-from harness.store import IN_PROGRESS, MEASUREMENTS, ORIGIN, RUN, create, finish, read_records, read_run, replace_file
+from harness.store import (
+    IN_PROGRESS,
+    MEASUREMENTS,
+    ORIGIN,
+    RUN,
+    create,
+    finish,
+    is_finished,
+    read_records,
+    read_run,
+    replace_file,
+)
 
 GOES_ON, STOPPED = 3, 130
 LEAST_S = 15.0  # in less, no two arms start, warm up and are timed
@@ -130,13 +131,6 @@ class Session:
                 return False  # it is the next session's turn to go on with it, and not another phase's
         return self._widen()
 
-    def close(self) -> None:
-        """Ends the campaign's runs with what they have, so that they are published; their plans name what is missing.
-
-        A calibration does not end: with fewer copies than can tell, nothing may rest on it.
-        """
-        close(self.machine, self.meter.state)
-
     def _widen(self) -> bool:
         """Shares out what is left among all that is open; where that brings nothing, one after another has all."""
         shared = True
@@ -179,7 +173,7 @@ class Session:
 
     def _plainly(self, phase: Phase, until: Until) -> bool:
         ready = prepared_for(phase, self.request)
-        return ready is None or is_over(self._gone_on(ready, until))
+        return ready is None or is_finished(self._gone_on(ready, until))
 
     def _calibrate(self, phase: Phase, until: Until) -> bool:
         ready = prepared_for(phase, self.request)
@@ -191,7 +185,7 @@ class Session:
         # Enough copies can tell. What more time buys is narrower intervals, and others wait for it.
         if self.left_s > LEAST_S and len(found.copies) >= ENOUGH and found.levels:
             finish(folder)
-        return is_over(folder)
+        return is_finished(folder)
 
     def _best(self, phase: Phase, until: Until) -> bool:
         (workload,) = phase.workloads
@@ -212,7 +206,7 @@ class Session:
             return False
         # A quotient of two ratios would prove nothing of the winner against the original.
         against = against_original(workload, found.stack, self.request)
-        return (against is None or is_over(self._gone_on(against, until))) and not found.unfinished
+        return (against is None or is_finished(self._gone_on(against, until))) and not found.unfinished
 
     def _budget(self, until: Until) -> SearchBudget:
         """Where a search measures: proposals until half of the time, then the winner; the matrix has had its phase."""
@@ -236,7 +230,7 @@ class Session:
         ours = [path.parent for path in before if not (path.parent / ORIGIN).exists()]
         folder = ours[-1] if ours else create(self.place.results, run)
         self._note(folder.name)
-        if not is_over(folder):
+        if not is_finished(folder):
             self._into(ready, folder, until)
         return folder
 
@@ -277,13 +271,10 @@ class Session:
         return len(fitting) == len(blocks)
 
 
-def is_over(folder: Path) -> bool:
-    """Whether nothing of a run is left to measure."""
-    return not (folder / IN_PROGRESS).exists()
-
-
 def close(machine: Path, state: State | None) -> None:
-    """Finishes the runs of a campaign that say something, other than a calibration.
+    """Finishes the runs of a campaign that say something, so that they are published; their plans name what is missing.
+
+    A calibration does not end: with fewer copies than can tell, nothing may rest on it.
 
     Later runs of a search are known by their design, since a search that was killed has named none of them.
     """
@@ -323,20 +314,16 @@ def _fitting(ready: Prepared, data: Path | None, blocks: Sequence[Block], left_s
     return ()
 
 
-@dataclass(slots=True)
-class Alarm:
-    """Whether a session was ended by its own clock and not from outside."""
-
-    rung: bool = False
-
-
 @contextmanager
-def ringing_after(seconds: float) -> Iterator[Alarm]:
-    """After so many seconds everything is broken off as by Ctrl-C; never if they are infinite."""
-    alarm = Alarm()
+def ringing_after(seconds: float) -> Iterator[Event]:
+    """After so many seconds everything is broken off as by Ctrl-C; never if they are infinite.
+
+    What it gives is set then: the session was ended by its own clock and not from outside.
+    """
+    alarm = Event()
 
     def ring(_number: int, _frame: FrameType | None) -> None:
-        alarm.rung = True
+        alarm.set()
         raise KeyboardInterrupt
 
     if isinf(seconds):
@@ -400,13 +387,14 @@ def finish_here(archive: Path, results: Path) -> int:
 
 def take_in(archive: Path, results: Path, *, states: bool = True) -> tuple[str, ...]:
     """Takes the runs of an archive in, and its campaigns' states unless others are to begin; gives the machines."""
-    found = opened(archive)
-    told = {name: parsed(content, f"{STATE} in {archive}") for name, content in found.states.items()}
-    keep_runs(found, results)
+    runs, kept = opened(archive)
+    told = {name: parsed(content, f"{STATE} in {archive}") for name, content in kept.items()}
+    for contribution, is_unfinished in runs:
+        keep(results, contribution, is_unfinished=is_unfinished)
     for machine, state in told.items() if states else ():
         _keep_state(results / machine / STATE, state, archive)
-    if found.runs:
-        told_runs = f"Taken in from {archive}: {len(found.runs)} runs"
+    if runs:
+        told_runs = f"Taken in from {archive}: {len(runs)} runs"
         Console().print(told_runs, highlight=False, markup=False, soft_wrap=True)
     return tuple(told)
 
@@ -468,7 +456,7 @@ def _one_session(
         try:
             return _worked(now)
         except KeyboardInterrupt:
-            if not alarm.rung:
+            if not alarm.is_set():
                 raise
             if not now.has_worked or now.is_writing:
                 what = (
@@ -482,7 +470,7 @@ def _one_session(
 def _worked(now: Session) -> int:
     is_over_now = now.measure()
     if is_over_now:
-        now.close()
+        close(now.machine, now.meter.state)
     if not is_over_now or (now.has_worked and now.left_s < PAGES_S):
         now.watch.say(goes_on(now.meter.spent_s, now.meter.state.minutes))
         return GOES_ON
@@ -529,3 +517,69 @@ def _print(where: Console, title: str, headings: tuple[str, ...], rows: Iterator
         table.add_row(*row)
     where.print(title, highlight=False)
     where.print(table)
+
+
+# A campaign in words: its plan before it runs, and what became of it.
+
+HEADINGS = "phase", "workloads", "ratios", "would take", "quota", "ends at"
+LEFT_OVER = "what others leave"
+DATA_HEADINGS = "workload", "files", "written in about"
+WRITTEN_BYTES_S = 13e6  # by each core: two shared ones write 0.8 GB in half a minute
+
+
+def plan_rows(phases: Iterable[Phase], quotas: Mapping[str, float], minutes: float) -> Iterator[tuple[str, ...]]:
+    """The table under HEADINGS of the phases that are measured, the pages last."""
+    ends_s = 0.0
+    for one in phases:
+        quota_s = quotas[one.name]
+        ends_s += quota_s
+        count = str(one.comparisons) if one.comparisons else NOTHING
+        gets = taking(quota_s) if quota_s >= 0.5 else LEFT_OVER
+        yield str(one.kind), ", ".join(one.workloads), count, taking(one.seconds), gets, f"minute {ends_s / 60:.1f}"
+    yield "pages", NOTHING, NOTHING, NOTHING, taking(60 * minutes - ends_s), f"minute {minutes:.1f}"
+
+
+def left_out(phases: Iterable[Phase]) -> Iterator[str]:
+    """A sentence for each phase that is not measured."""
+    for one in phases:
+        if one.problem:
+            yield f"{' '.join((str(one.kind), *one.workloads))}: {one_line(one.problem)}."
+
+
+def data_rows(missing: Mapping[str, int], cores: int) -> Iterator[tuple[str, ...]]:
+    """The table under DATA_HEADINGS for files that are not there yet, in bytes by workload and size."""
+    for name, count in missing.items():
+        yield name, f"{count / 1e9:.2f} GB", taking(writing_s(count, cores))
+
+
+def writing_s(count: int, cores: int) -> float:
+    """About how long so many bytes of a workload's files take to write, in which all cores have a part."""
+    return count / (WRITTEN_BYTES_S * cores)
+
+
+def taking(seconds: float) -> str:
+    """A time of the plan: `40 s`, `7.5 min`, or words where a search decides."""
+    if isinf(seconds):
+        return "as long as it finds"
+    return f"{seconds:.0f} s" if seconds < 99.5 else f"{seconds / 60:.1f} min"
+
+
+def spent(spent_s: float, minutes: float) -> str:
+    """How far it has come: `4.2 of 30 minutes spent`."""
+    return f"{spent_s / 60:.1f} of {minutes:g} minutes spent"
+
+
+def goes_on(spent_s: float, minutes: float) -> str:
+    """What a session says that did not see the end."""
+    return f"{spent(spent_s, minutes)}; the same command continues."
+
+
+def ended(spent_s: float, minutes: float, still: Sequence[str]) -> Iterator[str]:
+    """What the last session says."""
+    yield f"{spent(spent_s, minutes)}; the campaign is over."
+    if still:
+        named = ", ".join(still)
+        yield (
+            f"Not all was reached in {named}: what is missing is named on the pages, and the same command with more "
+            "--minutes goes on with it."
+        )

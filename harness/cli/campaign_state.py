@@ -37,7 +37,7 @@ from harness.plan.planning import (
     usual_size,
 )
 from harness.run.preparation import Prepared, environment_of, prepared
-from harness.search import QualityClass, SearchRequest, request_of
+from harness.search import QualityClass, request_of
 from harness.store import IN_PROGRESS, read_run, replace_file
 
 # Phases: what each measures, as plans that the commands for each alone would make too.
@@ -108,8 +108,7 @@ def prepared_for(phase: Phase, request: Request) -> Prepared | None:
 
 def search_of(workload: str, request: Request) -> Request:
     """The request with which a search for the fastest stack begins: its matrix is the campaign's."""
-    matrix = replace(request, workloads=(workload,), design="matrix")
-    return request_of(SearchRequest(request=matrix, quality=QualityClass.CLOSE))
+    return request_of(replace(request, workloads=(workload,), design="matrix"), QualityClass.CLOSE)
 
 
 def against_original(workload: str, stack: Iterable[object], request: Request) -> Prepared | None:

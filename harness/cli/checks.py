@@ -41,7 +41,7 @@ from harness.core.parallel import cgroup_cpu_quota, usable_cores
 from harness.core.plan import Block, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Lost, Ready
-from harness.core.workload import Learned, Lesson, Size, Workload, Yardstick
+from harness.core.workload import Learned, Lesson, Workload, Yardstick
 from harness.measure.gpu import GpuSettings, driver_of, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
@@ -110,7 +110,7 @@ def show_health(results: Path, data: Path | None) -> int:
 def examine(results: Path, data: Path | None) -> Iterator[Finding]:
     """All findings, hardware first."""
     yield from _processor()
-    yield from _memory()
+    yield _memory()
     yield from _gpu()
     yield _disk("room for data", data_root(data), 2 * GIB)
     yield _disk("room for results", results, GIB // 10)
@@ -119,26 +119,28 @@ def examine(results: Path, data: Path | None) -> Iterator[Finding]:
     yield _variables()
 
 
+def _judged_by(what: str, found: str, advice: str, *, bad: bool, grade: str = "note") -> Finding:
+    """Good, or where it is bad of this grade and with what to do about it."""
+    return Finding(grade, what, found, advice) if bad else Finding("good", what, found)
+
+
 def _processor() -> Iterator[Finding]:
-    cores, quota = usable_cores(), cgroup_cpu_quota()
-    yield Finding("good" if cores > 1 else "note", "processor", f"{cpu_name()}, {cores} usable cores",
-                  "" if cores > 1 else "loader workers will share the trainer's core")  # fmt: skip
+    cores, quota, speed = usable_cores(), cgroup_cpu_quota(), governor()
+    words = "loader workers will share the trainer's core"
+    yield _judged_by("processor", f"{cpu_name()}, {cores} usable cores", words, bad=cores < 2)
     yield Finding("good", "cgroup limit", f"{quota:g} cores" if quota else "none")
-    speed = governor()
-    fixed = speed in (None, "performance")
-    yield Finding("good" if fixed else "note", "frequency governor", speed or "not shown by the kernel",
-                  "" if fixed else "set it to performance: clocks that follow the load widen intervals")  # fmt: skip
+    words = "set it to performance: clocks that follow the load widen intervals"
+    is_fixed = speed in (None, "performance")
+    yield _judged_by("frequency governor", speed or "not shown by the kernel", words, bad=not is_fixed)
     load = os.getloadavg()[0] / cores
-    busy = load > 0.5
-    yield Finding("note" if busy else "good", "load", f"{load:.2f} a core over the last minute",
-                  "stop other work: it widens every interval" if busy else "")  # fmt: skip
+    words = "stop other work: it widens every interval"
+    yield _judged_by("load", f"{load:.2f} a core over the last minute", words, bad=load > 0.5)
 
 
-def _memory() -> Iterator[Finding]:
+def _memory() -> Finding:
     limit, free = memory_limit_bytes(), psutil.virtual_memory().available
-    tight = free < 4 * GIB
-    yield Finding("note" if tight else "good", "memory", f"{limit / GIB:.1f} GiB, {free / GIB:.1f} GiB free",
-                  "choose --size smoke, or free some" if tight else "")  # fmt: skip
+    found = f"{limit / GIB:.1f} GiB, {free / GIB:.1f} GiB free"
+    return _judged_by("memory", found, "choose --size smoke, or free some", bad=free < 4 * GIB)
 
 
 def _gpu() -> Iterator[Finding]:
@@ -151,40 +153,38 @@ def _gpu() -> Iterator[Finding]:
         return
     others = processes_on_gpu()
     yield Finding("good", "GPU", f"{gpu['name']}, driver {gpu['driver']}")
-    yield Finding("note" if others else "good", "processes on the GPU", _NOT_TOLD if others is None else str(others),
-                  "end them: two programs on one GPU measure each other" if others else "")  # fmt: skip
+    words = "end them: two programs on one GPU measure each other"
+    found = _NOT_TOLD if others is None else str(others)
+    yield _judged_by("processes on the GPU", found, words, bad=bool(others))
     yield from _gpu_settings(read_settings(driver_of()))
     service = multi_process_service()
-    yield Finding("note" if service else "good", "Multi-Process Service", service or "absent",
-                  "stop it (echo quit | nvidia-cuda-mps-control): suspended arms were never tried under it"
-                  if service else "")  # fmt: skip
+    words = "stop it (echo quit | nvidia-cuda-mps-control): suspended arms were never tried under it"
+    yield _judged_by("Multi-Process Service", service or "absent", words, bad=bool(service))
 
 
 def _convolutions() -> Iterator[Finding]:
     spoiled = reads_unwritten()
     if spoiled is not None:
-        yield Finding("note" if spoiled else "good", "convolutions in bfloat16",
-                      "some read memory that nobody wrote" if spoiled else "read what was written",
-                      "their losses may be no numbers; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 cures it and is slower"
-                      if spoiled else "")  # fmt: skip
+        found = "some read memory that nobody wrote" if spoiled else "read what was written"
+        words = "their losses may be no numbers; ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 cures it and is slower"
+        yield _judged_by("convolutions in bfloat16", found, words, bad=bool(spoiled))
 
 
 def _gpu_settings(found: GpuSettings) -> Iterator[Finding]:
-    clock, most, memory = map(_megahertz, (found.clock_mhz, found.most_clock_mhz, found.memory_clock_mhz))
+    clocks = (found.clock_mhz, found.most_clock_mhz, found.memory_clock_mhz)
+    clock, most, memory = (_NOT_TOLD if one is None else f"{one:,.0f} MHz" for one in clocks)
     yield Finding("good", "GPU clocks", f"{clock} now, {most} at most, memory {memory}")
     limit = found.power_limit_w
     yield Finding("good", "GPU power limit", _NOT_TOLD if limit is None else f"{limit:,.0f} W")
     kept = {None: _NOT_TOLD, True: "on", False: "off"}[found.persistent]
-    yield Finding("note" if found.persistent is False else "good", "GPU persistence mode", kept,
-                  "starts take longer: the driver is loaded anew for the first program"
-                  if found.persistent is False else "")  # fmt: skip
+    words = "starts take longer: the driver is loaded anew for the first program"
+    yield _judged_by("GPU persistence mode", kept, words, bad=found.persistent is False)
     errors = found.memory_errors
-    yield Finding("bad" if errors else "good", "GPU memory errors", _NOT_TOLD if errors is None else f"{errors:,}",
-                  "take another GPU: what this one computes cannot be trusted" if errors else "")  # fmt: skip
-
-
-def _megahertz(clock: float | None) -> str:
-    return _NOT_TOLD if clock is None else f"{clock:,.0f} MHz"
+    told, words = (
+        _NOT_TOLD if errors is None else f"{errors:,}",
+        "take another GPU: what this one computes cannot be trusted",
+    )
+    yield _judged_by("GPU memory errors", told, words, bad=bool(errors), grade="bad")
 
 
 def _disk(what: str, folder: Path, least: int) -> Finding:
@@ -192,9 +192,8 @@ def _disk(what: str, folder: Path, least: int) -> Finding:
     if not os.access(existing, os.W_OK):
         return Finding("bad", what, f"{existing} is not writable", "choose another folder")
     free = shutil.disk_usage(existing).free
-    enough = free > least
-    return Finding("good" if enough else "bad", what, f"{free / GIB:.1f} GiB free",
-                   "" if enough else f"needs {least / GIB:.1f} GiB")  # fmt: skip
+    words = f"needs {least / GIB:.1f} GiB"
+    return _judged_by(what, f"{free / GIB:.1f} GiB free", words, bad=free <= least, grade="bad")
 
 
 def _shared_memory() -> Finding:
@@ -202,52 +201,43 @@ def _shared_memory() -> Finding:
     if not path.is_dir():
         return Finding("note", "shared memory", f"{path} does not exist", "loader workers may not start")
     free = shutil.disk_usage(path).free
-    enough = free > GIB // 4
-    return Finding("good" if enough else "bad", "shared memory", f"{free / GIB:.1f} GiB free",
-                   "" if enough else "loader workers need it: in a container, start it with --shm-size=2g")  # fmt: skip
+    words = "loader workers need it: in a container, start it with --shm-size=2g"
+    return _judged_by("shared memory", f"{free / GIB:.1f} GiB free", words, bad=free <= GIB // 4, grade="bad")
 
 
 def _software() -> Iterator[Finding]:
     for name in PACKAGES:
         version = package_version(name)
-        yield Finding("good" if version else "note", name, version or "not installed",
-                      "" if version else "workloads that need it are skipped with words")  # fmt: skip
+        words = "workloads that need it are skipped with words"
+        yield _judged_by(name, version or "not installed", words, bad=not version)
     compiler = shutil.which("g++")
-    yield Finding("good" if compiler else "note", "C++ compiler", "g++" if compiler else "none",
-                  "" if compiler else "torch.compile needs one on a CPU")  # fmt: skip
+    words = "torch.compile needs one on a CPU"
+    yield _judged_by("C++ compiler", "g++" if compiler else "none", words, bad=not compiler)
 
 
 def _variables() -> Finding:
     found = " ".join(f"{name}={value}" for name, value in read_variables(os.environ))
-    return Finding("note" if found else "good", "variables", found or "none by which libraries compute otherwise",
-                   "unset what is not meant to be measured: a run names them as part of its environment"
-                   if found else "")  # fmt: skip
-
-
-# `verify`: every optimization takes effect, and its losses keep the promise of its numerics class.
+    words = "unset what is not meant to be measured: a run names them as part of its environment"
+    return _judged_by("variables", found or "none by which libraries compute otherwise", words, bad=bool(found))
 
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
-    """What the user asked for."""
-
-    config: str
-    steps: int | None
-    seed: int
-    device: str
-    own: Path | None
-    data: Path | None
-    data_roots: tuple[str, ...]
-
-
-def learn(course: Course) -> int:
+def learn(
+    what: str,
+    steps: int | None,
+    seed: int,
+    device: str,
+    *,
+    own: Path | None,
+    data: Path | None,
+    data_roots: tuple[str, ...],
+) -> int:
     """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
-    catalogue, environment = read_catalogue(course.own), read_environment(course.device)
-    request = parse_config(course.config)
-    real = roots(course.data_roots, catalogue, (request.workload,))
+    catalogue, environment = read_catalogue(own), read_environment(device)
+    request = parse_config(what)
+    real = roots(data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)
     workload = catalogue.workload(request.workload)
     lesson = workload.lesson
@@ -259,10 +249,10 @@ def learn(course: Course) -> int:
     console = Console(highlight=False)
     with measuring_alone():
         with preparing(f"{config.workload}: writing its files", console) as show:
-            folder = real.get(config.workload) or ensure_data(data_root(course.data), workload, config.size, show)
-        job = _job(config, catalogue, environment, folder, course.seed)
-        job = replace(job, size=_for_learning(job.size, lesson))
-        learned = _given(job, workload, catalogue, course.steps or lesson.steps, console)
+            folder = real.get(config.workload) or ensure_data(data_root(data), workload, config.size, show)
+        job = _job(config, catalogue, environment, folder, seed)
+        job = replace(job, size=replace(job.size, epoch_steps=lesson.epoch_steps or job.size.epoch_steps))
+        learned = _given(job, workload, catalogue, steps or lesson.steps, console)
     return _print(config, learned, lesson, console)
 
 
@@ -290,10 +280,6 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
         workload_path=workload.path,
         service=None,
     )
-
-
-def _for_learning(size: Size, lesson: Lesson) -> Size:
-    return replace(size, epoch_steps=lesson.epoch_steps or size.epoch_steps)
 
 
 def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:
@@ -559,29 +545,22 @@ def _print_truth(matrix: Matrix, effects: Effects) -> None:
 FOLDER = "verified"  # under the machine's results
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """What the user asked for."""
-
-    request: Request
-    place: Place
-    steps: int
-    at_once: int
-
-
-def verify(asked: Examination) -> int:
+def verify(request: Request, place: Place, steps: int, at_once: int) -> int:
     """Verifies and prints; gives 0 when every promise was kept, else 1."""
-    ready, console = prepared(asked.request), Console(highlight=False)
+    ready, console = prepared(request), Console(highlight=False)
     with measuring_alone():
-        arms = _arms(ready, asked, console)
-    found = [
-        *(_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons),
-        *(_skipped(no_result.workload, no_result.label, no_result.reason) for no_result in ready.plan.no_results),
+        arms = _arms(ready, place.data, steps, at_once, console)
+    found = [_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons]
+    found += [
+        Verified(workload=one.workload, label=one.label, promised=None, status=SKIPPED, sentence=one.reason)
+        for one in ready.plan.no_results
     ]
+    is_part = bool(request.only or request.stack)
     for workload in dict.fromkeys(one.workload for one in found):
         mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.label)
         console.print(_table(workload, mine))
-        _keep(mine, workload, ready, asked)
+        path = place.results / ready.environment.machine / FOLDER / f"{workload}.json"
+        _keep(mine, path, _facts(workload, ready, steps), is_part=is_part)
     counts = Counter(one.status for one in found)
     console.print(f"{len(found)} in all: " + ", ".join(f"{count} {status}" for status, count in counts.most_common()))
     return int(any(one.broken for one in found))
@@ -590,13 +569,15 @@ def verify(asked: Examination) -> int:
 Key = tuple[Configuration, Timing, bool]  # the bool: it is a reference, and so tells how far seeds lie apart
 
 
-def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key, Ready | Lost]:
+def _arms(
+    ready: Prepared, place: Path | None, steps: int, at_once: int, console: Console
+) -> Mapping[Key, Ready | Lost]:
     """Every arm of the plan once, however many blocks it stands in."""
-    data, sentinel = written(ready, asked.place.data, Terminal(console)), Sentinel()
+    data, sentinel = written(ready, place, Terminal(console)), Sentinel()
     jobs: dict[Key, Job] = {}
     for key, block, position in _wanted(ready):
         job = job_of(ready, data, block, replicate=0, position=position)
-        jobs.setdefault(key, replace(job, protocol=untimed(asked.steps)))
+        jobs.setdefault(key, replace(job, protocol=untimed(steps)))
     columns = (bars.TextColumn("verifying"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn())
     with ExitStack() as closing:
         closing.callback(sentinel.close)
@@ -604,9 +585,7 @@ def _arms(ready: Prepared, asked: Examination, console: Console) -> Mapping[Key,
         bar = closing.enter_context(bars.Progress(*columns, bars.TextColumn("{task.description}"), console=console))
         task = bar.add_task("", total=len(jobs))
         chosen = [replace(job, service=served.get(job.config.workload)) for job in jobs.values()]
-        told = examined(
-            chosen, asked.at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.config))
-        )
+        told = examined(chosen, at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.config)))
     return dict(zip(jobs, told, strict=True))
 
 
@@ -626,10 +605,6 @@ def _judged(one: Comparison, block: Block, arms: Mapping[Key, Ready | Lost], rea
     )
 
 
-def _skipped(workload: str, label: str, reason: str) -> Verified:
-    return Verified(workload=workload, label=label, promised=None, status=SKIPPED, sentence=reason)
-
-
 def _table(workload: str, found: list[Verified]) -> Table:
     table = Table("optimization", "promised", "found", "", box=box.SIMPLE_HEAD, title=workload, title_justify="left")
     for one in found:
@@ -638,18 +613,15 @@ def _table(workload: str, found: list[Verified]) -> Table:
     return table
 
 
-def _keep(found: list[Verified], workload: str, ready: Prepared, asked: Examination) -> None:
+def _facts(workload: str, ready: Prepared, steps: int) -> dict[str, object]:
+    size = next((one.reference.size for one in ready.plan.blocks if one.reference.workload == workload), None)
+    return {"version": __version__, "size": size, "steps": steps, "environment": encode(ready.environment)}
+
+
+def _keep(found: list[Verified], path: Path, facts: Mapping[str, object], *, is_part: bool) -> None:
     """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
-    config = next((block.reference for block in ready.plan.blocks if block.reference.workload == workload), None)
-    path = asked.place.results / ready.environment.machine / FOLDER / f"{workload}.json"
-    facts: dict[str, object] = {
-        "version": __version__,
-        "size": config.size if config else None,
-        "steps": asked.steps,
-    }
-    facts |= {"environment": encode(ready.environment)}
     try:
-        rows = _with_others(encode(found), facts, path) if asked.request.only or asked.request.stack else encode(found)
+        rows = _with_others(encode(found), facts, path) if is_part else encode(found)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:

@@ -9,6 +9,8 @@ from rich.console import Console
 
 from harness.core.configuration import current_names
 from harness.core.environment import DEVICES
+from harness.core.mistake import Mistake
+from harness.core.plan import Request
 from harness.plan.planning import CALIBRATION_TARGET
 
 # Options that several commands share.
@@ -78,9 +80,6 @@ def examples(*lines: str) -> str:
     return "Examples:\n\n" + "\n\n".join(f"  [bold]speedmatrix {line}[/bold]" for line in lines)
 
 
-# The commands, each a signature that teaches and a call; each imports its half of the house when it runs.
-
-
 app = typer.Typer(
     name="speedmatrix",
     no_args_is_help=True,
@@ -116,11 +115,9 @@ def explain(
     all_: Annotated[bool, typer.Option("--all", help="A row for each option, and nothing shortened.")] = False,
 ) -> None:
     """Shows what a configuration changes, its step's bound values and source; or an optimization's page."""
-    from harness.cli.explain import Question, show_explanation
+    from harness.cli.explain import show_explanation
 
-    show_explanation(
-        Question(what=what, reference=reference, protocol=protocol, device=device, own=workload, fully=all_)
-    )
+    show_explanation(what, reference, protocol, device, workload, fully=all_)
 
 
 @app.command(epilog=examples("doctor"))
@@ -153,7 +150,6 @@ def plan(
 ) -> None:
     """Shows what a run would measure, in which order, and what it would leave out and why."""
     from harness.cli.measuring import show_plan
-    from harness.core.plan import Request
 
     request = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
@@ -219,7 +215,6 @@ def run(
 ) -> None:
     """Measures the matrix of this machine; the same command continues a run that was stopped or ran out of time."""
     from harness.cli.measuring import measure, show_matrix
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
     request = Request(
@@ -253,21 +248,13 @@ def calibrate(
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
     from harness.cli.measuring import measure_and_show
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
+    target = target or (None if replicates or rounds else CALIBRATION_TARGET)
     request = Request(
-        workloads=tuple(workloads or ()),
-        size=size,
-        design="calibration",
-        protocol=protocol,
-        replicates=replicates,
-        rounds=rounds,
-        seed=seed,
-        device=device,
-        own=workload,
-        target=target or (None if replicates or rounds else CALIBRATION_TARGET),
-    )
+        workloads=tuple(workloads or ()), size=size, design="calibration", protocol=protocol, replicates=replicates,
+        rounds=rounds, seed=seed, device=device, own=workload, target=target,
+    )  # fmt: skip
     raise typer.Exit(measure_and_show(request, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
 
@@ -296,8 +283,6 @@ def rehearse(
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
     from harness.cli.checks import refuse_mixture, show_rehearsal
-    from harness.core.mistake import Mistake
-    from harness.core.plan import Request
 
     refuse_mixture(
         coverage=coverage,
@@ -320,14 +305,9 @@ def rehearse(
         asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))
     request = Request(
-        workloads=tuple(workloads or ()),
-        size="quick",
-        design=design,
-        protocol=protocol or "brief",
-        seed=seed,
-        device="cpu",
-        own=workload,
-    )
+        workloads=tuple(workloads or ()), size="quick", design=design, protocol=protocol or "brief", seed=seed,
+        device="cpu", own=workload,
+    )  # fmt: skip
     show_rehearsal(request, tuple(effect or ()), results)
 
 
@@ -346,13 +326,9 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a configuration from its first weights: does it learn, and can its evaluation be believed?"""
-    from harness.cli.checks import Course
     from harness.cli.checks import learn as given
 
-    course = Course(
-        config=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
-    )
-    raise typer.Exit(given(course))
+    raise typer.Exit(given(config, steps, seed, device, own=workload, data=data, data_roots=tuple(data_root or ())))
 
 
 @app.command(epilog=examples("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))
@@ -370,24 +346,15 @@ def verify(
     data: Data = None,
 ) -> None:
     """Checks every optimization: does it take effect, and do its losses keep what it promises? Times nothing."""
-    from harness.cli.checks import Examination
     from harness.cli.checks import verify as verified
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
     request = Request(
-        workloads=tuple(workloads or ()),
-        size=size,
-        only=tuple(only or ()),
-        stack=stack,
-        protocol="standard",
-        replicates=2,
-        seed=seed,
-        device=device,
-        own=workload,
-    )
+        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=stack, protocol="standard",
+        replicates=2, seed=seed, device=device, own=workload,
+    )  # fmt: skip
     place = Place(results=results, data=data, budget="none", fresh=True)
-    raise typer.Exit(verified(Examination(request=request, place=place, steps=steps, at_once=at_once)))
+    raise typer.Exit(verified(request, place, steps, at_once))
 
 
 data_commands = typer.Typer(
@@ -460,24 +427,15 @@ def best(
 ) -> None:
     """Searches the fastest stack: measures a matrix, then what a model proposes, then the winner afresh."""
     from harness.cli.measuring import best as sought
-    from harness.core.plan import Request
     from harness.run.preparation import Place
-    from harness.search import SearchRequest, quality_named
+    from harness.search import quality_named
 
     request = Request(
-        workloads=(workload,) if workload else (),
-        size=size,
-        batch=batch,
-        design="matrix",
-        only=tuple(only or ()),
-        protocol=protocol,
-        seed=seed,
-        device=device,
-        own=own,
-        data_roots=tuple(data_root or ()),
-    )
+        workloads=(workload,) if workload else (), size=size, batch=batch, design="matrix", only=tuple(only or ()),
+        protocol=protocol, seed=seed, device=device, own=own, data_roots=tuple(data_root or ()),
+    )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
-    raise typer.Exit(sought(SearchRequest(request=request, quality=quality_named(quality)), place, as_json=as_json))
+    raise typer.Exit(sought(request, quality_named(quality), place, as_json=as_json))
 
 
 # The command that measures a machine's whole matrix.
@@ -535,8 +493,6 @@ def campaign(
     """
     from harness.cli.campaign import campaign as measured
     from harness.cli.campaign import finish_here, show_campaign
-    from harness.core.mistake import Mistake
-    from harness.core.plan import Request
     from harness.run.preparation import Place
 
     if publish and archive is None:
@@ -652,10 +608,9 @@ def compare(
     results: Results = Path("results"),
 ) -> None:
     """Holds the same configurations of several machines or environments side by side: which ratios differ, and why."""
-    from harness.cli.reading import Wanted, show_comparison
+    from harness.cli.reading import show_comparison
 
-    wanted = Wanted(runs=tuple(runs or ()), machines=machines, prices=prices, results=results)
-    show_comparison(wanted, format, output)
+    show_comparison(tuple(runs or ()), format, output, machines=machines, prices=prices, results=results)
 
 
 @app.command("import", epilog=examples("import run.speedmatrix.zip", "import ../their-results/h100/20261120T101010-1"))

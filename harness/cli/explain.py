@@ -2,7 +2,6 @@
 
 import inspect
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
@@ -16,6 +15,7 @@ from rich.markup import escape
 from rich.syntax import Syntax
 from rich.table import Table
 
+from harness.analyze.grouping import together
 from harness.catalogue import read_catalogue
 from harness.core.claims import Claim
 from harness.core.configuration import (
@@ -38,6 +38,7 @@ from harness.measure.surroundings import read_environment
 from harness.plan.feasibility import equal_samples
 from harness.plan.planning import Context, protocol_named, reference_request
 from harness.report.claims import promised
+from harness.report.words import shortened
 
 # Callables in words: what a bound value does, as its own docstring says, and the values that it closes over.
 
@@ -60,22 +61,17 @@ FEED_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """One callable of a chain: how it is called, and what it does."""
-
-    call: str
-    words: str
+Link = tuple[str, str]  # one callable of a chain: how it is called, and what it does
 
 
 def described(call: Callable[..., Any]) -> Iterator[Link]:
     """A callable and then those it closes over, the outermost first."""
     if isinstance(call, partial):
-        yield Link(call=f"{_name(call.func)}({_given(call)})", words=_words(call.func))
+        yield f"{_name(call.func)}({_given(call)})", _words(call.func)
         return
-    closed = _closed_over(call)
+    closed = inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
     values = ", ".join(f"{name}={value}" for name, value in closed.items() if _is_plain(value))
-    yield Link(call=_name(call) + (f"({values})" if values else ""), words=_words(call))
+    yield _name(call) + (f"({values})" if values else ""), _words(call)
     for value in closed.values():
         for one in value if isinstance(value, (list, tuple)) else (value,):
             if callable(one) and not isinstance(one, type):
@@ -105,10 +101,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str)) or type(value).__name__ in {"device", "dtype"}
 
 
-def _closed_over(call: Callable[..., Any]) -> Mapping[str, Any]:
-    return inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
-
-
 def _words(call: Callable[..., Any]) -> str:
     """The first sentence of its docstring, or of the function that made it."""
     if call is nullcontext:
@@ -131,8 +123,7 @@ def _doc_of_maker(call: Callable[..., Any], module: str) -> str:
 def optimizer_in_words(optimizer: Any) -> Link:
     """An optimizer with those of its numbers and options that are on."""
     on = {name: value for name, value in optimizer.defaults.items() if value is not None and value is not False}
-    words = ", ".join(f"{name} {value}" for name, value in on.items())
-    return Link(call=type(optimizer).__name__, words=words)
+    return type(optimizer).__name__, ", ".join(f"{name} {value}" for name, value in on.items())
 
 
 def feed_in_words(recipe: Recipe) -> str:
@@ -179,7 +170,7 @@ def what_is_timed(config: Explained) -> Callable[..., Any]:
 def bound_values(config: Explained) -> Iterator[tuple[str, Iterable[Link]]]:
     """All names that a step may use, and the optimizer behind them: each with the callables that it stands for."""
     trainee = _trainee(config)
-    yield "fetch", [Link(call="next batch", words=feed_in_words(config.recipe))]
+    yield "fetch", [("next batch", feed_in_words(config.recipe))]
     bound = _as_stepped(config, trainee)
     for field in fields(bound):
         value = getattr(bound, field.name)
@@ -206,10 +197,10 @@ def _as_stepped(config: Explained, trainee: "Trainee") -> "Bound":
 
 def _model(recipe: Recipe, trainee: "Trainee") -> Iterator[Link]:
     if recipe.compile:
-        yield Link(call=type(trainee.bound.model).__name__, words=f"Compiled: {recipe.compile}")
-    first, *_ = described(trainee.model)
+        yield type(trainee.bound.model).__name__, f"Compiled: {recipe.compile}"
+    (call, words), *_ = described(trainee.model)
     parameters = sum(one.numel() for one in trainee.model.parameters())
-    yield Link(call=first.call, words="; ".join(filter(None, (first.words, f"{parameters:,} parameters"))))
+    yield call, "; ".join(filter(None, (words, f"{parameters:,} parameters")))
 
 
 def _trainee(config: Explained) -> "Trainee":
@@ -292,10 +283,7 @@ class Difference:
     @property
     def hindrances(self) -> Iterator[str]:
         """What cannot be tried here, those with one reason together."""
-        alike: dict[str, list[str]] = defaultdict(list)
-        for one in self.switched:
-            if one.hindrance:
-                alike[one.hindrance].append(str(one.option))
+        alike = together((one.hindrance, str(one.option)) for one in self.switched if one.hindrance)
         return (f"{', '.join(names)}: {reason}" for reason, names in alike.items())
 
 
@@ -343,12 +331,8 @@ def _rows(switched: tuple[Changed, ...], *, fully: bool) -> Table:
     )
     for one in switched:
         configs = (one.short, one.optimization.title, one.proof)
-        table.add_row(*(configs if fully else map(_cut, configs, WIDTHS)))
+        table.add_row(*(configs if fully else map(shortened, configs, WIDTHS)))
     return table
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _folded(switched: tuple[Changed, ...]) -> Table:
@@ -359,39 +343,27 @@ def _folded(switched: tuple[Changed, ...]) -> Table:
     return table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What the user asked for."""
+def show_explanation(what: str, reference: str, protocol: str, device: str, own: Path | None, *, fully: bool) -> None:
+    """Prints the page of an optimization, or what a configuration is; `fully` with a row for each option.
 
-    what: str
-    reference: str
-    protocol: str  # decides what `all` is: a first look leaves out what starts slowly
-    device: str
-    own: Path | None
-    fully: bool  # a row for each option, nothing shortened
-
-
-def show_explanation(question: Question) -> None:
-    """Prints the page of an optimization, or what a configuration is."""
-    catalogue, console = read_catalogue(question.own), Console(highlight=False)
-    if question.what in catalogue.known:
-        _show_page(catalogue.known[question.what], console)
-        _show_claims(question.what, catalogue.claims, console)
+    The protocol decides what `all` is: a first look leaves out what starts slowly.
+    """
+    catalogue, console = read_catalogue(own), Console(highlight=False)
+    if what in catalogue.known:
+        _show_page(catalogue.known[what], console)
+        _show_claims(what, catalogue.claims, console)
         return
-    context = Context(
-        catalogue=catalogue,
-        environment=read_environment(question.device),
-        protocol=protocol_named(question.protocol),
-    )
-    request = parse_config(question.what)
-    below = reference_request(question.reference, request.workload, request.size, request.batch)
+    environment = read_environment(device)
+    context = Context(catalogue=catalogue, environment=environment, protocol=protocol_named(protocol))
+    request = parse_config(what)
+    below = reference_request(reference, request.workload, request.size, request.batch)
     config, asked = _explained(request, context), _explained(below, context)
-    reference = _at_equal_samples(asked, config)
-    added = tuple(str(one) for one in reference.config.options if one not in asked.config.options)
+    compared = _at_equal_samples(asked, config)
+    added = tuple(str(one) for one in compared.config.options if one not in asked.config.options)
     console.print(
-        f"[bold]{_called(config, request.names)}[/bold]  against  {_called(reference, (*below.names, *added))}"
+        f"[bold]{_called(config, request.names)}[/bold]  against  {_called(compared, (*below.names, *added))}"
     )
-    _show_difference(config, reference, fully=question.fully, console=console)
+    _show_difference(config, compared, fully=fully, console=console)
     if "original" in request.names:
         _show_sources(config, console)
     _show_step(config, console)
@@ -473,7 +445,9 @@ def _show_difference(config: Explained, reference: Explained, *, fully: bool, co
 
 
 def _show_step(config: Explained, console: Console) -> None:
-    if _can_run(config):
+    known, environment = config.context.catalogue.known, config.context.environment
+    options = config.config.options
+    if not any(unmet(known[one.name], environment, config.workload, one.level) for one in options):
         console.print(_table(config))
     else:
         console.print("Its step would read as follows; what is bound in it can be seen where it can run.")
@@ -481,17 +455,10 @@ def _show_step(config: Explained, console: Console) -> None:
     console.print(Syntax(source.rstrip(), "python", background_color="default"))
 
 
-def _can_run(config: Explained) -> bool:
-    known, environment = config.context.catalogue.known, config.context.environment
-    return not any(
-        unmet(known[option.name], environment, config.workload, option.level) for option in config.config.options
-    )
-
-
 def _table(config: Explained) -> Table:
     table = compact("Values bound in the step", "name", "bound to", "what it does")
     table.columns[1].max_width = 44
     for name, links in bound_values(config):
-        for place, link in enumerate(links):
-            table.add_row(name if place == 0 else "", escape(link.call), escape(link.words))
+        for place, (call, words) in enumerate(links):
+            table.add_row(name if place == 0 else "", escape(call), escape(words))
     return table

@@ -29,7 +29,6 @@ from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.api import Until, measure_into, measured, written
 from harness.catalogue import read_catalogue
 from harness.cli.reading import console, print_matrix
-from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -54,8 +53,8 @@ from harness.run.preparation import (
     seconds_of,
     stopping_on_terminate,
 )
-from harness.search import Search, SearchBudget, SearchRequest, put_off, request_of, searched, stacks_in
-from harness.store import IN_PROGRESS, read_records, read_run
+from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
+from harness.store import is_finished, read_records, read_run
 
 # Progress: how a run goes, on the terminal.
 
@@ -126,7 +125,9 @@ class Progress:
         self._bar = bars.Progress(*_columns(), bars.TextColumn("{task.fields[left]}"), console=console)
         self._task = self._bar.add_task("starting", total=None, left="")
         self._line = Text()
-        self._live = Live(console=console, transient=True, refresh_per_second=4, get_renderable=self._picture)
+        self._live = Live(
+            console=console, transient=True, refresh_per_second=4, get_renderable=lambda: Group(self._bar, self._line)
+        )
 
     def __enter__(self) -> Self:
         """Shows it."""
@@ -188,9 +189,6 @@ class Progress:
         left_s = self._left_s() if self._left_s else math.inf
         time = f", {duration(round(left_s))} left" if math.isfinite(left_s) else ""
         return (f"{left} replicates to go" if left else "narrowing intervals") + time
-
-    def _picture(self) -> Group:
-        return Group(self._bar, self._line)
 
     def _ratios(self, block: Block) -> Iterator[str]:
         """The present ratio of every comparison of a block, with its interval as soon as it has one."""
@@ -308,7 +306,8 @@ def _quick_ones(request: Request) -> tuple[str, ...]:
     if catalogue.own:
         return (catalogue.own,)
     size = request.size or usual_size(read_environment(request.device))
-    found = tuple(name for name, step_s in _step_s(catalogue, size) if not protocol.is_slow(step_s))
+    sizes = ((name, one.sizes[size]) for name, one in sorted(catalogue.workloads.items()) if size in one.sizes)
+    found = tuple(name for name, one in sizes if not protocol.is_slow(one.step_s))
     if not found:
         raise Mistake(
             f"Every workload's step is slow at size {size}; name those that are to calibrate, or --size quick."
@@ -316,16 +315,12 @@ def _quick_ones(request: Request) -> tuple[str, ...]:
     return found
 
 
-def _step_s(catalogue: Catalogue, size: str) -> list[tuple[str, float]]:
-    return [(name, one.sizes[size].step_s) for name, one in sorted(catalogue.workloads.items()) if size in one.sizes]
-
-
 def show(folder: Path) -> int:
     """Prints what a run of the design `calibration` says of its machine; gives 1 where it failed."""
     run = read_run(folder)
     found, where = calibrate(run.plan, read_records(folder)), console()
     show_parts(calibration_parts(found), where)
-    if (folder / IN_PROGRESS).exists():
+    if not is_finished(folder):
         where.print(f"Not finished, so nothing rests on it yet: the same command continues {folder}.", highlight=False)
         return 0 if found.copies else 1
     rests = (
@@ -338,14 +333,14 @@ def show(folder: Path) -> int:
 # `best`: searches the fastest stack, and prints the winner.
 
 
-def best(asked: SearchRequest, place: Place, *, as_json: bool) -> int:
+def best(asked: Request, quality: QualityClass, place: Place, *, as_json: bool) -> int:
     """Searches and prints; 0, or 1 when nothing could be measured, or 130 when it was stopped."""
     budget_s = seconds_of(place.budget)
-    request = request_of(asked)
+    request = request_of(asked, quality)
     ready = prepared(request, shown_command(sys.argv[1:]))
     tell_unused_gpu(request.device)
     words = Console(stderr=as_json, highlight=False)
-    for sentence in put_off(asked):
+    for sentence in put_off(asked, quality):
         words.print(sentence, markup=False)
     try:
         with measuring_alone(), stopping_on_terminate():

@@ -47,6 +47,7 @@ from harness.report.words import duration
 from harness.results import (
     calibration_beside,
     finished,
+    finished_and_measured,
     known_limits,
     matrix_of,
     newest,
@@ -55,25 +56,19 @@ from harness.results import (
     thresholds_of,
 )
 from harness.search import predictions
-from harness.store import IN_PROGRESS, Run, read_records, read_run
+from harness.store import Run, is_finished, read_records, read_run
 
 # The advice of a run, and the commands that answer what it leaves open.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advised:
-    """The advice of a run, and the commands that answer what it leaves open."""
-
-    advice: Advice
-    commands: Mapping[Comparison, str]
-
-
-def advised_by(kept: StoredRun, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue) -> Advised:
-    """The advice of a run that was read, with its commands."""
+def advised_by(
+    kept: StoredRun, evidence: tuple[Evidence, ...], run: Run, catalogue: Catalogue
+) -> tuple[Advice, Mapping[Comparison, str]]:
+    """The advice of a run that was read, and the commands that answer what it leaves open."""
     advice = advise(kept, evidence, catalogue.optimizations, catalogue.workloads)
     wanted = dict(_asked(advice))
     replicates = {one: count for one, count in wanted.items() if count is not None}
-    return Advised(advice=advice, commands=commands(run.plan, run.environment, wanted, catalogue, replicates))
+    return advice, commands(run.plan, run.environment, wanted, catalogue, replicates)
 
 
 def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
@@ -94,7 +89,7 @@ WIDE = 110  # columns of a report that goes into a file or a pipe
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
     """The matrix on one screen and where to look next; in full, with what a model says beyond it, where asked for."""
     run, unfinished, left = read_run(folder), None, ""
-    if (folder / IN_PROGRESS).exists():
+    if not is_finished(folder):
         unfinished = f"./{run.command}"
         left = f"; about {duration(left_s(run, read_records(folder), catalogue))} are left"
     parts = overview(matrix, __version__)
@@ -160,9 +155,7 @@ def show_all(run: Path | None, form: str, output: Path | None, results: Path) ->
         raise Mistake(f"--all shows every run under --results; leave out {run}, or --all.")
     if form != "html":
         raise Mistake(f"--all is for --format html, not for {form}: publish writes the tables of everything.")
-    found = [folder for folder in finished(results) if not read_run(folder).rehearsed]
-    if not found:
-        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    found = finished_and_measured(results)
     _refuse_a_terminal(form, output)
     catalogue = read_catalogue()
     exhibits = tuple(exhibit(folder, catalogue) for folder in found)
@@ -180,12 +173,12 @@ def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
         name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix
     )
     evidence = tuple(gather(run.plan, records))
-    advised = advised_by(kept, evidence, run, catalogue)
+    advice, questions = advised_by(kept, evidence, run, catalogue)
     return Exhibit(
         kept=kept,
         evidence=evidence,
-        advice=chapters(advised.advice, catalogue.optimizations),
-        questions=advised.commands,
+        advice=chapters(advice, catalogue.optimizations),
+        questions=questions,
         commands=commands(run.plan, run.environment, compared, catalogue),
         rehearsed=run.rehearsed,
     )
@@ -209,7 +202,11 @@ def deliver(text: str, output: Path | None) -> None:
 
 # `advise`: what a run says to switch on, to leave, to measure further and to stack, in plain words.
 
-FORMS = ("terminal", "markdown", "json")
+
+def check_form(form: str) -> None:
+    """Raises Mistake for a form that only a matrix has, or none."""
+    if form not in {"terminal", "markdown", "json"}:
+        raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
 
 
 def show_advice(run: Path | None, form: str, output: Path | None, results: Path, *, verbose: bool = False) -> None:
@@ -217,21 +214,19 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
 
     On a terminal it takes one screen unless all is asked for.
     """
-    if form not in FORMS:
-        raise Mistake(f"There is no format '{form}'; choose {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
+    check_form(form)
     folder = run or newest(results)
     found, catalogue = read_run(folder), read_catalogue()
     kept = read_kept(folder)
-    advised = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    advice, answers = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
     if form == "json":
-        deliver(advice_to_json(advised.advice, advised.commands), output)
+        deliver(advice_to_json(advice, answers), output)
         return
     if form == "terminal" and output is None and not verbose:
-        last = after_advice(advised.advice, advised.commands, str(folder))
-        parts = (*advice_overview(advised.advice, __version__), *last)
+        parts = (*advice_overview(advice, __version__), *after_advice(advice, answers, str(folder)))
     else:
         facts = sentences.heading(kept.matrix)
-        parts = tuple(advice_parts(chapters(advised.advice, catalogue.optimizations), advised.commands, facts))
+        parts = tuple(advice_parts(chapters(advice, catalogue.optimizations), answers, facts))
     deliver_parts(parts, form, output)
 
 
@@ -261,8 +256,7 @@ class Witness:
 def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Path], only: str | None) -> None:
     """Shows or writes the findings of some runs, or of all below a folder; `place` is the output and that folder."""
     output, results = place
-    if form not in {"terminal", "markdown", "json"}:
-        raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
+    check_form(form)
     catalogue = read_catalogue()
     if only is not None and only != ANY:
         catalogue.workload(only)  # refuses a name that would silently show nothing
@@ -315,18 +309,13 @@ def _read(folder: Path) -> Witness:
 def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Account:
     """The findings of one machine; its newest run decides what it can test."""
     newest_first = sorted(witnesses, key=lambda one: (one.began, one.folder), reverse=True)
-    wanted = [
-        claim for claim in catalogue.claims if only is None or only in {claim.workload, *_named(claim, catalogue)}
-    ]
+    everywhere = ANY if only in catalogue.workloads else only  # a claim about any workload is one about each
+    wanted = [claim for claim in catalogue.claims if only is None or claim.workload in {only, everywhere}]
     return Account(
         machine=machine,
         runs=tuple(one.folder for one in newest_first),
         findings=tuple(_finding(claim, newest_first, catalogue, only) for claim in wanted),
     )
-
-
-def _named(claim: Claim, catalogue: Catalogue) -> tuple[str, ...]:
-    return tuple(sorted(catalogue.workloads)) if claim.workload == ANY else ()
 
 
 def _finding(claim: Claim, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Finding:
@@ -360,53 +349,45 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
 PRICES = "prices.toml"  # below the results, where somebody keeps one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is compared: some runs, or all machines below a folder of results."""
+def show_comparison(
+    runs: tuple[Path, ...], form: str, output: Path | None, *, machines: bool, prices: Path | None, results: Path
+) -> None:
+    """Shows or writes a comparison of some runs, or of all machines below a folder, in the form asked for.
 
-    runs: tuple[Path, ...]
-    machines: bool
-    prices: Path | None
-    results: Path
-
-
-def show_comparison(wanted: Wanted, form: str, output: Path | None) -> None:
-    """Shows or writes a comparison in the form asked for; raises Mistake where there is nothing to compare."""
-    if form not in FORMS:
-        raise Mistake(f"There is no format '{form}'; choose terminal, markdown or json.")
-    places, prices = _places(wanted), _prices(wanted)  # what the user named is refused before anything is computed
-    found = compare(places, known_limits(), prices)
+    Raises Mistake where there is nothing to compare.
+    """
+    check_form(form)
+    # What the user named is refused before anything is computed.
+    places, known = _places(runs, results, machines=machines), _prices(prices, results)
+    found = compare(places, known_limits(), known)
     if form == "json":
         deliver(comparison_to_json(found), output)
     else:
         deliver_parts(comparison_parts(found), form, output)
 
 
-def _places(wanted: Wanted) -> tuple[Column, ...]:
-    if wanted.machines and wanted.runs:
+def _places(runs: tuple[Path, ...], results: Path, *, machines: bool) -> tuple[Column, ...]:
+    if machines and runs:
         raise Mistake("Name runs, or compare --machines; both together would show some runs twice.")
-    if wanted.machines:
-        folders = finished(wanted.results)
+    if machines:
+        folders = finished(results)
         if not folders:
-            raise Mistake(f"There is no finished run in {wanted.results}; ./speedmatrix run measures one.")
+            raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
         return of_machines(stored_runs(folders))
-    if not wanted.runs:
+    if not runs:
         raise Mistake("Name the folders of two runs or more, or compare --machines for all below --results.")
-    return of_runs([read_kept(folder) for folder in wanted.runs])
+    return of_runs([read_kept(folder) for folder in runs])
 
 
-def _prices(wanted: Wanted) -> Prices:
-    path = wanted.prices or wanted.results / PRICES
-    if wanted.prices is None and not path.exists():
+def _prices(named: Path | None, results: Path) -> Prices:
+    path = named or results / PRICES
+    if named is None and not path.exists():
         return NO_PRICES
-    return parse_prices(_text(path), str(path))
-
-
-def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{path} cannot be read ({error}); name a file of prices with --prices.") from error
+    return parse_prices(text, str(path))
 
 
 # `list`: the workloads, optimizations, claims and designs there are.
@@ -434,7 +415,9 @@ def show_list(own: Path | None, *, as_json: bool) -> None:
 def listed(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
     """Workloads, optimizations, claims and designs, each as plain objects with a `name`."""
     workloads = [catalogue.workloads[name] for name in sorted(catalogue.workloads)]
-    optimizations = sorted(catalogue.optimizations.values(), key=by_stage)
+    # In the order in which a run goes through the stages, then by name.
+    stages = list(Stage)
+    optimizations = sorted(catalogue.optimizations.values(), key=lambda one: (stages.index(one.stage), one.name))
     return {
         "workloads": [_workload(one) for one in workloads],
         "optimizations": [_optimization(one) for one in optimizations],
@@ -454,11 +437,6 @@ def _workload(workload: Workload) -> dict[str, Any]:
         "score": workload.score,
         "lesson": encode(workload.lesson),
     }
-
-
-def by_stage(optimization: Optimization) -> tuple[int, str]:
-    """Sorts optimizations in the order in which a run goes through the stages, then by name."""
-    return list(Stage).index(optimization.stage), optimization.name
 
 
 def _optimization(optimization: Optimization) -> dict[str, Any]:

@@ -4,13 +4,13 @@ import getpass
 import os
 import platform
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.analyze.collection import TOO_SMALL
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.catalogue import read_catalogue
 from harness.cli.reading import accounts, witnesses_of
@@ -18,7 +18,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
-from harness.exchange.placing import Cleaner, Origin, Placed, clean_record, clean_run, place, private_words
+from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, place, private_words
 from harness.exchange.validation import Unfit, sentence
 from harness.report.figures import MARK
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
@@ -27,7 +27,7 @@ from harness.report.published import Place, Publication, file_name, published_pl
 from harness.report.published_pages import index_page, machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.words import one_line
-from harness.results import finished, matrix_of, read_kept, stored_runs
+from harness.results import finished, finished_and_measured, matrix_of, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
@@ -37,9 +37,7 @@ OTHER_FOLDER = "choose another folder with --output"
 
 def export(runs: tuple[Path, ...], output: Path, results: Path) -> int:
     """Writes all tables of some runs, or of every finished and measured one; raises Mistake where that cannot be."""
-    found = [_exported(folder) for folder in runs] if runs else list(_measured(finished(results)))
-    if not found:
-        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
+    found = [_exported(folder) for folder in runs or finished_and_measured(results)]
     made = _tables(found)
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -64,10 +62,6 @@ def _tables(found: Sequence[Exported]) -> Iterator[tuple[str, int, bytes]]:
     return tables(found)
 
 
-def _measured(folders: Iterable[Path]) -> Iterator[Exported]:
-    return (_exported(folder) for folder in folders if not read_run(folder).rehearsed)
-
-
 def _exported(folder: Path) -> Exported:
     return Exported(kept=read_kept(folder), plan=read_run(folder).plan, records=tuple(read_records(folder)))
 
@@ -86,8 +80,20 @@ def take_in(source: Path, results: Path) -> int:
     except Unfit as unfit:
         raise Mistake(sentence(f"{source} is not taken in", unfit, ANOTHER)) from unfit
     matrix = _reported(contribution)
-    placed = place(results, contribution, _origin(parcel, contribution, now))
-    sys.stdout.write(_told(placed, contribution, matrix, removed))
+    origin = Origin(
+        imported=now.isoformat(timespec="seconds"),
+        contributed=True,
+        bundled=parcel.bundled,
+        sha256=parcel.digest,
+        run_schema=contribution.schema,
+    )
+    folder, is_new = place(results, contribution, origin)
+    told = (
+        _told(folder, contribution, matrix, removed)
+        if is_new
+        else f"{folder} holds this very run already; nothing was written.\n"
+    )
+    sys.stdout.write(told)
     return 0
 
 
@@ -107,26 +113,14 @@ def _reported(contribution: Contribution) -> Matrix:
     return matrix
 
 
-def _origin(parcel: Parcel, contribution: Contribution, now: datetime) -> Origin:
-    return Origin(
-        imported=now.isoformat(timespec="seconds"),
-        contributed=True,
-        bundled=parcel.bundled,
-        sha256=parcel.digest,
-        run_schema=contribution.schema,
-    )
-
-
-def _told(placed: Placed, contribution: Contribution, matrix: Matrix, removed: int) -> str:
-    if not placed.new:
-        return f"{placed.folder} holds this very run already; nothing was written.\n"
+def _told(folder: Path, contribution: Contribution, matrix: Matrix, removed: int) -> str:
     environment = contribution.run.environment
     chip = one_line(environment.accelerator or environment.cpu)
     places = f" {removed} private places were taken out of its texts." if removed else ""
     return (
-        f"Taken in as {placed.folder}: {len(contribution.records):,} records from {chip}, {matrix.looked_at} of "
+        f"Taken in as {folder}: {len(contribution.records):,} records from {chip}, {matrix.looked_at} of "
         f"{len(matrix.rows) + len(matrix.no_results)} configurations with a ratio.{places} Somebody else measured it: "
-        f"what it says is checked for sense, not for truth. Next: ./speedmatrix report {placed.folder}\n"
+        f"what it says is checked for sense, not for truth. Next: ./speedmatrix report {folder}\n"
     )
 
 
@@ -161,12 +155,7 @@ def _orphans(pages: Pages) -> list[Path]:
     """Files that were written for what is no longer there; files that are not ours are left alone."""
     ours = {pages.output / name for name in pages.texts}
     found = (path for pattern in pages.patterns for path in sorted(pages.output.glob(pattern)) if path not in ours)
-    return [path for path in found if _begins_with(path, pages.mark)]
-
-
-def _begins_with(path: Path, mark: str) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(mark.encode())) == mark.encode()
+    return [path for path in found if path.read_bytes().startswith(pages.mark.encode())]
 
 
 def check_pages(pages: Pages) -> int:
@@ -228,10 +217,8 @@ def publication_on_disk(results: Path, folders: Iterable[Path], catalogue: Catal
 
 def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claims: bool) -> Publication:
     """Runs of real times, by the machine's folder in which they lie."""
-    by_place: dict[str, list[Path]] = defaultdict(list)
-    for folder in folders:
-        if not read_run(folder).rehearsed:
-            by_place[folder.resolve().parent.name].append(folder)
+    measured = (folder for folder in folders if not read_run(folder).rehearsed)
+    by_place = together((folder.resolve().parent.name, folder) for folder in measured)
     sought = frozenset(name for name, one in catalogue.optimizations.items() if one.sought)
     places = tuple(_place(name, inside, catalogue) for name, inside in sorted(by_place.items()))
     return Publication(places=places, sought=sought, has_claims=has_claims)

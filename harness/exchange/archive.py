@@ -11,7 +11,6 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,13 +26,13 @@ from harness.store import (
     ORIGIN,
     RUN,
     Run,
+    files_of,
     finish,
     folder_of,
     read_records,
     read_run,
     record_line,
     replace_file,
-    run_text,
     stamp_of,
 )
 
@@ -51,20 +50,7 @@ _BLOCK = tarfile.BLOCKSIZE
 _BROKEN = (tarfile.TarError, zlib.error, EOFError, OSError, ValueError)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
-    """One run out of an archive, not yet looked into."""
-
-    parcel: Parcel
-    unfinished: bool  # something was left to measure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Archive:
-    """What an archive holds: runs, and the states of the campaigns that made them, by machine."""
-
-    runs: tuple[Packed, ...]
-    states: Mapping[str, bytes]
+States = Mapping[str, bytes]  # of campaigns, by machine
 
 
 def packed_archive(files: Mapping[str, bytes]) -> bytes:
@@ -82,25 +68,24 @@ def packed_archive(files: Mapping[str, bytes]) -> bytes:
     return found
 
 
-def read_archive(content: bytes) -> Archive:
-    """The runs and states in an archive; raises Unfit for anything that ours never have."""
+def read_archive(content: bytes) -> tuple[list[tuple[Parcel, bool]], States]:
+    """The runs in an archive, each with whether something was left to measure, and the states of their campaigns.
+
+    Raises Unfit for anything that ours never have.
+    """
     files = dict(_files(_inside(content)))
     runs: dict[str, dict[str, bytes]] = {}
     for name, one in files.items():
         folder, _, file = name.rpartition("/")
         if file != STATE:
             runs.setdefault(folder, {})[file] = one
-    return Archive(
-        runs=tuple(_packed(folder, inside) for folder, inside in sorted(runs.items())),
-        states={name.partition("/")[0]: one for name, one in files.items() if name.endswith(f"/{STATE}")},
-    )
-
-
-def _packed(folder: str, files: dict[str, bytes]) -> Packed:
-    if RUN not in files:
-        raise Unfit(f"the archive has files of {shown(folder)} and no {RUN} among them")
-    known = {name: one for name, one in files.items() if name != IN_PROGRESS}
-    return Packed(parcel=Parcel(files=known, digest="", bundled=True), unfinished=IN_PROGRESS in files)
+    found = []
+    for folder, inside in sorted(runs.items()):
+        if RUN not in inside:
+            raise Unfit(f"the archive has files of {shown(folder)} and no {RUN} among them")
+        is_unfinished = inside.pop(IN_PROGRESS, None) is not None
+        found.append((Parcel(files=inside, digest="", bundled=True), is_unfinished))
+    return found, {name.partition("/")[0]: one for name, one in files.items() if name.endswith(f"/{STATE}")}
 
 
 def _inside(content: bytes) -> bytes:
@@ -166,14 +151,6 @@ def _check(name: str, size: int) -> None:
 ANOTHER = "restore the file, or name another with --archive"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """An archive whose runs were checked and are not yet among the results."""
-
-    runs: tuple[tuple[Contribution, Packed], ...] = ()
-    states: Mapping[str, bytes] = field(default_factory=dict)  # of campaigns, by machine
-
-
 def check_place(archive: Path) -> None:
     """Raises Mistake where an archive could not be written at the end, before anything is measured for it."""
     folder = archive.absolute().parent
@@ -181,23 +158,17 @@ def check_place(archive: Path) -> None:
         raise Mistake(f"{archive} cannot be written; name a file in a folder that exists and is writable.")
 
 
-def opened(archive: Path) -> Opened:
-    """What an archive holds, nothing where there is none yet; raises Mistake for one that no campaign has written."""
+def opened(archive: Path) -> tuple[list[tuple[Contribution, bool]], States]:
+    """The same of a file, the runs checked; nothing where there is none. Raises Mistake for what no campaign wrote."""
     if not archive.exists():
-        return Opened()
+        return [], {}
     now = datetime.now(UTC)
     try:
-        found = read_archive(_content(archive))
-        runs = tuple((read(one.parcel, now), one) for one in found.runs)
+        parcels, states = read_archive(_content(archive))
+        runs = [(read(parcel, now), is_unfinished) for parcel, is_unfinished in parcels]
     except Unfit as unfit:
         raise Mistake(sentence(f"{archive} is not taken in", unfit, ANOTHER)) from unfit
-    return Opened(runs=runs, states=found.states)
-
-
-def keep_runs(found: Opened, results: Path) -> None:
-    """Keeps the runs of an archive among the results; raises Mistake where others lie there."""
-    for contribution, one in found.runs:
-        _keep(results, contribution, one)
+    return runs, states
 
 
 def pack(archive: Path, results: Path, environment: Environment) -> int:
@@ -247,13 +218,15 @@ def _content(archive: Path) -> bytes:
         raise Mistake(f"{archive} cannot be read ({error.strerror}); {ANOTHER}.") from error
 
 
-def _keep(results: Path, contribution: Contribution, packed: Packed) -> None:
-    """Puts a run where it belongs; of two copies of one run the longer is kept, which must begin like the other."""
+def keep(results: Path, contribution: Contribution, *, is_unfinished: bool) -> None:
+    """Puts a run where it belongs; of two copies of one run the longer is kept, which must begin like the other.
+
+    Raises Mistake where another run lies there.
+    """
     folder, records = _home(results, contribution.run), contribution.records
     if not folder.exists():
-        marker = {IN_PROGRESS: b""} if packed.unfinished else {}
-        lines = {RUN: run_text(contribution.run).encode(), MEASUREMENTS: _lines(records)}
-        write_whole(results, folder, {**lines, **marker})
+        marker = {IN_PROGRESS: b""} if is_unfinished else {}
+        write_whole(results, folder, {**files_of(contribution.run, records), **marker})
         return
     if (folder / ORIGIN).exists() or read_run(folder) != contribution.run:
         raise Mistake(f"{folder} holds another run than the archive has there; move it, or choose another --results.")
@@ -263,7 +236,7 @@ def _keep(results: Path, contribution: Contribution, packed: Packed) -> None:
         raise Mistake(f"{folder} and the archive disagree about what was measured there; move one of them.")
     if len(records) > len(here):
         replace_file(folder / MEASUREMENTS, _lines(records), "choose another folder with --results")
-    if len(records) >= len(here) and not packed.unfinished:
+    if len(records) >= len(here) and not is_unfinished:
         finish(folder)
 
 

@@ -20,7 +20,7 @@ from harness.core.codec import Malformed, decode, encode
 from harness.core.plan import in_todays_words
 from harness.core.records import Record
 from harness.exchange.validation import Unfit, check_records, check_run, parsed, shown
-from harness.store import KINDS, LONGEST_LINE, MEASUREMENTS, RUN, SCHEMA, Run, record_line, run_text
+from harness.store import KINDS, LONGEST_LINE, MEASUREMENTS, RUN, SCHEMA, Run, files_of
 
 MANIFEST = "bundle.json"
 MEBIBYTE = 1 << 20
@@ -170,11 +170,8 @@ def facts_of(content: bytes) -> FileFacts:
 def read_manifest(content: bytes) -> Manifest:
     """The manifest; raises Unfit where it is none, damaged, or from a future version."""
     data = parsed(content, MANIFEST)
-    body = without_schema(data, MANIFEST, FORMATS)
-    try:
-        return decode(Manifest, body, MANIFEST)
-    except Malformed as malformed:
-        raise Unfit(str(malformed)) from malformed
+    manifest: Manifest = _decoded(Manifest, without_schema(data, MANIFEST, FORMATS), MANIFEST)
+    return manifest
 
 
 def without_schema(data: Any, where: str, known: range) -> dict[str, Any]:
@@ -198,9 +195,8 @@ def check_files(manifest: Manifest, files: Mapping[str, bytes]) -> None:
 
 def check_against(manifest: Manifest, run: Run, records: int) -> None:
     """Raises Unfit where a manifest tells another story than the run beside it."""
-    told = (manifest.version, manifest.command, manifest.records)
-    true = (run.version, run.command, records)
-    for name, ours, theirs in zip(("version", "command", "records"), told, true, strict=True):
+    for name, theirs in (("version", run.version), ("command", run.command), ("records", records)):
+        ours = getattr(manifest, name)
         if ours != theirs:
             raise Unfit(f"{MANIFEST} says {name} '{ours}', and the run itself '{theirs}'")
 
@@ -273,7 +269,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest day that zip knows
 def packed(contribution: Contribution, removed: int) -> bytes:
     """The bundle: the same bytes for the same data, wherever the same zlib packs them."""
     run, records = contribution.run, contribution.records
-    files = {RUN: run_text(run).encode(), MEASUREMENTS: b"".join(map(record_line, records))}
+    files = files_of(run, records)
     manifest = Manifest(
         run_schema=SCHEMA,
         version=run.version,

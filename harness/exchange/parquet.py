@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pyarrow import DataType, Field, Schema, bool_, field, float64, int64, parquet, schema, string, timestamp
+from pyarrow import DataType, bool_, field, float64, int64, parquet, schema, string, timestamp
 from pyarrow import Table as ArrowTable
 
 from harness.analyze.collection import StoredRun
@@ -14,7 +14,7 @@ from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
 from harness.core.environment import DEVICES
-from harness.core.plan import NoResult, Plan
+from harness.core.plan import Plan
 from harness.core.recipe import Value
 from harness.core.records import Arm, Lost, Ready, Record, Window
 from harness.report.document import grid
@@ -275,11 +275,6 @@ class Exported:
     plan: Plan
     records: tuple[Record, ...]
 
-    @property
-    def key(self) -> Fields:
-        """What every row of the run begins with."""
-        return {"machine": self.kept.machine, "run": self.kept.name}
-
     def config(self, arm: Arm) -> Fields:
         """The configuration that an arm is, and what its comparison is called."""
         block = next(block for block in self.plan.blocks if block.identity == arm.block)
@@ -300,36 +295,29 @@ def stack(config: Configuration) -> str:
     return "+".join(str(option) for option in config.options)
 
 
+def _told(name: str, *sources: object) -> Fields:
+    """What these have under the names of a table's columns; of two that have the same, the later one's."""
+    names = [one.name for one in TABLES[name]]
+    return {one: getattr(source, one) for source in sources for one in names if hasattr(source, one)}
+
+
 def _runs(run: Exported) -> Iterator[Fields]:
-    kept, environment, protocol = run.kept, run.kept.environment, run.plan.protocol
-    packages = dict(environment.packages)
-    facts = ("device", "accelerator", "capability", "driver", "cpu", "system", "python", "compiler")
+    environment = run.kept.environment
     yield {
-        **{name: getattr(environment, name) for name in (*facts, "cores", "memory_bytes", "accelerator_memory_bytes")},
-        "began": datetime.fromisoformat(kept.began),
-        "version": kept.version,
-        "command": kept.command,
-        "design": run.plan.design,
-        "seed": run.plan.seed,
-        "replicates": protocol.replicates,
-        "rounds": protocol.rounds,
-        "target": protocol.target,
-        "contributed": kept.contributed,
+        **_told("runs", environment, run.kept, run.plan, run.plan.protocol),
+        "began": datetime.fromisoformat(run.kept.began),
         "environment": environment.digest,
-        "torch": packages.get("torch"),
+        "torch": dict(environment.packages).get("torch"),
         "packages": ", ".join(f"{name} {version}" for name, version in environment.packages),
         "variables": ", ".join(f"{name}={value}" for name, value in environment.variables),
     }
 
 
 def _arms(run: Exported) -> Iterator[Fields]:
-    numbers = ("build_s", "first_step_s", "warm_up_s", "step_s", "warm_up_steps", "steady")
-    told = ("seed_spread", "repeat_spread", "loader_rate", "compute_rate", "score", "cycle_steps")
     for ready in _of(run, Ready):
         yield {
-            **_arm(ready.arm),
+            **_told("arms", ready, ready.arm),
             **run.config(ready.arm),
-            **{name: getattr(ready, name) for name in (*numbers, *told)},
             "active": not ready.inactive,
             "inactive": "; ".join(ready.inactive) or None,
         }
@@ -338,7 +326,7 @@ def _arms(run: Exported) -> Iterator[Fields]:
 def _settings(run: Exported) -> Iterator[Fields]:
     for ready in _of(run, Ready):
         for name, value in ready.effective.items():
-            yield {**_arm(ready.arm), "name": name, "value": _text(value), "number": _number(value)}
+            yield {**_told("settings", ready.arm), "name": name, "value": _text(value), "number": _number(value)}
 
 
 def _text(value: Value) -> str | None:
@@ -354,57 +342,46 @@ def _number(value: Value) -> float | None:
 def _losses(run: Exported) -> Iterator[Fields]:
     for ready in _of(run, Ready):
         for step, loss in enumerate(ready.losses, 1):
-            yield {**_arm(ready.arm), "step": step, "loss": loss}
+            yield {**_told("losses", ready.arm), "step": step, "loss": loss}
 
 
 def _windows(run: Exported) -> Iterator[Fields]:
-    counts = ("order", "steps", "samples", "device_bytes", "process_bytes", "strangers")
-    host = ("host_bytes", "host_peak_bytes", "host_peak_since_start")
-    seconds = ("began_s", "wall_s", "wait_s", "copy_s", "device_s", "queue_s", "others", "rate")
-    board = ("clock_mhz", "memory_clock_mhz", "watts", "energy_j", "temperature_c")
-    edges = ("first_step", "lead_steps", "lead_s", "first_half_s", "batches", "produced", "slipped")
     for window in _of(run, Window):
-        facts = {name: getattr(window, name) for name in (*counts, *host, *seconds, *board, *edges)}
-        facts["slowest_s"] = max(window.slowest_s) if window.slowest_s else None
-        facts["throttled"] = None if window.throttled is None else ", ".join(window.throttled)
-        yield {**_arm(window.arm), **run.config(window.arm), **facts}
+        yield {
+            **_told("windows", window, window.arm),
+            **run.config(window.arm),
+            "slowest_s": max(window.slowest_s) if window.slowest_s else None,
+            "throttled": None if window.throttled is None else ", ".join(window.throttled),
+        }
 
 
 def _lost(run: Exported) -> Iterator[Fields]:
     for lost in _of(run, Lost):
         kind = lost.kind.value if lost.kind else None
-        facts = {"outcome": lost.outcome, "reason": lost.reason, "trace": lost.trace, "kind": kind}
-        yield {**_arm(lost.arm), **run.config(lost.arm), **facts}
+        yield {**_told("lost", lost, lost.arm), **run.config(lost.arm), "kind": kind}
 
 
 def _of(run: Exported, kind: type[Any]) -> Iterator[Any]:
     return (record for record in run.records if isinstance(record, kind))
 
 
-def _arm(arm: Arm) -> Fields:
-    return {"block": arm.block, "replicate": arm.replicate, "attempt": arm.attempt, "position": arm.position}
-
-
 def _ratios(run: Exported) -> Iterator[Fields]:
     matrix = run.kept.matrix
     for table in matrix.tables:
         yield from (_ratio(matrix, table, row) for row in table.rows)
-    yield from (_no_result(matrix, no_result) for no_result in matrix.no_results)
+    planned = {"environment": matrix.environment.digest, "outcome": NEVER_PLANNED}
+    yield from ({**_told("ratios", one), **planned, "words": one.reason} for one in matrix.no_results)
 
 
 def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
     comparison = row.comparison
     return {
+        **_told("ratios", comparison.treatment, comparison),
         "environment": matrix.environment.digest,
-        "workload": comparison.treatment.workload,
-        "label": row.comparison.label,
-        "size": comparison.treatment.size,
         "timing": table.timing.value,
         "treatment": stack(comparison.treatment),
         "reference": stack(comparison.reference),
         "reference_name": row.reference_name,
-        "batch": comparison.treatment.batch,
-        "copy": comparison.copy,
         "data": matrix.data.get(comparison.treatment.workload),
         **_estimate(row),
         **_energy(row),
@@ -422,11 +399,8 @@ def _estimate(row: Row) -> Fields:
     estimate = row.estimate
     if estimate is None:
         return {}
-    numbers = ("ratio", "low", "high", "df", "trimmed_ratio", "pairs", "windows")
     return {
-        **{name: getattr(estimate, name) for name in (*numbers, "method", "outlying", "disturbed", "sensitive")},
-        "drift": estimate.drift,
-        "contention": estimate.contention,
+        **_told("ratios", estimate),
         "left_out": sum(count for _, count in estimate.left_out),
         "replicates": estimate.processes,
         "verdict": estimate.verdict.value,
@@ -441,29 +415,14 @@ def _profile(side: str, profile: Profile | None) -> Fields:
     if profile is None:
         return {}
     found = profile.bottleneck
-    same = (
-        *("rate", "device_span", "host_queueing", "loader_rate", "compute_rate", "host_bytes", "device_bytes"),
-        *("first_step_s", "host_peak_bytes", "host_peak_since_start", "process_bytes", "joules", "clock_mhz"),
-    )
     facts = {
-        **{name: getattr(profile, name) for name in same},
-        "steady": profile.steady,
+        **{name: getattr(profile, name) for name in _PROFILE if hasattr(profile, name)},
         "input_wait": profile.phases.input_wait,
         "copy": profile.phases.copy,
         "bottleneck": found.stage if found else None,
         "bound": found.bound if found else None,
     }
     return {f"{side}_{name}": value for name, value in facts.items()}
-
-
-def _no_result(matrix: Matrix, no_result: NoResult) -> Fields:
-    return {
-        "environment": matrix.environment.digest,
-        "workload": no_result.workload,
-        "label": no_result.label,
-        "outcome": NEVER_PLANNED,
-        "words": no_result.reason,
-    }
 
 
 MAKERS: Mapping[str, Callable[[Exported], Iterator[Fields]]] = {
@@ -493,13 +452,10 @@ def _lines() -> Iterator[str]:
         if again:
             yield from (f"{', '.join(again)}: as above.", "")
         new = [column for column in columns if column not in told]
-        yield from grid(("column", "type", "meaning"), ((_name(one), one.kind, one.words) for one in new))
+        rows = ((f"*`{one.name}`*" if one.may_miss else f"`{one.name}`", one.kind, one.words) for one in new)
+        yield from grid(("column", "type", "meaning"), rows)
         yield ""
         told.update(new)
-
-
-def _name(column: Column) -> str:
-    return f"*`{column.name}`*" if column.may_miss else f"`{column.name}`"
 
 
 _TYPES: Mapping[Kind, DataType] = {
@@ -515,7 +471,12 @@ def tables(runs: Sequence[Exported]) -> Iterator[tuple[str, int, bytes]]:
     """Every table by name, with the number of its rows and its file; the schema's number is in the file's metadata."""
     for name, columns in TABLES.items():
         rows = [one for run in runs for one in _rows(name, run)]
-        table = ArrowTable.from_pylist(rows, schema=_schema(name, columns))
+        fields = (
+            field(one.name, _TYPES[one.kind], nullable=one.may_miss, metadata={"description": one.words})
+            for one in columns
+        )
+        told = {"speedmatrix.schema": str(SCHEMA), "speedmatrix.table": name}
+        table = ArrowTable.from_pylist(rows, schema=schema(list(fields), metadata=told))
         file = io.BytesIO()
         parquet.write_table(table, file, compression="zstd")
         yield name, table.num_rows, file.getvalue()
@@ -525,17 +486,7 @@ def _rows(name: str, run: Exported) -> Iterator[dict[str, object]]:
     """Rows with every column and no other: a name that is misspelt is an error, not a column of nothing."""
     known = {column.name for column in TABLES[name]}
     for row in MAKERS[name](run):
-        whole = {**run.key, **row}
+        whole = {"machine": run.kept.machine, "run": run.kept.name, **row}
         if strange := whole.keys() - known:
             raise ValueError(f"{name} has no columns {sorted(strange)}")
         yield whole
-
-
-def _schema(name: str, columns: tuple[Column, ...]) -> Schema:
-    told = {"speedmatrix.schema": str(SCHEMA), "speedmatrix.table": name}
-    return schema([_field(column) for column in columns], metadata=told)
-
-
-def _field(column: Column) -> Field:
-    words = {"description": column.words}
-    return field(column.name, _TYPES[column.kind], nullable=column.may_miss, metadata=words)

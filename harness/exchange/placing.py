@@ -1,7 +1,6 @@
 """Placing: a checked run among the results, whole or not at all, in a folder that its content names."""
 
 import json
-import os
 import re
 import secrets
 import shlex
@@ -10,22 +9,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from harness.core.codec import Malformed, decode, encode
+from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Value
 from harness.core.records import Lost, Ready, Record
 from harness.exchange.bundle import Contribution
 from harness.store import (
-    MEASUREMENTS,
     ORIGIN,
     RUN,
     Run,
+    files_of,
     folder_of,
     read_records,
     read_run,
-    record_line,
-    run_text,
     stamp_of,
+    write_durably,
 )
 
 SCHEMA = 1  # of origin.json
@@ -42,47 +40,23 @@ class Origin:
     run_schema: int  # in which it came
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """Where a run lies now, and whether it lay there before."""
+def place(results: Path, contribution: Contribution, origin: Origin) -> tuple[Path, bool]:
+    """Writes a run under its machine's name; gives its folder, and whether it is new there.
 
-    folder: Path
-    new: bool
-
-
-def place(results: Path, contribution: Contribution, origin: Origin) -> Placed:
-    """Writes a run under its machine's name; raises Mistake where another lies there, or where nothing can be written.
+    Raises Mistake where another lies there, or where nothing can be written.
 
     What is written is our own encoding of what was read, never the bytes that came. It appears under its name when it
     is complete: a folder is renamed at the end, so that a cut leaves no half run.
     """
     folder = folder_of(results, contribution.run)
-    files = _files(contribution.run, contribution.records)
+    files = files_of(contribution.run, contribution.records)
     if same := _kept_already(folder.parent, stamp_of(contribution.run), files):
-        return Placed(folder=same, new=False)
+        return same, False
     if folder.exists():
         raise Mistake(f"{folder} holds other data under the same name; move it or choose another --results.")
     files[ORIGIN] = (json.dumps({"schema": SCHEMA, **encode(origin)}, indent=1) + "\n").encode()
     write_whole(results, folder, files)
-    return Placed(folder=folder, new=True)
-
-
-def read_origin(folder: Path) -> Origin | None:
-    """Where a run came from, or None where it was measured here; raises Mistake where the note is damaged."""
-    path = folder / ORIGIN
-    if not path.exists():
-        return None
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        if body.pop("schema") != SCHEMA:
-            raise Malformed("its schema is not known here")
-        return decode(Origin, body, ORIGIN)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise Mistake(f"{path} is damaged ({error}); take the run in again.") from error
-
-
-def _files(run: Run, records: Iterable[Record]) -> dict[str, bytes]:
-    return {RUN: run_text(run).encode(), MEASUREMENTS: b"".join(map(record_line, records))}
+    return folder, True
 
 
 def _kept_already(machine: Path, stamp: str, files: Mapping[str, bytes]) -> Path | None:
@@ -94,7 +68,7 @@ def _kept_already(machine: Path, stamp: str, files: Mapping[str, bytes]) -> Path
 def _cleaned(folder: Path) -> Mapping[str, bytes]:
     """The files of a run as they would be passed on: one that was measured here may still name its folders."""
     cleaner = Cleaner()
-    return _files(clean_run(read_run(folder), cleaner), (clean_record(one, cleaner) for one in read_records(folder)))
+    return files_of(clean_run(read_run(folder), cleaner), (clean_record(one, cleaner) for one in read_records(folder)))
 
 
 def write_whole(results: Path, folder: Path, files: Mapping[str, bytes]) -> None:
@@ -104,20 +78,13 @@ def write_whole(results: Path, folder: Path, files: Mapping[str, bytes]) -> None
     try:
         partial.mkdir(parents=True)
         for name, content in files.items():
-            _write_durably(partial / name, content)
+            write_durably(partial / name, content)
         folder.parent.mkdir(exist_ok=True)
         partial.rename(folder)
     except OSError as error:
         raise Mistake(f"Cannot write {folder} ({error.strerror}); choose another folder with --results.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 # Privacy: free texts of a run without the folders, the user and the host that they may name.

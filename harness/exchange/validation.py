@@ -130,13 +130,14 @@ def _check_environment(environment: Environment) -> None:
     for fact in facts:
         if fact is not None and (len(fact) > LONGEST_FACT or not fact.isprintable()):
             raise Unfit(f"{RUN} describes its machine as '{shown(fact, 40)}', which is too long or does not print")
-    if len(environment.packages) > MOST_PACKAGES:
-        raise Unfit(f"{RUN} names {len(environment.packages):,} packages, and {MOST_PACKAGES} are the most")
-    if len(environment.variables) > MOST_PACKAGES:
-        raise Unfit(f"{RUN} names {len(environment.variables):,} variables, and {MOST_PACKAGES} are the most")
-    for several in (environment.cpu_flags or (), environment.allocators or ()):
+    for what, several in (
+        ("packages", environment.packages),
+        ("variables", environment.variables),
+        ("flags or allocators", environment.cpu_flags or ()),
+        ("flags or allocators", environment.allocators or ()),
+    ):
         if len(several) > MOST_PACKAGES:
-            raise Unfit(f"{RUN} names {len(several):,} flags or allocators, and {MOST_PACKAGES} are the most")
+            raise Unfit(f"{RUN} names {len(several):,} {what}, and {MOST_PACKAGES} are the most")
     for name in ("cores", "memory_bytes", "accelerator_memory_bytes"):
         within(getattr(environment, name), 1, MOST, f"{RUN}: {name}")
     if not _MACHINE.fullmatch(environment.machine) or environment.machine in _DEVICES:
@@ -195,16 +196,8 @@ def _names_of(config: Configuration) -> Iterator[str]:
 
 
 def _check_protocol(protocol: Protocol) -> None:
-    durations = (
-        "window_s",
-        "floor_s",
-        "settle_s",
-        "upper_bound_s",
-        "start_allowance_s",
-        "start_limit_s",
-        "window_limit_s",
-    )
-    for name in durations:
+    limits = ("start_allowance_s", "start_limit_s", "window_limit_s")
+    for name in ("window_s", "floor_s", "settle_s", "upper_bound_s", *limits):
         within(getattr(protocol, name), 0.0, 1e9, f"{RUN}: {stored(name)}")
     for name in ("window_steps", "floor_steps", "loss_steps", "discarded_rounds"):
         within(getattr(protocol, name), 0, 10**9, f"{RUN}: {stored(name)}")
@@ -365,7 +358,8 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
         where = f"{MEASUREMENTS}, line {number}:"
         _check_arm(record.arm, blocks, run.plan.protocol.most_replicates, where)
         if isinstance(record, Spent):
-            _check_spent(record, where)
+            for one in (one.name for one in fields(record) if one.name != "arm"):
+                within(getattr(record, one), 0.0, LONGEST_S, f"{where} {one}")
             continue
         if record.arm in course.lost:
             raise Unfit(f"{where} that arm was lost before")
@@ -377,12 +371,6 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
             _check_lost(record, course, where)
     if number == 0:
         raise Unfit("nothing was measured in it yet", NOTHING_MEASURED)
-
-
-def _check_spent(spent: Spent, where: str) -> None:
-    for one in fields(spent):
-        if one.name != "arm":
-            within(getattr(spent, one.name), 0.0, LONGEST_S, f"{where} {one.name}")
 
 
 def _check_arm(arm: Arm, blocks: dict[str, Block], replicates: int, where: str) -> None:
@@ -463,15 +451,12 @@ def _check_samples(window: Window, config: Configuration, effective: dict[str, V
     parts = 1 if window.timing is Timing.COMPUTE else _count(effective, "micro_batches") or 1
     each = config.batch // parts * parts
     missing = window.steps * each - window.samples
-    short = each - each // 2 if _keeps_last_batch(config, effective) else 0
+    is_kept = effective.get("last_batch") == "short" or any(one.name == "keep_last_batch" for one in config.options)
+    short = each - each // 2 if is_kept else 0
     if missing and not (short and 0 < missing <= window.steps * short and missing % short == 0):
         raise Unfit(
             f"{where} samples is {window.samples}, and {window.steps} steps of {each} samples have another number"
         )
-
-
-def _keeps_last_batch(config: Configuration, effective: dict[str, Value]) -> bool:
-    return effective.get("last_batch") == "short" or any(one.name == "keep_last_batch" for one in config.options)
 
 
 def _count(effective: dict[str, Value], name: str) -> int | None:

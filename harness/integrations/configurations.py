@@ -5,7 +5,6 @@ the harness measured, and never time anything again.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 from harness.analyze.collection import StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, gather
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Absence, Outcome
 from harness.core.codec import encode
@@ -42,11 +42,6 @@ class Samples:
     # high end. Tools show the median of samples, and a median of pairs would not see a rare stall.
     relative: tuple[float, ...]
 
-    @property
-    def estimate(self) -> Estimate | None:
-        """The ratio with its interval, where there is one."""
-        return self.row.estimate
-
 
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
     """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""
@@ -73,8 +68,7 @@ def _relative(estimate: Estimate) -> tuple[float, ...]:
     """The ratio alone where its interval has no end."""
     if not estimate.low or math.isinf(estimate.high):
         return (1 / estimate.ratio,)
-    time, low, high = relative_step_time(estimate)
-    return low, time, high
+    return 1 / estimate.high, 1 / estimate.ratio, 1 / estimate.low
 
 
 def _step_times(windows: Sequence[Window]) -> tuple[float, ...]:
@@ -86,11 +80,6 @@ def no_results(folder: Path) -> dict[str, str]:
     kept = read_kept(folder)
     absent = {row.label: row.absence.words for row in kept.matrix.rows if row.absence is not None}
     return {no_result.label: no_result.reason for no_result in kept.matrix.no_results} | absent
-
-
-def relative_step_time(estimate: Estimate) -> tuple[float, float, float]:
-    """The estimate as a relative time with its interval, low and high: what tools want for which larger is worse."""
-    return 1 / estimate.ratio, 1 / estimate.high, 1 / estimate.low
 
 
 # Listing: the comparisons that a front end shows, known from the plan before anything is measured, and without torch.
@@ -151,9 +140,7 @@ def _narrowed(whole: Request, available: Sequence[Listed], chosen: Sequence[List
 def _planned(request: Request, budget: str) -> Iterator[Listed]:
     ready = prepared(request)
     plan, budget_s = ready.plan, seconds_of(budget)
-    by_workload: dict[str, list[Comparison]] = defaultdict(list)
-    for comparison in plan.comparisons:
-        by_workload[comparison.reference.workload].append(comparison)
+    by_workload = together((comparison.reference.workload, comparison) for comparison in plan.comparisons)
     for name, comparisons in by_workload.items():
         share_s = None if budget_s is None else budget_s / len(by_workload)
         for comparison in comparisons[: _affordable(plan, share_s, ready.paces[name])]:

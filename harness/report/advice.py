@@ -295,6 +295,8 @@ def stack(made: ReadyMade, about: WorkloadAdvice, known: Mapping[str, Optimizati
     best, earlier = made.best, about.ready_made[: list(Style).index(made.style)]
     twin = next((one for one in earlier if best and one.best and one.best.config == best.config), None)
     same = next((one for one in earlier if one.untried == made.untried), None) if made.untried else None
+    # What measures it once more, where one comparison does and nobody has asked for it yet.
+    again = best.rows[-1].comparison if best and len(best.rows) == 1 and not twin else None
     return Point(
         name=made.style.capitalize(),
         figure=ratio(best.gain) if best else "",
@@ -302,16 +304,11 @@ def stack(made: ReadyMade, about: WorkloadAdvice, known: Mapping[str, Optimizati
         main=(RULES[made.style], _told(best, twin, about), *_put_together(made, same)),
         sentences=tuple(_best(best, made.among, about, known)) if best and not twin else (),
         warnings=tuple(_stack_warnings(best)) if best else (),
-        ask=None if same else made.untried or _again(best, twin),
+        ask=None if same else made.untried or again,
         lead="This measures what the rule puts together:"
         if made.untried
         else "This measures it again, in fresh processes:",
     )
-
-
-def _again(best: Candidate | None, twin: ReadyMade | None) -> Comparison | None:
-    """What measures a stack once more, where one comparison does and nobody has asked for it yet."""
-    return best.rows[-1].comparison if best and len(best.rows) == 1 and not twin else None
 
 
 def _put_together(made: ReadyMade, same: ReadyMade | None) -> Iterator[str]:
@@ -513,7 +510,8 @@ def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Itera
 
     on, some = Recommendation.SWITCH_ON, any(one.best or one.untried for one in about.ready_made)
     made = tuple(stack(one, about, known) for one in about.ready_made) if some else ()
-    undecided = sorted(about.recommended(Recommendation.UNDECIDED), key=_replicates)
+    open_ones = about.recommended(Recommendation.UNDECIDED)
+    undecided = sorted(open_ones, key=lambda one: math.inf if one.replicates is None else one.replicates)
     own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
     warned = "Not recommended before its score was compared."
     meet = "The figure is what an option brings beside others over what it brings alone."
@@ -532,10 +530,6 @@ def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Itera
     withheld_ = tuple(map(withheld, about.recommended(Recommendation.NO_ADVICE)))
     yield Section("withheld", "No advice: verdict withheld", doubt, withheld_)
     yield Section("code", "The code of what these stacks switch on", "", unwritten(about, known))
-
-
-def _replicates(item: Item) -> float:
-    return float("inf") if item.replicates is None else item.replicates
 
 
 def _of_stacks(about: WorkloadAdvice) -> str:

@@ -23,8 +23,8 @@ def controls(calibration: Calibration) -> Iterator[tuple[str, ...]]:
     for level in calibration.levels:
         for one in level.controls:
             truth = f"{one.truth:.3f}x" if one.truth else NOTHING
-            found = ratio(one.estimate) if one.estimate else NOTHING
-            yield one.comparison.treatment.workload, one_line(one.comparison.label), truth, found, _became(one)
+            named = one.comparison.treatment.workload, one_line(one.comparison.label)
+            yield *named, truth, ratio(one.estimate), _became(one)
 
 
 def _became(known: Known) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding
+from harness.analyze.grouping import together
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
 from harness.core.configuration import Configuration
 from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed
-from harness.report.words import NOTHING, called, interval, one_line, together
+from harness.report.words import NOTHING, called, interval, one_line
 
 COLUMNS = (Column(name="claim", whole=True), "promised", "said of", "measured, 95 %", "verdict")
 

@@ -18,10 +18,11 @@ from harness.analyze.comparison import (
     Unlike,
 )
 from harness.analyze.estimate import ALIKE, Difference
+from harness.analyze.grouping import together
 from harness.analyze.profile import Bottleneck
 from harness.report.document import Heading, Part, Table, listed, plain, to_json
 from harness.report.matrix import TIMED
-from harness.report.words import NOTHING, called, factor, rate, ratio, stage, together
+from harness.report.words import NOTHING, called, factor, rate, ratio, stage
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
@@ -36,14 +37,13 @@ def by_value(values: Mapping[str, str]) -> str:
 
 def wordless(configs: Sequence[Shared]) -> Iterator[str]:
     """The words where configurations have no ratio or no verdict in one place, those with the same words together."""
-    told: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for config in configs:
-        for one in config.found:
-            row = one.entry.row
-            if row.absence is not None:
-                told[one.letter, row.absence.words].append(config.label)
-            if row.estimate is not None and row.estimate.disturbed:
-                told[one.letter, "the machine was too restless for a verdict"].append(config.label)
+    found = ((one.letter, one.entry.row, config.label) for config in configs for one in config.found)
+    restless = "the machine was too restless for a verdict"
+    told = together(
+        ((letter, row.absence.words if row.absence else restless), label)
+        for letter, row, label in found
+        if row.absence or (row.estimate and row.estimate.disturbed)
+    )
     for (letter, words), labels in told.items():
         yield f"{', '.join(labels)} on {letter}: {words}"
 
@@ -122,14 +122,13 @@ def _scale(letter: str, scales: Sequence[Scale]) -> str:
 
 def _nowhere(comparison: MachineComparison) -> Iterator[str]:
     """Configurations that all have and none has a ratio of, those with the same words together."""
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    alike: list[tuple[tuple[str, str], str]] = []
     for group in comparison.groups:
         for config in group.configs:
-            absences = [(one.letter, one.entry.row.absence) for one in config.found]
-            if all(absence for _, absence in absences):
-                words = {letter: absence.words for letter, absence in absences if absence}
-                alike[group.config.workload, by_value(words)].append(config.label)
-    for (workload, said), labels in alike.items():
+            words = {one.letter: one.entry.row.absence.words for one in config.found if one.entry.row.absence}
+            if len(words) == len(config.found):
+                alike.append(((group.config.workload, by_value(words)), config.label))
+    for (workload, said), labels in together(alike).items():
         yield f"{workload}, without a ratio anywhere: {', '.join(labels)} ({said})"
 
 
@@ -232,7 +231,7 @@ def _cells(configs: Sequence[Shared]) -> Table:
                 (
                     "" if number else config.label,
                     one.letter,
-                    ratio(estimate) if estimate else NOTHING,
+                    ratio(estimate),
                     one.word,
                     f"{ratio(against.contrast)} of {against.letter}" if against else NOTHING,
                     str(against.contrast.difference) if against else NOTHING,
@@ -290,7 +289,16 @@ def comparison_to_json(comparison: MachineComparison) -> str:
     """Everything a script needs; rates in samples a second, an endless bound is null."""
     document = {
         "schema": SCHEMA,
-        "places": [_place(one) for one in comparison.columns],
+        "places": [
+            {
+                "letter": one.letter,
+                "machine": one.environment.machine,
+                "environment": {**plain(one.environment), "digest": one.environment.digest},
+                "contributed": one.contributed,
+                "runs": [run.name for run in one.runs],
+            }
+            for one in comparison.columns
+        ],
         "environments_differ": comparison.environments,
         "protocols_differ": comparison.protocols,
         "currency": comparison.currency or None,
@@ -299,17 +307,6 @@ def comparison_to_json(comparison: MachineComparison) -> str:
         "in_one_place": comparison.lonely,
     }
     return to_json(document)
-
-
-def _place(one: Column) -> dict[str, Any]:
-    environment = one.environment
-    return {
-        "letter": one.letter,
-        "machine": environment.machine,
-        "environment": {**plain(environment), "digest": environment.digest},
-        "contributed": one.contributed,
-        "runs": [run.name for run in one.runs],
-    }
 
 
 def _group_data(group: Group) -> dict[str, Any]:

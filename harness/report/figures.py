@@ -7,7 +7,7 @@ neither a settings file nor an installed font changes a byte.
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -17,7 +17,7 @@ from matplotlib import rc_context, rcParamsDefault
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
 from harness.analyze.attribution import Attribution, Basis, Gain, Interaction
@@ -27,7 +27,7 @@ from harness.analyze.profile import Bottleneck
 from harness.analyze.verdict import Verdict
 from harness.report import matrix as sentences
 from harness.report import words
-from harness.report.words import factor, one_line, rate, ratio
+from harness.report.words import factor, one_line, rate, ratio, shortened
 
 # The style of all figures: a few marks in pixels, colours for light and dark pages, and the one place that draws them.
 
@@ -72,16 +72,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
-    """A filled circle."""
-
-    x: float
-    y: float
-    radius: float
-    fill: str = GREY
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
     """A line of text, centred on y; `anchor` is the side of it that stands at x."""
 
@@ -94,7 +84,7 @@ class Label:
     is_bold: bool = False
 
 
-Shape = Box | Line | Dot | Label
+Shape = Box | Line | Label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +116,6 @@ def _artist(mark: Shape, height: float) -> Artist:
     if isinstance(mark, Label):
         return _text(mark, height)
     flat: dict[str, Any] = {"transform": None}
-    if isinstance(mark, Dot):
-        return Circle((mark.x, height - mark.y), mark.radius, facecolor=mark.fill, edgecolor="none", **flat)
     flat["linestyle"] = (0, (3, 2)) if mark.is_dashed else "solid"
     flat["alpha"] = mark.opacity
     if isinstance(mark, Line):
@@ -177,11 +165,6 @@ def shade(ratio: float) -> str:
 def heading(text: str) -> Label:
     """A figure's title."""
     return Label(x=8, y=14, text=shortened(text, 106), is_bold=True)
-
-
-def shortened(text: str, letters: int) -> str:
-    """As much of a name as there is room for."""
-    return text if len(text) <= letters else text[: letters - 1] + "…"
 
 
 # The heat map: optimizations as rows, workloads as columns, and a ratio in every tile that has one.
@@ -422,69 +405,47 @@ _REACH = 2.0  # an upper bound is cut where it is so many times further up than 
 LOADER, STEP, MEASURED = "loader alone", "step alone", "both: what it trains"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """One stack: its name, its rate and both upper bounds."""
-
-    name: str
-    found: Bottleneck
+Arms = Mapping[str, Bottleneck]  # the stacks of one workload, which share an axis: their rates and both upper bounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The arms of one workload, which share an axis."""
-
-    name: str
-    arms: tuple[Arm, ...]
-
-
-def stage_bars(title: str, groups: Sequence[Group]) -> str:
-    """The groups below each other as SVG; each workload has an axis of its own that begins at 0."""
-    height = _BARS_TOP + sum(_TITLE + _ARM * len(group.arms) for group in groups) + 4
+def stage_bars(title: str, groups: Mapping[str, Arms]) -> str:
+    """The arms of each workload as SVG; each workload has an axis of its own that begins at 0."""
+    height = _BARS_TOP + sum(_TITLE + _ARM * len(arms) for arms in groups.values()) + 4
     described = "; ".join(
-        f"{group.name}, {arm.name}: loader alone {rate(arm.found.loader_rate)}, step alone "
-        f"{rate(arm.found.compute_rate)}, trains {rate(arm.found.rate)}"
-        for group in groups
-        for arm in group.arms
+        f"{name}, {arm}: loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}, "
+        f"trains {rate(found.rate)}"
+        for name, arms in groups.items()
+        for arm, found in arms.items()
     )
     frame = Frame(width=WIDTH, height=height, title=title, description=described)
     return drawn(frame, _bars_marks(title, groups))
 
 
-def _bars_marks(title: str, groups: Sequence[Group]) -> Iterator[Shape]:
+def _bars_marks(title: str, groups: Mapping[str, Arms]) -> Iterator[Shape]:
     yield heading(title)
-    yield from _legend(_BARS_LABELS, 36)
-    y = float(_BARS_TOP)
-    for group in groups:
+    x, y = float(_BARS_LABELS), float(_BARS_TOP)
+    for colour, text in ((BLUE, LOADER), (VIOLET, STEP), (GREY, MEASURED)):
+        yield Box(x=x, y=31, width=16, height=10, fill=colour)
+        yield Label(x=x + 22, y=36, text=text, size=11)
+        x += 44 + 7.2 * len(text)
+    for name, arms in groups.items():
         yield Line(x1=8, y1=y + 2, x2=WIDTH - 8, y2=y + 2, opacity=0.3)
-        yield Label(x=8, y=y + 15, text=group.name, size=12, is_bold=True)
+        yield Label(x=8, y=y + 15, text=name, size=12, is_bold=True)
         y += _TITLE
-        limit = _limit(group.arms)
-        for arm in group.arms:
-            yield from _arm(arm, limit, y)
+        limit = _limit(arms.values())
+        for arm, found in arms.items():
+            yield Label(x=_BARS_LABELS - 10, y=y + 1.5 * _BAR + _GAP, text=shortened(arm, 27), anchor="right", size=12)
+            rates = ((BLUE, found.loader_rate), (VIOLET, found.compute_rate), (GREY, found.rate))
+            for number, (colour, value) in enumerate(rates):
+                yield from _bars_bar(value, limit, y + number * (_BAR + _GAP), colour)
             y += _ARM
 
 
-def _legend(x: float, y: float) -> Iterator[Shape]:
-    for colour, text in ((BLUE, LOADER), (VIOLET, STEP), (GREY, MEASURED)):
-        yield Box(x=x, y=y - 5, width=16, height=10, fill=colour)
-        yield Label(x=x + 22, y=y, text=text, size=11)
-        x += 44 + 7.2 * len(text)
-
-
-def _limit(arms: Sequence[Arm]) -> float:
+def _limit(arms: Collection[Bottleneck]) -> float:
     """Where the axis ends: at the largest rate, unless one upper bound would squeeze all others."""
-    lower = max(max(arm.found.rate, min(arm.found.loader_rate, arm.found.compute_rate)) for arm in arms)
-    upper = max(max(arm.found.loader_rate, arm.found.compute_rate) for arm in arms)
+    lower = max(max(arm.rate, min(arm.loader_rate, arm.compute_rate)) for arm in arms)
+    upper = max(max(arm.loader_rate, arm.compute_rate) for arm in arms)
     return min(upper, _REACH * lower)
-
-
-def _arm(arm: Arm, limit: float, y: float) -> Iterator[Shape]:
-    found = arm.found
-    yield Label(x=_BARS_LABELS - 10, y=y + 1.5 * _BAR + _GAP, text=shortened(arm.name, 27), anchor="right", size=12)
-    rates = ((BLUE, found.loader_rate), (VIOLET, found.compute_rate), (GREY, found.rate))
-    for number, (colour, value) in enumerate(rates):
-        yield from _bars_bar(value, limit, y + number * (_BAR + _GAP), colour)
 
 
 def _bars_bar(value: float, limit: float, y: float, colour: str) -> Iterator[Shape]:

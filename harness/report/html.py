@@ -24,6 +24,7 @@ from markupsafe import Markup, escape
 from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
+from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, host_memory, profile
 from harness.analyze.quality import Agreement
 from harness.analyze.search.shares import WorkloadPrediction
@@ -32,7 +33,6 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Optimization, Timing
 from harness.core.recipe import Value
-from harness.core.records import Window
 from harness.report import matrix as sentences
 from harness.report import prediction as predicted
 from harness.report import words
@@ -362,7 +362,7 @@ class Gap:
 def gaps(shown: Shown, lines: tuple[Line, ...]) -> tuple[Gap, ...]:
     """What has no ratio; among many runs only what has none in any of them in the same environment."""
     found: dict[tuple[str, str, str, str], dict[str, None]] = {}
-    for kept, workload, label, why in _collected(shown, lines) if shown.collected else _of_one_run(shown):
+    for kept, workload, label, why in _collected(shown, lines) if shown.collected else _of_runs(shown):
         alike = kept.environment.digest, kept.machine, workload, one_line(why)
         found.setdefault(alike, {})[one_line(label)] = None
     return tuple(
@@ -371,14 +371,11 @@ def gaps(shown: Shown, lines: tuple[Line, ...]) -> tuple[Gap, ...]:
     )
 
 
-def _of_one_run(shown: Shown) -> Iterator[_Told]:
+def _of_runs(shown: Shown) -> Iterator[_Told]:
     for kept in (exhibit.kept for exhibit in shown.exhibits):
-        for row in kept.matrix.rows:
-            if row.absence is not None:
-                yield kept, row.comparison.treatment.workload, row.label, row.absence.words
-        yield from (
-            (kept, no_result.workload, no_result.label, no_result.reason) for no_result in kept.matrix.no_results
-        )
+        rows = ((row.comparison.treatment.workload, row) for row in kept.matrix.rows)
+        yield from ((kept, name, row.label, row.absence.words) for name, row in rows if row.absence)
+        yield from ((kept, one.workload, one.label, one.reason) for one in kept.matrix.no_results)
 
 
 def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
@@ -427,9 +424,8 @@ def series(lines: Iterable[Line]) -> dict[str, Any]:
 
 
 def _attempts(side: Side) -> Iterator[list[Any]]:
-    by_attempt: dict[tuple[int, int], list[Window]] = {}
-    for window in sorted(side.windows, key=lambda one: (one.arm.replicate, one.arm.attempt, one.order)):
-        by_attempt.setdefault((window.arm.replicate, window.arm.attempt), []).append(window)
+    ordered = sorted(side.windows, key=lambda one: (one.arm.replicate, one.arm.attempt, one.order))
+    by_attempt = together(((one.arm.replicate, one.arm.attempt), one) for one in ordered)
     for (replicate, attempt), windows in by_attempt.items():
         samples = [one.samples for one in windows]
         yield [
@@ -601,18 +597,13 @@ def _environment() -> Templates:
         words=words, matrix=sentences, prediction=predicted, here={one.__name__: one for one in _FOR_TEMPLATES}
     )
     found.filters["breakable"] = breakable
-    found.filters["verbatim"] = _verbatim
+    found.filters["verbatim"] = lambda code: escape("\n".join(words.verbatim(code)))
     return found
 
 
 def breakable(text: object) -> Markup:
     """A long name that may be broken where its parts meet, and nowhere else: `precomputed_` / `preparation`."""
     return Markup("<wbr>").join(_PART.findall(words.one_line(str(text))))
-
-
-def _verbatim(code: str) -> Markup:
-    """Lines of code as they are, escaped."""
-    return escape("\n".join(words.verbatim(code)))
 
 
 def _finalized(value: object) -> str:

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Any
 
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Bottleneck, HostMemory, Profile, host_memory
 from harness.analyze.search.shares import WorkloadPrediction
@@ -31,7 +32,6 @@ from harness.report.words import (
     share,
     size,
     stage,
-    together,
 )
 
 TIMED = {
@@ -103,15 +103,6 @@ def windows(protocol: Protocol) -> str:
     return f"windows of about {duration(protocol.window_s)}{led_in}"
 
 
-def workloads(matrix: Matrix) -> tuple[str, ...]:
-    """All workloads of a matrix in its order, those that have nothing but missing results too."""
-    named = (
-        *(table.config.workload for table in matrix.tables),
-        *(no_result.workload for no_result in matrix.no_results),
-    )
-    return tuple(dict.fromkeys(named))
-
-
 def title(table: Table) -> str:
     """What a table shows: workload, size, what was timed and against what."""
     config = table.config
@@ -175,7 +166,7 @@ RESULTS = (
     ),
     ResultColumn(
         name="speedup, 95 %",
-        of=lambda _, row: ratio(row.estimate) if row.estimate else NOTHING,
+        of=lambda _, row: ratio(row.estimate),
         of_reference=lambda _: "1 (reference)",
         views=_EVERYWHERE,
     ),
@@ -361,7 +352,7 @@ def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPre
     yield Facts(heading(matrix))
     if command:
         yield from (Text("To measure the same again:"), Code(one_line(command)))
-    for workload in workloads(matrix):
+    for workload in matrix.workloads:
         for table in matrix.tables:
             if table.config.workload == workload and any(row.estimate for row in table.rows):
                 yield Heading(title(table))
@@ -401,7 +392,16 @@ SCHEMA = 1
 
 def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = ()) -> str:
     """The matrix as JSON; units are in the names, rates in samples a second, an endless bound is null."""
-    tables = [_table_data(table) for table in matrix.tables]
+    tables = [
+        {
+            "reference": _config(table.config),
+            "reference_name": table.name,
+            "timing": table.timing,
+            "reference_profile": _profile(table.profile),
+            "rows": [_row(row) for row in table.rows],
+        }
+        for table in matrix.tables
+    ]
     content = {
         "schema": SCHEMA,
         "environment": {**plain(matrix.environment), "digest": matrix.environment.digest},
@@ -418,16 +418,6 @@ def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = (
         "predicted": [predicted.prediction_data(one) for one in predictions],
     }
     return document.to_json(content)
-
-
-def _table_data(table: Table) -> dict[str, Any]:
-    return {
-        "reference": _config(table.config),
-        "reference_name": table.name,
-        "timing": table.timing,
-        "reference_profile": _profile(table.profile),
-        "rows": [_row(row) for row in table.rows],
-    }
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from harness.analyze.claims import Account, Finding
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
@@ -21,7 +22,7 @@ from harness.core.recipe import Value
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
 from harness.report.matrix import TIMED, quality
-from harness.report.words import NOTHING, ratio, together
+from harness.report.words import NOTHING, ratio
 
 # Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
 
@@ -56,12 +57,7 @@ class Measured:
         return absence is None or absence.outcome is not Outcome.NOT_MEASURED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A claim, and what each machine's runs say of it."""
-
-    claim: Claim
-    findings: tuple[tuple[str, Finding], ...]  # machine and finding
+Judged = tuple[Claim, Sequence[tuple[str, Finding]]]  # a claim, and by machine what its runs say of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +101,7 @@ class Label:
 def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:
     """Every claim with its findings on all machines."""
     found = together((one.claim.name, (account.machine, one)) for account in accounts for one in account.findings)
-    return tuple(Judged(claim=claim, findings=tuple(found.get(claim.name, ()))) for claim in claims)
+    return tuple((claim, found.get(claim.name, ())) for claim in claims)
 
 
 def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterable[Measured]) -> Label:
@@ -114,7 +110,7 @@ def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterab
     own = [one for one in measured if parse_option(one.row.comparison.label).name == name and one.tells]
     return Label(
         optimization=optimization,
-        claims=tuple(one for one in claims if name in one.claim.differing),
+        claims=tuple((claim, findings) for claim, findings in claims if name in claim.differing),
         measured=tuple(sorted(own, key=lambda one: one.run, reverse=True)),
     )
 
@@ -190,8 +186,8 @@ def link(name: str) -> str:
 
 def _claimed(of: Label) -> Iterator[str]:
     yield from ("", "## What is claimed")
-    alone = [one for one in of.claims if one.claim.differing == {of.name}]
-    joined = [one.claim.name for one in of.claims if one.claim.differing != {of.name}]
+    alone = [(claim, findings) for claim, findings in of.claims if claim.differing == {of.name}]
+    joined = [claim.name for claim, _ in of.claims if claim.differing != {of.name}]
     if not of.claims:
         yield from ("", "Nothing that the ledger knows of.")
     if alone:
@@ -204,8 +200,8 @@ def _claimed(of: Label) -> Iterator[str]:
 
 
 def _promise(one: Judged) -> Iterator[str]:
-    claim = one.claim
-    verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in one.findings)
+    claim, findings = one
+    verdicts = "; ".join(f"{machine}: {_ruled(finding)}" for machine, finding in findings)
     configs = claim.text, claim.workload, promised(claim), claim.conditions, claim.source, verdicts
     return (escaped(config) or NOTHING for config in configs)
 

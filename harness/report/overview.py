@@ -5,14 +5,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import host_memory
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent, workloads
-from harness.report.words import NOTHING, called, change, factor, one_line, ratio, together
+from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent
+from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
@@ -31,7 +32,7 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     yield Text(f"Speedup{timed}{against}; {_patience(matrix)}")
     seen = columns(tables, View.SCREEN)
     rows: list[tuple[str, ...]] = []
-    for workload in workloads(matrix):
+    for workload in matrix.workloads:
         told = [row_values(table, row, seen) for table, row in shown if table.config.workload == workload]
         empty = {"workload": one_line(workload), "verdict": "no result"}
         rows += told or [tuple(empty.get(str(one.name), NOTHING) for one in seen)]
@@ -102,13 +103,9 @@ def remarks(matrix: Matrix) -> Iterator[str]:
 def reasons(matrix: Matrix) -> Counter[str]:
     """How many comparisons have no result for which reason, each told shortly."""
     found = [row.absence.words for row in matrix.rows if row.absence] + [one.reason for one in matrix.no_results]
-    return Counter(_shortly(words) for words in found)
-
-
-def _shortly(words: str) -> str:
-    """A reason up to its first clause, so that like ones count together."""
-    first = one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0]
-    return first if len(first) <= 60 else f"{first[:59]}…"
+    # Each up to its first clause, so that like ones count together.
+    first = (one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0] for words in found)
+    return Counter(shortened(clause, 60) for clause in first)
 
 
 # What to do, on one screen.

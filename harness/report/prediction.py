@@ -3,16 +3,17 @@
 A predicted ratio is written with a sign that no measured one has, and with its own interval; it has no verdict.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.analyze.attribution import Gain
 from harness.analyze.estimate import Estimate
-from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction, UpperBound
+from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction
 from harness.analyze.search.stage_model import Stack
 from harness.analyze.search.winner import Certainty, Winner
 from harness.analyze.soundness import Absence
+from harness.core.optimization import Stage
 from harness.report.document import Code, Column, Heading, Part, Text, plain, tabled, to_json
 from harness.report.words import NOTHING, called, factor, one_line, ratio
 
@@ -57,7 +58,7 @@ def prediction_sentences(about: WorkloadPrediction) -> Iterator[str]:
     else:
         yield _trust(said)
         yield from _left(said, about)
-        yield from map(upper_bound, said.upper_bounds)
+        yield from map(upper_bound, said.upper_bounds.items())
 
 
 def _trust(said: Prediction) -> str:
@@ -78,11 +79,12 @@ def _left(said: Prediction, about: WorkloadPrediction) -> Iterator[str]:
         yield f"Stacks that were not measured: {count}. The fastest measured is {one_line(label)}: {ratio(found)}."
 
 
-def upper_bound(found: UpperBound) -> str:
+def upper_bound(found: tuple[str, Mapping[Stage, float]]) -> str:
     """The most that each stage of a stack could still give, by the model, the largest first."""
-    ordered = sorted(found.stages.items(), key=lambda one: -one[1])
+    name, stages = found
+    ordered = sorted(stages.items(), key=lambda one: -one[1])
     words = ", ".join(f"{stage} {factor(times)}x" for stage, times in ordered)
-    return f"By the model, a stage that cost nothing would make {one_line(found.name)} faster by at most: {words}."
+    return f"By the model, a stage that cost nothing would make {one_line(name)} faster by at most: {words}."
 
 
 def rows(about: WorkloadPrediction) -> Iterator[tuple[str, str]]:
@@ -112,7 +114,7 @@ def stack(found: Stack, about: WorkloadPrediction) -> str:
 def part_rows(decomposition: Decomposition) -> Iterator[tuple[str, str, str, str]]:
     """What each option of a measured stack brings, in the three ways in which that can be said."""
     for one in decomposition.parts:
-        yield one_line(str(one.option)), _gain(one.alone), _gain(one.share), _gain(one.last)
+        yield one_line(str(one.option)), ratio(one.alone), ratio(one.share), ratio(one.last)
 
 
 def part_sentence(decomposition: Decomposition) -> str:
@@ -153,10 +155,6 @@ def check_rows(about: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]
         yield name, f"{factor(one.ratio)}x", predicted(one.predicted), product
 
 
-def _gain(found: Gain | None) -> str:
-    return NOTHING if found is None else ratio(found)
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -173,7 +171,7 @@ def prediction_data(about: WorkloadPrediction) -> dict[str, Any]:
         "foretold": None if isinstance(said, str) else said.validation,
         "unmeasured_stacks": None if isinstance(said, str) else said.unmeasured,
         "stacks": [] if isinstance(said, str) else [_stack_data(one) for one in said.fastest],
-        "ceilings": {} if isinstance(said, str) else {one.name: dict(one.stages) for one in said.upper_bounds},
+        "ceilings": {} if isinstance(said, str) else said.upper_bounds,
         "anatomy": decomposition_data(about.decomposition) if about.decomposition else None,
         "cross_check": {
             "cells_fitted": check.fitted,

@@ -5,19 +5,18 @@ from dataclasses import dataclass
 from hashlib import sha256
 from re import sub
 
-from harness.analyze.attribution import data_of
+from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account
 from harness.analyze.collection import StoredRow, StoredRun, surest
-from harness.analyze.matrix import Row, Table
-from harness.analyze.quality import Agreement
+from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
+from harness.analyze.matrix import Table
 from harness.analyze.search.winner import WINNER
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
-from harness.report.words import together
 
-KEPT = frozenset({Agreement.SAME_BITS, Agreement.CLOSE})
 STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine
 _SIZES = ("standard", "quick")  # the most telling first; others come after them
 
@@ -46,11 +45,6 @@ class Sheet:
         return is_or_was_baseline(self.config)
 
     @property
-    def began(self) -> str:
-        """When its newest estimate was begun; empty where it has none."""
-        return max((one.run.began for one in self.measured), default="")
-
-    @property
     def measured(self) -> tuple[StoredRow, ...]:
         """Entries with an estimate, the fastest first.
 
@@ -60,7 +54,7 @@ class Sheet:
         for one in sorted(self.estimated, key=lambda one: one.run.began):
             comparison = one.row.comparison
             named[comparison.label if comparison.label in STACKS else (comparison.treatment, comparison.copy)] = one
-        return tuple(sorted(named.values(), key=lambda one: (-ratio_of(one), one.row.label)))
+        return tuple(sorted(named.values(), key=lambda one: (-_estimate(one).ratio, one.row.label)))
 
     @property
     def estimated(self) -> tuple[StoredRow, ...]:
@@ -98,24 +92,15 @@ def is_copy(entry: StoredRow) -> bool:
     return entry.row.comparison.treatment == entry.row.comparison.reference
 
 
-def ratio_of(entry: StoredRow) -> float:
-    """The entry's ratio; raises ValueError where it has none."""
+def _estimate(entry: StoredRow) -> Estimate:
+    """Of an entry that has one."""
     if entry.row.estimate is None:
         raise ValueError("no estimate")
-    return entry.row.estimate.ratio
+    return entry.row.estimate
 
 
 def _low(entry: StoredRow) -> float:
-    return entry.row.estimate.low if entry.row.estimate else 0.0
-
-
-def _high(entry: StoredRow) -> float:
-    return entry.row.estimate.high if entry.row.estimate else 0.0
-
-
-def keeps_learning(row: Row) -> bool:
-    """Whether a row was judged to learn what its reference learns."""
-    return row.quality is not None and row.quality.status in KEPT
+    return _estimate(entry).low
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,21 +128,25 @@ class Topic:
 
         A search's winner stands before those whose intervals do not tell them apart from it.
         """
-        rows = self.main.measured if self.main else ()
-        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict.gains]
-        kept = [one for one in sure if keeps_learning(one.row)]
+        kept = [one for one in self._faster if learns_alike(one.row)]
         first = max(kept, key=_low, default=None)
         # Whoever is the first of many was lucky too. A search's winner was measured afresh for that reason.
-        afresh = [one for one in kept if first and one.run.matrix.design == WINNER and _high(one) >= _low(first)]
+        afresh = [
+            one for one in kept if first and one.run.matrix.design == WINNER and _estimate(one).high >= _low(first)
+        ]
         return max(afresh, key=_low, default=first)
 
     @property
     def faster_otherwise(self) -> StoredRow | None:
         """What is faster still, but learns otherwise or was not judged."""
+        beyond = [one for one in self._faster if self.best is None or _low(one) > _low(self.best)]
+        otherwise = (one for one in beyond if not learns_alike(one.row))
+        return max(otherwise, key=lambda one: _estimate(one).ratio, default=None)
+
+    @property
+    def _faster(self) -> tuple[StoredRow, ...]:
         rows = self.main.measured if self.main else ()
-        sure = [one for one in rows if one.row.estimate and one.row.estimate.verdict.gains]
-        beyond = [one for one in sure if self.best is None or _low(one) > _low(self.best)]
-        return max((one for one in beyond if not keeps_learning(one.row)), key=ratio_of, default=None)
+        return tuple(one for one in rows if _estimate(one).verdict.gains)
 
     def against(self, name: str, like: StoredRow) -> StoredRow | None:
         """The same stack against another reference, on the same size, batch and timing."""
@@ -287,18 +276,15 @@ def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
 
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:
     entries = tuple(entries)
-    stacks = {one.row.comparison.treatment: one.row.comparison.label for one in entries if _is_named(one)}
+    named = (one.row.comparison for one in entries if one.row.comparison.label in STACKS and not is_copy(one))
+    stacks = {its.treatment: its.label for its in named}
     compared = ((one.row.comparison, one) for one in entries)
-    grouped = together(((its.reference, its.timing, data_of(one)), one) for its, one in compared)
+    grouped = together(((its.reference, its.timing, one.data), one) for its, one in compared)
     sheets = [
         Sheet(name=_name(config, group, stacks), data=data, entries=tuple(group))
         for (config, _, data), group in grouped.items()
     ]
     return tuple(sorted(sheets, key=_order))
-
-
-def _is_named(entry: StoredRow) -> bool:
-    return entry.row.comparison.label in STACKS and not is_copy(entry)
 
 
 def _name(config: Configuration, entries: Iterable[StoredRow], stacks: Mapping[Configuration, str]) -> str:

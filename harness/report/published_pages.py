@@ -2,15 +2,15 @@
 
 import html
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, beyond_product
+from harness.analyze.attribution import Attribution, beyond_product, interactions
 from harness.analyze.claims import REFUTED, ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
 from harness.core.environment import differing
@@ -36,7 +36,6 @@ from harness.report.published_parts import (
     interval_picture,
     named,
     page,
-    pairs_of,
     parts_of,
     run_link,
     software,
@@ -46,7 +45,7 @@ from harness.report.published_parts import (
     unbroken,
     waterfall_picture,
 )
-from harness.report.words import NOTHING, one_line, ratio, size
+from harness.report.words import NOTHING, one_line, ratio, shortened, size
 
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
@@ -235,7 +234,7 @@ def _short(name: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     first, *others = name.split("+")
-    return f"{first} and {len(others)} others" if others else f"{name[: LONGEST_NAME - 1]}…"
+    return f"{first} and {len(others)} others" if others else shortened(name, LONGEST_NAME)
 
 
 def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -250,7 +249,9 @@ def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
         )
     for sheet, picture in found:
         yield from (picture, "")
-        rows = ((escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in pairs_of(sheet))
+        rows = (
+            (escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in interactions(sheet.measured)
+        )
         yield from grid(("one", "other", "together, over the product of both alone"), rows)
 
 
@@ -270,14 +271,15 @@ def noise(topic: Topic) -> Iterator[Part]:
 
 def no_results(topic: Topic) -> Iterator[Part]:
     """Every comparison without a ratio, under the words that it shares with others; folded, since there are many."""
-    alike: dict[str, list[str]] = defaultdict(list)
-    absent = [(sheet, one) for sheet in topic.sheets for one in sheet.entries if one.row.absence is not None]
-    for sheet, entry in absent:
-        alike[one_line(entry.row.absence.words if entry.row.absence else "")].append(_where(sheet, entry))
-    for label, reason in sorted(topic.no_results.items()):
-        alike[one_line(reason)].append(escaped(label))
-    if alike:
-        count = len(absent) + len(topic.no_results)
+    absent = [
+        (one_line(one.row.absence.words), _where(sheet, one))
+        for sheet in topic.sheets
+        for one in sheet.entries
+        if one.row.absence is not None
+    ]
+    planned = [(one_line(reason), escaped(label)) for label, reason in sorted(topic.no_results.items())]
+    if alike := together((*absent, *planned)):
+        count = len(absent) + len(planned)
         yield from (
             "",
             "<details>",
@@ -353,7 +355,8 @@ def _stacks(topic: Topic) -> Iterator[Part]:
         named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
             newest = max(named, key=lambda entry: entry.run.began)
-            yield from ("", f"`{name}` is {escaped(_options(newest))}.")
+            options = ", ".join(map(str, newest.row.comparison.treatment.options)) or "nothing"
+            yield from ("", f"`{name}` is {escaped(options)}.")
         if len({entry.row.comparison.treatment.options for entry in named}) > 1:
             yield f"It was another stack once; {run_link(newest.run)} is the newest, and the only one in what follows."
 
@@ -395,10 +398,6 @@ def _memory(arm: Profile) -> str:
         return f"{size(arm.device_bytes)} (device peak)"
     kind, (count,) = host_memory(arm)
     return f"{size(count)} ({kind})"
-
-
-def _options(entry: StoredRow) -> str:
-    return ", ".join(map(str, entry.row.comparison.treatment.options)) or "nothing"
 
 
 def _decomposition(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -521,10 +520,11 @@ def _bare(entry: StoredRow) -> str:
 
 def _both_ways(publication: Publication) -> Iterator[Fact]:
     """An optimization that makes one workload faster and another slower in the same environment."""
-    found: dict[tuple[str, str, str], list[tuple[float, _Where, StoredRow]]] = defaultdict(list)
-    for where, one, estimate in _measured(publication):
-        if estimate.verdict.gains or estimate.verdict.loses:
-            found[where[0].name, where[1].key, one.row.comparison.label].append((estimate.ratio, where, one))
+    found = together(
+        ((where[0].name, where[1].key, one.row.comparison.label), (estimate.ratio, where, one))
+        for where, one, estimate in _measured(publication)
+        if estimate.verdict.gains or estimate.verdict.loses
+    )
     for (_, _, label), several in found.items():
         ordered = sorted(several, key=lambda one: one[0])
         (low, there, slow), (high, here, fast) = ordered[0], ordered[-1]

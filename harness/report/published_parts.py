@@ -8,12 +8,13 @@ from hashlib import sha256
 from statistics import fmean
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, Interaction, attributed, data_of, interactions
+from harness.analyze.attribution import Attribution, attributed, interactions
 from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import StoredRow, StoredRun
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
-from harness.analyze.soundness import Outcome
+from harness.analyze.soundness import UNFINISHED
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
@@ -21,9 +22,8 @@ from harness.report import matrix as sentences
 from harness.report.document import escaped, grid
 from harness.report.figures import (
     MARK,
-    Arm,
+    Arms,
     Grid,
-    Group,
     Tile,
     heat_map,
     interaction_map,
@@ -33,7 +33,7 @@ from harness.report.figures import (
 )
 from harness.report.matrix import TIMED, quality, settings
 from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
-from harness.report.words import NOTHING, called, one_line, ratio, stage, together
+from harness.report.words import NOTHING, called, one_line, ratio, stage
 
 BEST_COLUMNS = (
     "workload",
@@ -209,7 +209,7 @@ def stacked(label: str) -> str:
 
 # Figures of published pages.
 
-_UNFINISHED = {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE, Outcome.INTERRUPTED}
+
 LONGEST = 26  # letters of a name that fits beside a bar
 _TRAINING = (Timing.STEP, Timing.EPOCH, Timing.EVALUATION)
 
@@ -243,52 +243,47 @@ def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
 
 def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
     """Rates beside upper bounds for some workloads: the baseline, and the best stack of each."""
-    groups = [group for group in map(_group, topics) if group is not None]
+    groups = {name: arms for topic in topics for name, arms in _arms(topic)}
     if not groups:
         return None
     who = one_line(topics[0].name) if len(topics) == 1 else "each workload"
     title = f"What {who} trains, and what its loader and its step would give alone"
-    words = f"{title}: {'; '.join(group.name for group in groups)}"
+    words = f"{title}: {'; '.join(groups)}"
     return Picture(path=_path(name, setting.key, "stages"), words=words, svg=stage_bars(title, groups))
 
 
-def _group(topic: Topic) -> Group | None:
+def _arms(topic: Topic) -> Iterator[tuple[str, Arms]]:
     best = topic.best
     if topic.main is None or best is None:
-        return None
+        return
     arms = ((topic.main.name, best.row.reference), (in_short(best.row.label), best.row.treatment))
-    known = tuple(
-        Arm(name=one_line(name), found=profile.bottleneck) for name, profile in arms if profile and profile.bottleneck
-    )
+    known = {one_line(name): one.bottleneck for name, one in arms if one and one.bottleneck}
     config = topic.main.config
-    return (
-        Group(name=one_line(f"{topic.name}, size {config.size}, batch {config.batch}"), arms=known) if known else None
-    )
+    if known:
+        yield one_line(f"{topic.name}, size {config.size}, batch {config.batch}"), known
 
 
 def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     """The interval plot of a table with two ratios or more."""
     if len(sheet.measured) < 2:
         return None
-    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
-    path = _path(sheet.config.workload, setting.key, f"{sheet.timing}-{digest}")
+    path = _path(sheet.config.workload, setting.key, _of_table(sheet))
     words = f"Intervals of every ratio: {sentences.title(sheet.table)}"
     return Picture(path=path, words=words, svg=f"{MARK}\n{interval_plot(sheet.table)}")
 
 
-def pairs_of(sheet: Sheet) -> tuple[Interaction, ...]:
-    """The pairs of one table whose parts stand in it too."""
-    return interactions(sheet.measured)
+def _of_table(sheet: Sheet) -> str:
+    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
+    return f"{sheet.timing}-{digest}"
 
 
 def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     """The interaction map of a table that holds pairs and their parts."""
-    pairs = pairs_of(sheet)
+    pairs = interactions(sheet.measured)
     if not pairs:
         return None
     title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
-    digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
-    path = _path(sheet.config.workload, setting.key, f"pairs-{sheet.timing}-{digest}")
+    path = _path(sheet.config.workload, setting.key, f"pairs-{_of_table(sheet)}")
     return Picture(path=path, words=title, svg=interaction_map(title, pairs))
 
 
@@ -332,7 +327,7 @@ def _precedence(entry: StoredRow) -> tuple[object, ...]:
 def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     """Whether an entry is about one optimization or everything, at the size and batch of the column."""
     comparison, main = entry.row.comparison, topic.main
-    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or data_of(entry):
+    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or entry.data:
         return False
     if (comparison.reference.size, comparison.reference.batch) != (main.config.size, main.config.batch):
         return False
@@ -356,7 +351,7 @@ def _tile(entry: StoredRow) -> Tile:
     quality = entry.row.quality
     return Tile(
         estimate=entry.row.estimate,
-        is_open=entry.row.absence is not None and entry.row.absence.outcome in _UNFINISHED,
+        is_open=entry.row.absence is not None and entry.row.absence.outcome in UNFINISHED,
         is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
         is_conditional=bool(entry.row.comparison.reference.options),
     )

@@ -1,23 +1,11 @@
 """Words: every number, unit and interval as text, so that all reports say the same."""
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from harness.core.protocol import Protocol as Timetable
 
 NOTHING = "-"
-Key = TypeVar("Key")
-One = TypeVar("One")
-
-
-def together(pairs: Iterable[tuple[Key, One]]) -> dict[Key, list[One]]:
-    """What shares a key, such as the words for it, in the order in which the keys come."""
-    found: dict[Key, list[One]] = defaultdict(list)
-    for key, one in pairs:
-        found[key].append(one)
-    return found
 
 
 def stage(name: str) -> str:
@@ -56,6 +44,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
+def shortened(text: str, letters: int) -> str:
+    """As much of a text as there is room for."""
+    return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
 def called(name: str) -> str:
     """A reference's name within a sentence: `the baseline`, `the original`, or a stack as it is."""
     return f"the {name}" if name in {"baseline", "original"} else name
@@ -76,9 +69,9 @@ def factor(value: float, places: int = 2) -> str:
     return f"{value:,.{places}f}"
 
 
-def ratio(estimate: Interval) -> str:
+def ratio(estimate: Interval | None) -> str:
     """A ratio with its interval: `1.83x [1.79, 1.88]`, with as many places as the interval is worth."""
-    return interval(estimate.ratio, estimate.low, estimate.high)
+    return NOTHING if estimate is None else interval(estimate.ratio, estimate.low, estimate.high)
 
 
 def interval(value: float, low: float, high: float) -> str:

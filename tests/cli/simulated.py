@@ -20,7 +20,7 @@ from harness.plan.planning import planned
 from harness.run.execution import Campaign
 from harness.run.preparation import Prepared
 from harness.run.rehearsal import VirtualClock
-from harness.search import QualityClass, Search, SearchBudget, SearchRequest, request_of, stacks_in
+from harness.search import QualityClass, Search, SearchBudget, request_of, stacks_in
 from harness.store import Journal, finish, read_records
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.pipelines import Pipeline, drawn, log_times, on_cpu, signals
@@ -193,7 +193,7 @@ class Laboratory:
     ) -> Search:
         """A search over some of the options."""
         asked = Request(workloads=("leak",), size="quick", design="matrix", only=names or NAMES, device="cpu")
-        request, catalogue = request_of(SearchRequest(request=asked, quality=quality)), read_catalogue()
+        request, catalogue = request_of(asked, quality), read_catalogue()
         plan = planned(request, catalogue, ENVIRONMENT)
         ready = Prepared(catalogue=catalogue, environment=ENVIRONMENT, plan=plan)
         bench = SearchBudget(

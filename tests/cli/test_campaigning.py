@@ -15,7 +15,7 @@ from harness.analyze.estimate import precisions
 from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
 from harness.cli import campaign_state
-from harness.cli.campaign import LEAST_S, Session, campaign, finish_here, show_campaign, take_in
+from harness.cli.campaign import LEAST_S, Session, campaign, close, finish_here, show_campaign, take_in, writing_s
 from harness.cli.campaign_state import (
     Meter,
     State,
@@ -37,7 +37,6 @@ from harness.core.records import Window, window_pairs
 from harness.exchange.archive import STATE, pack
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import Kind, Phase, measuring_s
-from harness.report.campaign import writing_s
 from harness.run.data import data_folder
 from harness.run.execution import Campaign
 from harness.run.preparation import Data, Place, Prepared
@@ -164,7 +163,7 @@ class Trip:
             )  # fmt: skip
             over = now.measure()
             if over:
-                now.close()
+                close(now.machine, now.meter.state)
             self.failed = now.failed
             return over
 

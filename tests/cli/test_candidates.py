@@ -5,21 +5,20 @@ from dataclasses import replace
 from harness.core.environment import Environment
 from harness.core.plan import Request
 from harness.measure.surroundings import read_environment
-from harness.search import QualityClass, SearchRequest, put_off, request_of
+from harness.search import QualityClass, put_off, request_of
 from tests.analyze.machines import H200
 
 CPU = replace(read_environment("cpu"), compiler="g++", cpu_flags=("amx_bf16",))
 
 
-def asked(protocol: str, *only: str) -> SearchRequest:
-    wish = Request(workloads=("leak",), size="quick", design="matrix", only=only, protocol=protocol)
-    return SearchRequest(request=wish, quality=QualityClass.CLOSE)
+def asked(protocol: str, *only: str) -> Request:
+    return Request(workloads=("leak",), size="quick", design="matrix", only=only, protocol=protocol)
 
 
-def sought(there: Environment, asked_for: SearchRequest) -> tuple[set[str], list[str]]:
+def sought(there: Environment, asked_for: Request) -> tuple[set[str], list[str]]:
     """The names that are sought on a machine, and what is said of others."""
-    one = replace(asked_for, request=replace(asked_for.request, environment=there))
-    return {name.partition("=")[0] for name in request_of(one).only}, list(put_off(one))
+    one, quality = replace(asked_for, environment=there), QualityClass.CLOSE
+    return {name.partition("=")[0] for name in request_of(one, quality).only}, list(put_off(one, quality))
 
 
 def test_a_first_look_on_a_cpu_leaves_out_what_takes_minutes_to_start_and_says_so() -> None:

@@ -16,7 +16,6 @@ from harness.catalogue import read_catalogue
 from harness.cli.explain import (
     FEW,
     Difference,
-    Question,
     between,
     described,
     feed_in_words,
@@ -50,9 +49,7 @@ def explained(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     monkeypatch.setenv("COLUMNS", "120")
 
     def said(what: str, reference: str = "baseline", *, protocol: str = "brief", fully: bool = False) -> str:
-        show_explanation(
-            Question(what=what, reference=reference, protocol=protocol, device="cpu", own=None, fully=fully)
-        )
+        show_explanation(what, reference, protocol, "cpu", None, fully=fully)
         return capsys.readouterr().out
 
     return said
@@ -206,22 +203,22 @@ def _together(steps: list[Callable[[int], int]], times: int) -> Callable[[int], 
 def test_a_callable_is_told_by_its_docstring_and_by_what_it_closes_over() -> None:
     move = partial(Tensor.to, device=torch.device("cpu"), non_blocking=True)
     found = list(described(_together([_doubled, move], 3)))
-    assert [one.call for one in found] == ["run(times=3)", "_doubled", "to(device=cpu, non_blocking=True)"]
-    assert [one.words for one in found] == ["All steps in turn", "Twice the batch", ""]
+    assert [call for call, _ in found] == ["run(times=3)", "_doubled", "to(device=cpu, non_blocking=True)"]
+    assert [words for _, words in found] == ["All steps in turn", "Twice the batch", ""]
 
 
 def test_absence_and_foreign_callables() -> None:
-    assert [(one.call, one.words) for one in described(nullcontext)] == [("nullcontext", "Nothing")]
+    assert list(described(nullcontext)) == [("nullcontext", "Nothing")]
     clip = partial(torch.nn.utils.clip_grad_norm_, [torch.zeros(1), torch.zeros(2)], 0.5)
-    assert [(one.call, one.words) for one in described(clip)] == [("clip_grad_norm_(2 Tensors, 0.5)", "")]
+    assert list(described(clip)) == [("clip_grad_norm_(2 Tensors, 0.5)", "")]
 
 
 def test_an_optimizer_is_told_by_what_is_on() -> None:
-    link = optimizer_in_words(torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=0.25, fused=True))
-    assert link.call == "Adam"
-    assert "lr 0.25" in link.words
-    assert "fused True" in link.words
-    assert "amsgrad" not in link.words
+    call, words = optimizer_in_words(torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=0.25, fused=True))
+    assert call == "Adam"
+    assert "lr 0.25" in words
+    assert "fused True" in words
+    assert "amsgrad" not in words
 
 
 UNUSUAL: dict[str, dict[str, Value]] = {
@@ -248,9 +245,7 @@ def test_everything_on_a_gpu_fits_on_a_screen(
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA device; would check that the full stack of a GPU is explained in one screen")
     monkeypatch.setenv("COLUMNS", "120")
-    show_explanation(
-        Question(what=f"{workload}:all", reference="baseline", protocol="brief", device="cuda", own=None, fully=False)
-    )
+    show_explanation(f"{workload}:all", "baseline", "brief", "cuda", None, fully=False)
     said = capsys.readouterr().out
     assert len(said.splitlines()) <= SCREEN
     assert "def step(" in said

@@ -22,7 +22,7 @@ from harness.core.mistake import Mistake
 from harness.report.prediction import headline, winner_parts, winner_sentences, winner_to_json
 from harness.run import preparation
 from harness.run.preparation import Place
-from harness.search import QualityClass, Search, SearchRequest, searched
+from harness.search import QualityClass, Search, searched
 from harness.store import read_run
 from tests.cli.simulated import Laboratory, Truth, fastest, on_in, truth
 
@@ -231,14 +231,14 @@ def test_the_command_prints_the_winner_or_its_json(
     monkeypatch.setattr(measuring, "measuring_alone", nullcontext)
     monkeypatch.setattr(sys, "argv", ["speedmatrix", "best", "leak", "--results", str(tmp_path)])
     search = there.search("amp_bfloat16", "conv1d_rewrite")
-    asked = SearchRequest(request=replace(search.request, target=None), quality=QualityClass.CLOSE)
+    asked = replace(search.request, target=None)
     place = Place(results=tmp_path, data=None, budget="2h", fresh=False)
-    assert best(asked, place, as_json=False) == 0
+    assert best(asked, QualityClass.CLOSE, place, as_json=False) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "leak, size quick, batch 256: amp_bfloat16+conv1d_rewrite trains" in said
     assert "fresh replicates of both" in said
     before = list(there.measured)
-    assert best(asked, place, as_json=True) == 0
+    assert best(asked, QualityClass.CLOSE, place, as_json=True) == 0
     assert there.measured == before
     told = json.loads(capsys.readouterr().out)
     assert told["stack"] == ["amp_bfloat16", "conv1d_rewrite"]

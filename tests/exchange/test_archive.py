@@ -41,12 +41,11 @@ def entry(
 
 
 def test_what_is_packed_comes_out() -> None:
-    found = read_archive(packed_archive(FILES))
-    first, second = found.runs
-    assert first.parcel.files == {RUN: b"{}", MEASUREMENTS: b"line\n" * 300}
-    assert (first.unfinished, second.unfinished) == (True, False)
-    assert second.parcel.files == {RUN: b"{ }"}
-    assert found.states == {"h200": b'{"schema": 1}'}
+    ((first, is_first_open), (second, is_second_open)), states = read_archive(packed_archive(FILES))
+    assert first.files == {RUN: b"{}", MEASUREMENTS: b"line\n" * 300}
+    assert (is_first_open, is_second_open) == (True, False)
+    assert second.files == {RUN: b"{ }"}
+    assert states == {"h200": b'{"schema": 1}'}
 
 
 def test_the_same_files_make_the_same_bytes() -> None:
@@ -54,8 +53,7 @@ def test_the_same_files_make_the_same_bytes() -> None:
 
 
 def test_an_empty_archive_holds_nothing() -> None:
-    found = read_archive(packed_archive({}))
-    assert (found.runs, found.states) == ((), {})
+    assert read_archive(packed_archive({})) == ([], {})
 
 
 def test_anybody_can_unpack_it() -> None:

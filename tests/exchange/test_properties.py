@@ -276,7 +276,7 @@ def origin() -> Origin:
 def test_what_is_kept_reads_back_as_what_was_checked(tmp_path: Path) -> None:
     contribution = taken(Parcel(files={RUN: RAW_RUN, MEASUREMENTS: b"".join(RAW_LINES)}, digest="", bundled=False))
     assert contribution is not None
-    folder = place(tmp_path, contribution, origin()).folder
+    folder = place(tmp_path, contribution, origin())[0]
     assert read_run(folder) == contribution.run
     assert tuple(read_records(folder)) == contribution.records
 

@@ -176,8 +176,8 @@ def test_a_rare_stall_tells_in_what_asv_prints(call_of_asv: Path) -> None:
         stalled.append(json.dumps(fields))
     path.write_text("\n".join([*stalled, ""]))
     found = dict(configurations.samples(folder))["all"]
-    assert found.estimate
-    assert median(found.relative) == pytest.approx(1 / found.estimate.ratio)
+    assert found.row.estimate
+    assert median(found.relative) == pytest.approx(1 / found.row.estimate.ratio)
     assert median(found.relative) == pytest.approx(1.5, rel=0.01)  # (3 + 9) / 4 of a half
 
 

@@ -18,12 +18,9 @@ from harness.analyze.verdict import Verdict
 from harness.report.figures import (
     BEYOND,
     MARK,
-    Arm,
     Box,
-    Dot,
     Frame,
     Grid,
-    Group,
     Label,
     Line,
     Tile,
@@ -72,7 +69,6 @@ FRAME = Frame(width=200, height=100, title="A <title>", description="What & wher
 MARKS = (
     Box(x=10, y=10, width=20, height=10, fill="#2e8b57"),
     Line(x1=0, y1=50, x2=100, y2=50, is_dashed=True),
-    Dot(x=5, y=5, radius=2),
     Label(x=10, y=80, text="$x_2$ <b>\x1bbold\n"),
 )
 
@@ -211,8 +207,7 @@ def test_an_endless_interval_does_not_break_a_waterfall() -> None:
 
 def stages() -> str:
     plain, best = bottleneck(20.0, 44.0, 40.0), bottleneck(71.0, 4000.0, 71.5)
-    arms = (Arm(name="baseline", found=plain), Arm(name="all", found=best))
-    return stage_bars("Stages", [Group(name="imagenet", arms=arms)])
+    return stage_bars("Stages", {"imagenet": {"baseline": plain, "all": best}})
 
 
 def test_stage_bars_are_as_long_as_their_rates_until_one_would_squeeze_all_others() -> None:

@@ -30,9 +30,9 @@ def shown(found: Matrix, width: int = 100) -> str:
 
 def advised(folder: Path, width: int) -> str:
     run, catalogue = read_run(folder), read_catalogue()
-    found = advised_by(read_kept(folder), tuple(gather(run.plan, read_records(folder))), run, catalogue)
-    last = after_advice(found.advice, found.commands, "results/machine/run")
-    return to_terminal((*advice_overview(found.advice, "1.2.3"), *last), width=width)
+    advice, commands = advised_by(read_kept(folder), tuple(gather(run.plan, read_records(folder))), run, catalogue)
+    last = after_advice(advice, commands, "results/machine/run")
+    return to_terminal((*advice_overview(advice, "1.2.3"), *last), width=width)
 
 
 @pytest.mark.parametrize("folder", [FIVE, FACTORIAL], ids=["five", "factorial"])

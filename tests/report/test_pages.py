@@ -133,7 +133,7 @@ def test_claims_alone_stand_in_full_and_those_of_several_by_name() -> None:
         claim("pin_memory", name="another"),
     )
     found = about(claims=claims)
-    assert [one.claim.name for one in found.claims] == ["a-promise", "a-pair", "a-harm", "on-top"]
+    assert [claim.name for claim, _ in found.claims] == ["a-promise", "a-pair", "a-harm", "on-top"]
     text = page(found)
     assert r"| Workers make it \| faster. | leak | 1.5 to 2x faster | - | somebody/something, README.md | - |" in text
     assert "by name in the ledger: `a-pair`." in text

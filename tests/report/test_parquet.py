@@ -171,7 +171,7 @@ def test_the_same_runs_make_the_same_bytes() -> None:
 
 
 def test_a_column_that_nobody_declared_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "_arm", lambda _arm: {"blok": "0"})
+    monkeypatch.setattr(rows, "_told", lambda *_: {"blok": "0"})
     with pytest.raises(ValueError, match=r"has no columns \['blok'\]"):
         list(tables([exported()]))
 

@@ -232,18 +232,11 @@ def _checked(one: Compared, told: Predicted, alone: Mapping[Option, float]) -> C
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpperBound:
-    """By how much a stack would be faster if a stage cost nothing, as the model has it."""
-
-    name: str  # of the stack: baseline, all
-    stages: Mapping[Stage, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What a trusted model says of the stacks of one workload that were not measured."""
 
     validation: Validation
     fastest: tuple[Predicted, ...]  # the fastest first; not all of them
     unmeasured: int | None  # how many there are; None where there are too many to be counted
-    upper_bounds: tuple[UpperBound, ...]
+    # By the name of a stack (baseline, all): how much faster it would be if a stage cost nothing, as the model has it.
+    upper_bounds: Mapping[str, Mapping[Stage, float]]

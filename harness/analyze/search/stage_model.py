@@ -5,7 +5,6 @@ that it declares and hardly elsewhere, until the data insist: docs/decisions/sta
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import OptimizeResult, least_squares
 
+from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
 from harness.core.configuration import Option
@@ -185,11 +185,11 @@ def measured_log_times(study: Study) -> dict[Stack, float]:
     """
     found = {study.ratios[0].reference.options: math.log(study.seconds)}
     while True:
-        reached: dict[Stack, list[tuple[float, float]]] = defaultdict(list)
-        for one in study.ratios:
-            start = found.get(one.reference.options)
-            if start is not None and one.treatment.options not in found:
-                reached[one.treatment.options].append((start - one.log_ratio, one.deviation**-2))
+        reached = together(
+            (one.treatment.options, (found[one.reference.options] - one.log_ratio, one.deviation**-2))
+            for one in study.ratios
+            if one.reference.options in found and one.treatment.options not in found
+        )
         if not reached:
             return found
         for stack, values in reached.items():
@@ -551,13 +551,10 @@ def _bounded(row: Row) -> bool:
 
 def _sights(tables: Iterable[Table], declared: Declared) -> Iterable[Sight]:
     """What was seen of each configuration; of one that several tables hold, the geometric means."""
-    seen: dict[Stack, dict[Signal, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for table in tables:
-        for profile in (table.profile, *(row.treatment for row in table.rows if row.estimate)):
-            if profile and profile.config.batch == table.config.batch:
-                overlapped = declared.overlapped(profile.config.options)
-                for signal, seconds in signals(profile, overlapped=overlapped).items():
-                    seen[profile.config.options][signal].append(seconds)
-    for stack, found in seen.items():
+    both = ((table, (table.profile, *(row.treatment for row in table.rows if row.estimate))) for table in tables)
+    like = (one for table, profiles in both for one in profiles if one and one.config.batch == table.config.batch)
+    for stack, alike in together((one.config.options, one) for one in like).items():
+        told = (signals(one, overlapped=declared.overlapped(stack)).items() for one in alike)
+        found = together(pair for several in told for pair in several)
         means = {signal: geometric_mean(values) for signal, values in found.items()}
         yield Sight(arrangement=declared.arrangement(stack), seconds=means)

@@ -2,8 +2,7 @@
 
 import math
 
-from harness.plan.campaign import Kind, Phase
-from harness.report.campaign import (
+from harness.cli.campaign import (
     DATA_HEADINGS,
     HEADINGS,
     data_rows,
@@ -15,6 +14,7 @@ from harness.report.campaign import (
     taking,
     writing_s,
 )
+from harness.plan.campaign import Kind, Phase
 
 MATRIX = Phase(kind=Kind.MATRIX, workloads=("leak",), comparisons=41, seconds=2400.0)
 LAST = Phase(kind=Kind.BEST, workloads=("spoof",), seconds=math.inf)
