@@ -25,8 +25,8 @@ OBSERVED_STEPS = 2  # in which an arm shows its settings, in its first replicate
 EACH = 0.5  # of the two replicates that give a ratio, one is the first
 OTHER_SEEDS = 2  # whose first losses the reference takes too
 WATCHED = 1.5  # times the seconds in which an arm is watched for a steady state: some are watched twice
-RESUMED_S = 0.1  # of a window: to resume the arm, to pause it and to read its memory
-EXTRA_STEPS = 1.0  # that lead into a window beside the least, on average
+RESUMED_S = 0.02  # of a window: to resume the arm, to pause it and to read its memory
+EXTRA_STEPS = 0.5  # that lead into a window beside the least, on average
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer
 
 

@@ -318,9 +318,10 @@ def test_slow_arms_leave_something_for_every_workload(tmp_path: Path, machine: M
 def test_a_phase_that_a_session_cuts_off_is_the_next_ones_turn(tmp_path: Path, machine: Machine, both: Request) -> None:
     trip = Trip(there=machine, results=tmp_path, request=both)
     assert not trip.session(90.0)
-    assert set(machine.begun) == {"calibration leak"}
+    (begun,) = set(machine.begun)
+    assert begun.startswith("calibration leak")
     assert not trip.session(90.0)
-    assert machine.begun[1] == "calibration leak"
+    assert machine.begun[1] == begun
 
 
 def test_a_phase_is_charged_for_what_it_takes(tmp_path: Path, machine: Machine, both: Request) -> None:
@@ -361,7 +362,7 @@ def test_a_calibration_that_can_tell_ends_with_its_quota(
 ) -> None:
     monkeypatch.setattr(campaign_state, "CALIBRATION_TARGET", "0.1%")  # out of reach
     calibration, *others = phases_of(single, 50.0)
-    roomy = replace(calibration, seconds=2.0 * calibration.seconds)  # enough copies, however long a step
+    roomy = replace(calibration, seconds=3.0 * calibration.seconds)  # enough copies, however long a step
     trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0, phases=(roomy, *others))
     trip.session(1200.0)
     (folder,) = [one for one in trip.runs if read_run(one).plan.design == "calibration"]

@@ -18,7 +18,7 @@ from harness.core.mistake import Mistake
 from harness.measure import surroundings
 from harness.measure.surroundings import SETTINGS
 from harness.run.preparation import Place
-from harness.search import QualityClass, SearchRequest
+from harness.search import QualityClass
 from tests.measure.planted import Nvml, Refused, Running
 from tests.test_auto_level import request_of
 
@@ -161,8 +161,8 @@ def run_it(device: str, place: Place) -> int:
 
 
 def find_the_best(device: str, place: Place) -> int:
-    asked = SearchRequest(request=request_of(device=device, only=("set_to_none",)), quality=QualityClass.EXACT)
-    return measuring.best(asked, place, as_json=False)
+    asked = request_of(device=device, only=("set_to_none",))
+    return measuring.best(asked, QualityClass.EXACT, place, as_json=False)
 
 
 def campaign(device: str, place: Place) -> int:
