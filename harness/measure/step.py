@@ -64,7 +64,7 @@ def accumulating_step(bound: Bound) -> Callable[[], Tensor]:
             with autocast():
                 value = loss(model(inputs), targets) / micro_batches
             backward(value)
-            total = total.to(value.device) + value.detach()
+            total = total + value.detach()  # a zero of the host is no copy: it goes along with the kernel
         update()
         record(total)
         return total

@@ -212,7 +212,8 @@ def test_sessions_go_on_until_all_minutes_are_used(tmp_path: Path, machine: Mach
     assert measuring_s(MINUTES) - 4 * LEAST_S < spent_s < measuring_s(MINUTES) + 15
     assert len(lengths) >= 3
     designs = list(dict.fromkeys(machine.begun))
-    assert designs[:4] == ["calibration leak", "combined leak+speaker", "matrix leak", "matrix speaker"]
+    assert designs[0].startswith("calibration leak")
+    assert designs[1:4] == ["combined leak+speaker", "matrix leak", "matrix speaker"]
     assert {"claims leak", "claims speaker"} <= set(designs)
     trip.assert_nothing_twice()
     trip.assert_closed()
@@ -251,9 +252,11 @@ def test_a_search_ends_with_a_winner_that_is_held_against_the_original(
     trip = Trip(there=machine, results=tmp_path, request=single, minutes=40.0)
     assert trip.session()
     assert {"winner leak", "alone leak"} <= set(machine.begun)
-    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "alone"]
-    (comparison,) = read_run(folder).plan.comparisons
-    assert read_run(folder).plan.names[str(comparison.reference)] == "original"
+    found = [one for one in trip.runs if read_run(one).plan.design == "alone"]
+    assert found
+    for folder in found:  # where time is left, a later search may have another winner
+        (comparison,) = read_run(folder).plan.comparisons
+        assert read_run(folder).plan.names[str(comparison.reference)] == "original"
     trip.assert_nothing_twice()
 
 
