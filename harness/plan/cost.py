@@ -22,7 +22,7 @@ LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
 OBSERVED_STEPS = 2  # in which an arm shows its settings, in its first replicate
-EACH = 0.5  # of the two replicates that give a ratio, one is the first
+FIRST_OF_TWO = 0.5  # of the two replicates that give a ratio, one is the first
 OTHER_SEEDS = 2  # whose first losses the reference takes too
 WATCHED = 1.5  # times the seconds in which an arm is watched for a steady state: some are watched twice
 RESUMED_S = 0.02  # of a window: to resume the arm, to pause it and to read its memory
@@ -43,7 +43,9 @@ USUAL = Pace()
 Name = TypeVar("Name")
 
 
-def replicate_s(block: Block, protocol: Protocol, pace: Pace, speedups: Sequence[float], first: float = EACH) -> float:
+def replicate_s(
+    block: Block, protocol: Protocol, pace: Pace, speedups: Sequence[float], first: float = FIRST_OF_TWO
+) -> float:
     """Seconds of one replicate of a block: its reference and a treatment for each speedup, started and timed.
 
     A speedup is by how much a treatment's step is faster than the reference's, 1 where nobody knows. `first` is 1 for
@@ -53,7 +55,7 @@ def replicate_s(block: Block, protocol: Protocol, pace: Pace, speedups: Sequence
     return start_s(protocol, steps_s, pace.cores, first) + windows_s(block, protocol, steps_s, pace.epoch_steps)
 
 
-def start_s(protocol: Protocol, steps_s: Sequence[float], cores: int = 1, first: float = EACH) -> float:
+def start_s(protocol: Protocol, steps_s: Sequence[float], cores: int = 1, first: float = FIRST_OF_TWO) -> float:
     """Seconds until all arms are warm and settled, the reference first."""
     spread = 1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS
     begin_s = sum(_begin_s(protocol, one, first) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
@@ -216,7 +218,10 @@ class Forecast:
 
     def _guess_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         speedups = [self._speedup(block, one) for one in positions]
-        pace, first = self.paces.get(block.reference.workload, USUAL), EACH if replicate is None else replicate == 0
+        pace, first = (
+            self.paces.get(block.reference.workload, USUAL),
+            FIRST_OF_TWO if replicate is None else replicate == 0,
+        )
         return replicate_s(block, self.plan.protocol, pace, speedups, first)
 
     def _speedup(self, block: Block, position: int) -> float:

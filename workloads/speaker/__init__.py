@@ -27,7 +27,7 @@ QUICK = Size(
         "speakers": 10, "utterances": 4, "utterance_ms": 7_800, "test_speakers": 6, "rooms": 4,
         "stacked_utterances": 2,
         "noise_files": 4, "noise_s": 23, "music_files": 2, "music_s": 232, "speech_files": 7, "speech_s": 507,
-        # Of all stages but the first: at full width two thirds of a core's step are the model, in the real system few.
+        # Of all stages but the first. At full width the model would take two thirds of a step on one core.
         "narrowing": 2,
     },
     original_epoch_steps=1_092_009 // 100,
