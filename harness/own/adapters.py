@@ -1,0 +1,156 @@
+"""Adapters: a Lightning module, a Hugging Face Trainer or the step of a plain loop as a job."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from harness.core.mistake import Mistake
+from harness.own.items import called, is_factory
+from harness.own.job import Job, calling_module
+
+OWN_LOOP = (
+    "measure what feeds it with speedmatrix.from_loop(step, loader), or put `for batch in speedmatrix.watch(loader):` "
+    "into your own loop"
+)
+
+
+def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = None, name: str | None = None) -> Job:
+    """A job of a Lightning module (or what makes one), with a data module, a loader, or its own `train_dataloader`.
+
+    The whole `training_step` is timed as the model; logging is left out. Raises Mistake for manual optimization and for
+    several optimizers.
+    """
+    example = called(module) if is_factory(module) else module
+    if not getattr(example, "automatic_optimization", True):
+        raise Mistake(f"{type(example).__name__} optimizes by hand, which no job can express; {OWN_LOOP}.")
+    if not callable(getattr(example, "training_step", None)) or not hasattr(example, "configure_optimizers"):
+        raise Mistake(
+            f"{type(example).__name__} is no Lightning module: it has no training_step and configure_optimizers."
+        )
+    return Job(
+        model=(lambda: without_trainer(called(module))) if is_factory(module) else without_trainer(module),
+        dataset=lambda: lightning_loader(module, datamodule),
+        optimizer=lightning_optimizer,
+        optimizer_takes="model",
+        training_step=lightning_step,
+        batch=batch,
+        name=name,
+        module=calling_module(),
+    )
+
+
+def without_trainer(module: Any) -> Any:
+    """A copy of a module whose logging does nothing, since no trainer takes it."""
+    from copy import deepcopy
+
+    made = deepcopy(module)
+    for log in ("log", "log_dict"):
+        if hasattr(made, log):
+            setattr(made, log, _nothing)
+    return made
+
+
+def _nothing(*_given: Any, **_named: Any) -> None:
+    """Takes what is logged."""
+
+
+def lightning_step(module: Any, batch: Any) -> Any:
+    """The loss of a batch."""
+    import inspect
+
+    wanted = len(inspect.signature(module.training_step).parameters)
+    found = module.training_step(batch, 0) if wanted > 1 else module.training_step(batch)
+    return found["loss"] if isinstance(found, Mapping) else found
+
+
+def lightning_optimizer(module: Any) -> torch.optim.Optimizer:
+    """The one optimizer of a module; its schedule is left out."""
+    found = module.configure_optimizers()
+    if isinstance(found, Mapping):
+        found = found["optimizer"]
+    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (list, tuple)):
+        found = found[0]
+    if isinstance(found, (list, tuple)):
+        if len(found) != 1:
+            raise Mistake(f"{type(module).__name__} has {len(found)} optimizers, which no job can express; {OWN_LOOP}.")
+        found = found[0]
+    return found  # type: ignore[no-any-return]
+
+
+def lightning_loader(module: Any, datamodule: Any) -> DataLoader[Any]:
+    """The loader that trains."""
+    if isinstance(datamodule, DataLoader):
+        return datamodule
+    source = datamodule if datamodule is not None else module
+    source = called(source) if is_factory(source) else source
+    for prepare, given in (("prepare_data", ()), ("setup", ("fit",))):
+        if callable(getattr(source, prepare, None)):
+            getattr(source, prepare)(*given)
+    if not callable(getattr(source, "train_dataloader", None)):
+        raise Mistake(f"{type(source).__name__} has no train_dataloader; give a data module, or the loader itself.")
+    loader = source.train_dataloader()
+    if not isinstance(loader, DataLoader):
+        raise Mistake(f"train_dataloader gives a {type(loader).__name__}; a job needs one DataLoader.")
+    return loader
+
+
+def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None = None) -> Job:
+    """A job of a Hugging Face Trainer, or of a function that makes one: its model, loss, optimizer and collator.
+
+    Its schedule, its callbacks and its precision are left out: options switch precision. Raises Mistake where it has no
+    training set.
+    """
+    example = called(trainer) if is_factory(trainer) else trainer
+    if getattr(example, "train_dataset", None) is None:
+        raise Mistake("The Trainer has no train_dataset; give it one, since training is what is measured.")
+    return Job(
+        model=example.model if not is_factory(trainer) else lambda: called(trainer).model,
+        dataset=example.get_train_dataloader,
+        optimizer=_Optimizing(example),
+        optimizer_takes="model",
+        training_step=_Computing(example),
+        batch=batch or example.args.per_device_train_batch_size,
+        clip_norm=example.args.max_grad_norm or None,
+        name=name,
+        module=calling_module(),
+    )
+
+
+class _Computing:
+    """The Trainer's loss of a batch."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+
+    def __call__(self, model: Any, batch: Any) -> Any:
+        return self.trainer.compute_loss(model, dict(batch))
+
+
+class _Optimizing:
+    """The Trainer's optimizer for another copy of its model."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+
+    def __call__(self, model: Any) -> torch.optim.Optimizer:
+        from copy import copy
+
+        trainer = copy(self.trainer)
+        trainer.model, trainer.optimizer = model, None
+        found: torch.optim.Optimizer = trainer.create_optimizer()
+        return found
+
+
+def from_loop(step: Callable[..., Any], loader: Any, *, batch: int | None = None, name: str | None = None) -> Job:
+    """A job of a loop's own step: a function of a batch, or one without parameters that makes such a function.
+
+    What feeds the step and what surrounds it can be measured; what happens inside it cannot be changed. Raises Mistake
+    for what is no step and no loader.
+    """
+    if not callable(step):
+        raise Mistake(f"The step is a {type(step).__name__}; give a function that takes a batch and trains on it.")
+    if not isinstance(loader, DataLoader) and not is_factory(loader) and batch is None:
+        raise Mistake(f"A {type(loader).__name__} does not say how large a batch is; give a DataLoader, or batch=.")
+    return Job(dataset=loader, loop=step, batch=batch, name=name, module=calling_module())

@@ -1,0 +1,240 @@
+"""Items: the user's data set in an order and number of ours, and batches as flat tuples of tensors."""
+
+import inspect
+import pickle
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as trees
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+
+from harness.core.mistake import Mistake
+from harness.core.own_file import Sent
+
+if TYPE_CHECKING:
+    from harness.own.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A job's data set and how its items become a batch."""
+
+    dataset: Any
+    batch: int | None
+    collate: Callable[[list[Any]], Any] | None  # None: PyTorch's own
+    loader: Any = None  # the loader that they came from, if they did
+
+
+def source_of(job: "Job") -> Source:
+    """The data of a job; raises Mistake for what cannot be indexed."""
+    given = called(job.dataset) if is_factory(job.dataset) else job.dataset
+    if not isinstance(given, DataLoader):
+        return Source(_indexed(given), job.batch, job.collate)
+    collate = job.collate or (None if given.collate_fn is default_collate else given.collate_fn)
+    return Source(_indexed(given.dataset), job.batch or given.batch_size, collate, given)
+
+
+def _indexed(dataset: Any) -> Any:
+    name = type(dataset).__name__
+    if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__"):
+        raise Mistake(
+            f"The data set {name} cannot be indexed, so two arms cannot be given the same samples; give a map-style "
+            "data set, or put `for batch in speedmatrix.watch(loader):` into your own loop."
+        )
+    if not hasattr(dataset, "__len__"):
+        raise Mistake(f"The data set {name} has no length; define __len__ beside __getitem__.")
+    return dataset
+
+
+def is_factory(given: Any) -> bool:
+    """Whether something makes the thing that is meant: a class, a function or a partial, and no object of its kind."""
+    if isinstance(given, type) or inspect.isroutine(given):
+        return True
+    return callable(given) and not isinstance(given, nn.Module) and not hasattr(given, "__getitem__")
+
+
+def called(factory: Callable[[], Any]) -> Any:
+    """What a factory without arguments makes; raises Mistake for one that wants some."""
+    try:
+        inspect.signature(factory).bind()
+    except TypeError as error:
+        name = getattr(factory, "__name__", str(factory))
+        raise Mistake(f"{name} cannot be called without arguments ({error}); write lambda: {name}(...).") from error
+    except ValueError:
+        pass  # written in C
+    return factory()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the items of a data set become what travels: a flat tuple of tensors."""
+
+    pair: bool  # a batch is inputs and targets, one tensor each, and so are items
+    collate: Callable[[list[Any]], Any] | None  # the user's own
+    structure: Any = None  # of a batch that is no pair
+    constants: tuple[tuple[int, Any], ...] = ()  # leaves that are no tensors, with their places
+
+    @property
+    def finished(self) -> bool:
+        """Whether the data set has to hand over finished batches."""
+        return self.collate is not None or not self.pair
+
+
+def shape_of(job: "Job", source: Source | None = None) -> Shape:
+    """The form of a job's batches, told from its first items; raises Mistake where no batch can be made of them."""
+    source = source or source_of(job)
+    if not len(source.dataset):
+        raise Mistake("The data set is empty; give one with at least as many items as a batch.")
+    items = [source.dataset[index] for index in range(min(2, len(source.dataset)))]
+    batch = collated(items, source.collate)
+    leaves, structure = trees.tree_flatten(batch)
+    constants = tuple((place, one) for place, one in enumerate(leaves) if not isinstance(one, Tensor))
+    if strange := next((one for _, one in constants if one is not None), None):
+        raise Mistake(
+            f"A batch holds a {type(strange).__name__}, which cannot be sent to a device; let the data set return "
+            "tensors and numbers, or give collate=."
+        )
+    if job.loop is not None or job.training_step is not None:
+        return Shape(pair=False, collate=source.collate, structure=structure, constants=constants)
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2 or len(leaves) != 2:
+        raise Mistake(
+            f"A batch is {described(batch)} and no pair of inputs and targets; give "
+            "training_step=lambda model, batch: ... which returns the loss."
+        )
+    return Shape(pair=True, collate=source.collate)
+
+
+def collated(items: list[Any], collate: Callable[[list[Any]], Any] | None) -> Any:
+    """A batch of items; raises Mistake where their shapes differ or they are nothing that can be collated."""
+    try:
+        return (collate or default_collate)(items)
+    except (RuntimeError, TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
+        if collate is not None:
+            raise Mistake(
+                f"The collate function fails on two items ({type(error).__name__}: {first_line(error)}); put it right."
+            ) from error
+        shapes = [described(one) for one in items]
+        if "equal size" in str(error) or "resize storage" in str(error):
+            raise Mistake(
+                f"Items differ in shape ({' and '.join(dict.fromkeys(shapes))}), so that no batch can be made of them; "
+                "give collate= a function that pads them, or batch=1."
+            ) from error
+        raise Mistake(
+            f"No batch can be made of items that are {shapes[0]} ({type(error).__name__}: {first_line(error)}); let "
+            "the data set return tensors and numbers, or give collate=."
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's words, without a full stop."""
+    return (str(error).splitlines() or [""])[0].rstrip(". :")
+
+
+def described(batch: Any) -> str:
+    """An item or a batch in words, by its parts and their shapes."""
+    if isinstance(batch, (Tensor, np.ndarray)):
+        return f"{type(batch).__name__}({', '.join(map(str, batch.shape))})"
+    if isinstance(batch, Mapping):
+        return f"{{{', '.join(f'{name}: {described(one)}' for name, one in list(batch.items())[:6])}}}"
+    if isinstance(batch, (tuple, list)) and len(batch) <= 6:
+        return f"({', '.join(map(described, batch))})"
+    return type(batch).__name__
+
+
+def leaves_of(batch: Any) -> list[Any]:
+    """The tensors and other values of a batch, in one order."""
+    found: list[Any] = trees.tree_leaves(batch)
+    return found
+
+
+class Items(Dataset[Any]):
+    """`count` items of a data set, spread over all of it, each depending on its index alone."""
+
+    def __init__(self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None) -> None:
+        self.dataset, self.count, self.shape, self.seeded, self.file = dataset, count, shape, seeded, file
+        self.stride = max(1, len(dataset) // count)
+        self.collated = shape.finished
+        if shape.finished:
+            self.__getitems__ = self._batch
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        """One item, as the user's data set gives it."""
+        if not self.seeded:
+            return self.dataset[index * self.stride]
+        with drawn_from(index):
+            return self.dataset[index * self.stride]
+
+    def _batch(self, indices: list[int]) -> list[Tensor]:
+        return self.finish([self[one] for one in indices])
+
+    def finish(self, items: list[Any]) -> list[Tensor]:
+        """A batch of items as a flat list of tensors."""
+        return [one for one in leaves_of((self.shape.collate or default_collate)(items)) if isinstance(one, Tensor)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        sent = Sent(self.file, pickle.dumps((self.dataset, self.shape)))
+        return _received, (type(self), sent, self.count, self.seeded, self.file)
+
+
+def _received(kind: type[Items], sent: Any, count: int, seeded: bool, file: Path | None) -> Items:  # noqa: FBT001
+    dataset, shape = sent
+    return kind(dataset, count, shape, seeded=seeded, file=file)
+
+
+class Kept(Items):
+    """The same items, read once when the arm is built and kept in memory as a list."""
+
+
+class Indexed(Items):
+    """The same items, a batch of them in one call: of tensors, or of a data set that has `__getitems__`."""
+
+    def __init__(self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None) -> None:
+        super().__init__(dataset, count, shape, seeded=seeded, file=file)
+        self.collated = True
+        self.__getitems__ = self._whole
+
+    def _whole(self, indices: list[int]) -> list[Tensor]:
+        places = [one * self.stride for one in indices]
+        if isinstance(self.dataset, TensorDataset):
+            chosen = torch.tensor(places)
+            return [one[chosen] for one in self.dataset.tensors]
+        return self.finish(self.dataset.__getitems__(places))
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """Random numbers within the block depend on the seed alone; afterwards they go on as before."""
+    ours, theirs, numpys = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002  what data sets draw from
+        yield
+    finally:
+        torch.set_rng_state(ours)
+        random.setstate(theirs)
+        np.random.set_state(numpys)  # noqa: NPY002
+
+
+def batch_of(tensors: Sequence[Tensor], shape: Shape) -> Any:
+    """The batch as the user's code knows it."""
+    leaves: list[Any] = list(tensors)
+    for place, value in shape.constants:
+        leaves.insert(place, value)
+    return trees.tree_unflatten(leaves, shape.structure)
+
+
+def bytes_of(items: Any) -> int:
+    """Bytes of the tensors and arrays in an item or a batch, and about those of what else lies in it."""
+    return sum(one.nbytes if isinstance(one, (Tensor, np.ndarray)) else sys.getsizeof(one) for one in leaves_of(items))

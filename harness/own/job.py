@@ -1,0 +1,335 @@
+"""Jobs: the user's own training as five lines, what is seen of it, and its measurement."""
+
+import hashlib
+import inspect
+import io
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from harness.api import Matrix, run
+from harness.core.mistake import Mistake
+from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.own_file import PICKLED, Address, Reached, is_being_read
+from harness.core.recipe import COMMON_FIELDS
+from harness.core.workload import Size, Workload
+from harness.own.inference import Facts, digest_of, facts_text, look, read_facts
+from harness.own.items import first_line
+from harness.own.parts import Builder
+from harness.run.data import data_root
+from harness.store import replace_file
+
+SIZES = ("smoke", "quick", "standard")  # a job has one size, under whatever name it is asked for
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnOption:
+    """An option of the user's own: what it makes of the job, and what shows on a running arm that it took effect."""
+
+    name: str
+    change: "Callable[[Job], Job]"
+    active: Callable[[Any], bool]  # of what was built: model, loss, dataset, batch
+    numerics: Numerics = Numerics.CLOSE
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A training of the user's: objects, or factories that make them; `measure` tells which options pay on it."""
+
+    model: Any = None
+    dataset: Any
+    loss: Any = None
+    optimizer: Any = None
+    batch: int | None = None
+    collate: Callable[[list[Any]], Any] | None = None
+    training_step: Callable[[Any, Any], Any] | None = None  # model and batch -> loss, where they are no pair
+    clip_norm: float | None = None
+    options: tuple[OwnOption, ...] = ()
+    name: str | None = None
+    loop: Callable[..., Any] | None = None  # a whole step of the user's own, or what makes one
+    optimizer_takes: str = "parameters"  # or `model`: what its factory is given
+    module: str = field(default="__main__", compare=False)  # where it was made
+
+    def __repr__(self) -> str:
+        """Its parts by their types."""
+        parts = {"model": self.model, "dataset": self.dataset, "loop": self.loop, "optimizer": self.optimizer}
+        told = ", ".join(f"{name}={_name_of(one)}" for name, one in parts.items() if one is not None)
+        return f"<speedmatrix.Job {self.name or ''} {told}>".replace("  ", " ")
+
+    def __str__(self) -> str:
+        """What is seen of it, a line for each fact, and what each means for the measurement."""
+        return described_facts(self.facts)
+
+    def replace(self, **changes: Any) -> "Job":
+        """The same job with other parts; raises Mistake for what it does not have."""
+        known = {one.name for one in fields(self)}
+        if unknown := sorted(changes.keys() - known):
+            raise Mistake(f"A job has no '{unknown[0]}'; replace one of {', '.join(sorted(known - {'module'}))}.")
+        return replace(self, **changes)
+
+    def fresh_step(self) -> Callable[[Any], Any]:
+        """The loop's step; made anew where it was given as something that makes one."""
+        assert self.loop is not None  # noqa: S101  asked of loops alone
+        made = self.loop() if _makes_step(self.loop) else self.loop
+        if not callable(made):
+            raise Mistake("The loop's maker returned no step; let it return a function that takes a batch.")
+        return made
+
+    @property
+    def facts(self) -> Facts:
+        """What is seen of it: steps of a few samples are taken; raises Mistake for what cannot be trained."""
+        return look(self, None, {})
+
+    def measure(
+        self, budget: str = "5m", *, results: Path | str = "results", data: Path | str | None = None,
+        fresh: bool = False, **wanted: Any,
+    ) -> Matrix:  # fmt: skip
+        """Measures which options pay on this job; `wanted` are fields of a Request, such as `only`; raises Mistake.
+
+        What was begun with the same words and the same code is continued.
+        """
+        if is_being_read():
+            raise Reached(self)
+        return run(own=address_of(self), budget=budget, results=results, data=data, fresh=fresh, **wanted)
+
+    def as_workload(self, address: Address, others: "Iterable[Job]" = ()) -> Workload:
+        """This job as a workload whose file has that address; what is seen of it is kept until the code changes."""
+        named = dict(zip(address.names[1:], others, strict=True))
+        name = self.name or (address.path.stem if address.path.suffix == ".py" else "job")
+        words = f"{address.names} {self.name} {self.batch}"
+        digest = digest_of(address.path, words)
+        facts = _kept_facts(self, f"{name}-{digest}", address.path, named)
+        builder = Builder(job=self, others=named, seeded=facts.seeded, file=address.path)
+        size = Size(
+            batch=facts.batch, epoch_steps=facts.epoch_steps, evaluation_items=0, data_bytes=0,
+            shape={"items": facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
+            compute_s=facts.compute_s,
+        )  # fmt: skip
+        return Workload(
+            name=name, title=f"{name}: training of the user's own", origin=address.path.name,
+            parameters=facts.parameters, traits=frozenset(facts.traits), sizes=dict.fromkeys(SIZES, size),
+            parts=builder.parts, own=dict.fromkeys((*(one.name for one in self.options), *named), False),
+            original=facts.original, least_samples=facts.least_samples, fixed=facts.fixed,
+            operations=dict.fromkeys(SIZES, facts.operations) if facts.operations else {},
+            source=f"own training, {address.path.name} {digest}", seen=tuple(described_facts(facts).splitlines()),
+            optimizations=(
+                *(_optimization(one, name) for one in self.options),
+                *(_variant(one, name) for one in named),
+            ),
+        )  # fmt: skip
+
+
+def job(  # noqa: PLR0913  what users type
+    model: Any = None,
+    dataset: Any = None,
+    loss: Any = None,
+    optimizer: Any = None,
+    batch: int | None = None,
+    *,
+    collate: Callable[[list[Any]], Any] | None = None,
+    training_step: Callable[[Any, Any], Any] | None = None,
+    clip_norm: float | None = None,
+    options: Iterable[OwnOption] = (),
+    name: str | None = None,
+) -> Job:
+    """A job from model, data set (or its loader), loss and optimizer, each an object or what makes one.
+
+    A factory of the optimizer is given the parameters. `training_step` takes model and batch and returns the loss,
+    where a batch is no pair of inputs and targets. Raises Mistake where a part is missing.
+    """
+    given = {"model": model, "dataset": dataset, "optimizer": optimizer}
+    given |= {} if training_step else {"loss": loss}
+    if missing := [part for part, one in given.items() if one is None]:
+        raise Mistake(
+            f"A job needs {' and '.join(missing)}; give {missing[0]}= an object, or a function that makes it."
+        )
+    if name is not None and not re.fullmatch(r"[^@#:\s]+", name):
+        raise Mistake(f"'{name}' is no name for a job; leave out spaces and the signs @, # and :.")
+    chosen = tuple(options)
+    names = [one.name for one in chosen]
+    if twice := next((one for one in names if names.count(one) > 1), None):
+        raise Mistake(f"Two options are called '{twice}'; give each a name of its own.")
+    return Job(
+        model=model, dataset=dataset, loss=loss, optimizer=optimizer, batch=batch, collate=collate,
+        training_step=training_step, clip_norm=clip_norm, options=chosen, name=name, module=calling_module(),
+    )  # fmt: skip
+
+
+def option(
+    name: str,
+    *,
+    change: Callable[[Job], Job],
+    active: Callable[[Any], bool],
+    numerics: str = "close",
+    title: str = "",
+) -> OwnOption:
+    """An option of your own: `change` gives the changed job, `active` sees on what was built whether it took effect.
+
+    `active` is given an object with `model`, `loss`, `dataset` and `batch`, after the first steps. `numerics` says what
+    it may do to losses: exact, close or different. Raises Mistake for a name that is taken.
+    """
+    if not NAME.fullmatch(name) or name in COMMON_FIELDS:
+        raise Mistake(f"'{name}' cannot name an option; take another name of small letters, digits and underscores.")
+    if numerics not in set(Numerics):
+        raise Mistake(f"There are no numerics '{numerics}'; choose {', '.join(Numerics)}.")
+    return OwnOption(name=name, change=change, active=active, numerics=Numerics(numerics), title=title)
+
+
+def compare_jobs(*jobs: Job, budget: str = "5m", **wanted: Any) -> Matrix:
+    """The second job against the first, in processes that take turns; its row bears the second job's name."""
+    if len(jobs) != 2 or not all(isinstance(one, Job) for one in jobs):
+        raise Mistake("compare takes two jobs, the reference first, or runs that were measured before.")
+    first, second = jobs
+    if is_being_read():
+        raise Reached(first)
+    where = address_of(first, second)
+    return run(own=where, only=[parse_names(where)[1]], budget=budget, **wanted)
+
+
+def parse_names(where: Path) -> tuple[str, ...]:
+    """The names in an address."""
+    return tuple(str(where).rpartition(":")[2].split(","))
+
+
+def _optimization(one: OwnOption, workload: str) -> Optimization:
+    return Optimization(
+        name=one.name, title=one.title or f"{one.name}, an option of the user's own", stage=Stage.DEVICE,
+        numerics=one.numerics, sets={one.name: True}, proof={one.name: True}, workload=workload,
+        page=inspect.getdoc(one.change) or "",
+    )  # fmt: skip
+
+
+def _variant(name: str, workload: str) -> Optimization:
+    return Optimization(
+        name=name, title=f"The job {name} in place of this one", stage=Stage.DEVICE, numerics=Numerics.DIFFERENT,
+        sets={name: True}, proof={name: True}, workload=workload,
+    )  # fmt: skip
+
+
+def _makes_step(loop: Callable[..., Any]) -> bool:
+    """Whether a loop was given as a function without parameters, which makes the step."""
+    try:
+        return not inspect.signature(loop).parameters
+    except ValueError:
+        return False
+
+
+def _name_of(part: Any) -> str:
+    return getattr(part, "__name__", type(part).__name__)
+
+
+def calling_module() -> str:
+    """The name of the nearest module on the stack that is none of ours."""
+    depth = 1
+    while (frame := sys._getframe(depth)).f_back is not None:  # noqa: SLF001  as warnings do
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith("harness.") and name != "speedmatrix":
+            return name
+        depth += 1
+    return "__main__"
+
+
+# What is seen of a job is kept beside the data, so that every process of a run plans the same.
+
+
+def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job]) -> Facts:
+    path = own_folder() / f"{name}.json"
+    if path.is_file():
+        return read_facts(path.read_text(encoding="utf-8"))
+    facts = look(one, file, others)
+    replace_file(path, facts_text(facts).encode(), "set XDG_CACHE_HOME to a folder that can be written")
+    return facts
+
+
+def own_folder() -> Path:
+    """Where facts and jobs that no script defines are kept; raises Mistake where it cannot be made."""
+    folder = data_root(None) / "own"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Mistake(
+            f"Cannot make {folder} ({error.strerror}); set SPEEDMATRIX_DATA to a folder that can be written."
+        ) from error
+    return folder
+
+
+def described_facts(facts: Facts) -> str:
+    """Facts as lines: what was looked for, what was found, and what it means."""
+    head = (
+        f"{facts.parameters:,} parameters, batches of {facts.batch}, about {1000 * facts.step_s:.3g} ms a step here, "
+    )
+    head += f"of which {1000 * (facts.step_s - facts.compute_s):.3g} ms are loading."
+    lines = [f"  {one.what}: {one.found}" + (f"; {one.means}" if one.means else "") for one in facts.notes]
+    lines += [
+        f"  left out: what sets {name}, since {reason}" for name, reason in facts.fixed.items() if len(facts.fixed) < 8
+    ]
+    return "\n".join((head, *lines))
+
+
+# Where arms find a job: the file that makes it, or a file to which it was pickled once.
+
+
+def address_of(*jobs: Job) -> Path:
+    """The address under which other processes find jobs; raises Mistake where none can."""
+    found = [_bound(one) for one in jobs]
+    files = {file for file, _ in found if file is not None}
+    if len(files) == 1 and all(name for _, name in found):
+        return Path(str(Address(files.pop(), tuple(name for _, name in found if name))))
+    return _pickled(jobs)
+
+
+def _bound(one: Job) -> tuple[Path | None, str | None]:
+    """The file and the name of the module's variable that holds a job, where there is one."""
+    module = sys.modules.get(one.module)
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or not file.endswith(".py") or not Path(file).is_file():
+        return None, None
+    return Path(file).resolve(), next((name for name, value in vars(module).items() if value is one), None)
+
+
+def _pickled(jobs: tuple[Job, ...]) -> Path:
+    names = ("job", "other")[: len(jobs)]
+    data = _dumped(dict(zip(names, jobs, strict=True)))
+    path = own_folder() / f"{hashlib.sha256(data).hexdigest()[:8]}{PICKLED}"
+    replace_file(path, data, "set SPEEDMATRIX_DATA to a folder that can be written")
+    return Path(str(Address(path, names if len(names) > 1 else ())))
+
+
+def _dumped(jobs: dict[str, Job]) -> bytes:
+    try:
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(jobs))
+    except ModuleNotFoundError:
+        pass
+    into = io.BytesIO()
+    try:
+        Sending(into).dump(jobs)
+    except Mistake:
+        raise
+    except Exception as error:
+        raise Mistake(
+            f"The job cannot be sent to other processes ({type(error).__name__}: {first_line(error)}); make it at "
+            "the top level of a script (job = speedmatrix.job(...)), or install cloudpickle."
+        ) from error
+    return into.getvalue()
+
+
+class Sending(pickle.Pickler):
+    """Refuses what no other process could import, which a plain pickle would only name."""
+
+    def reducer_override(self, one: Any) -> Any:
+        """Raises Mistake for classes and functions of the main module."""
+        if isinstance(one, (type, FunctionType)) and one.__module__ == "__main__":
+            raise Mistake(
+                f"{one.__qualname__} is defined in a notebook or at a prompt, where no other process can import it; "
+                "write its cell to a file (%%writefile net.py) and import it from there, or install cloudpickle."
+            )
+        return NotImplemented

@@ -1,0 +1,289 @@
+"""The parts of a job: model, loss and optimizer built anew for each arm, in the form that the step takes."""
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from harness.core.mistake import Mistake
+from harness.core.recipe import Recipe, Value
+from harness.core.workload import Built, Parts, Size
+from harness.own.items import Indexed, Items, Kept, Shape, batch_of, called, is_factory, shape_of, source_of
+
+if TYPE_CHECKING:
+    from harness.own.job import Job
+
+# The network: the user's model and loss as the step calls them.
+
+
+class Called(nn.Module):
+    """A loss that is a function."""
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, outputs: Any, targets: Any) -> Any:
+        """The function's value."""
+        return self.function(outputs, targets)
+
+
+class Stepping(nn.Module):
+    """A model whose call is the user's whole forward pass: a batch as the data set gives it, to the loss."""
+
+    def __init__(self, inner: Any, training_step: Callable[[Any, Any], Any], shape: Shape) -> None:
+        super().__init__()
+        self.inner, self.training_step, self.shape = inner, training_step, shape
+
+    def forward(self, tensors: tuple[Tensor, ...]) -> Any:
+        """The loss of a batch."""
+        found = self.training_step(self.inner, batch_of(tensors, self.shape))
+        return found["loss"] if isinstance(found, Mapping) else found
+
+
+class Given(nn.Module):
+    """The loss of a model that gives the loss itself."""
+
+    def forward(self, value: Any, _targets: Any) -> Any:
+        """The value."""
+        return value
+
+
+class Looping(nn.Module):
+    """A user's whole step as a model; the one weight of its own changes nothing and has a gradient."""
+
+    def __init__(self, step: Callable[[Any], Any], shape: Shape) -> None:
+        super().__init__()
+        self.step, self.shape = step, shape
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def forward(self, tensors: tuple[Tensor, ...]) -> Tensor:
+        """The loss that the step returned, or zero where it returns none."""
+        with torch.enable_grad():  # the step trains, even where an arm only looks at its layers
+            found = self.step(batch_of(tensors, self.shape))
+        value = found.detach().mean() if isinstance(found, Tensor) else torch.tensor(float(found or 0.0))
+        return value.to(self.weight.device) + 0.0 * self.weight
+
+
+def as_pair(tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
+    """A batch that is no pair, as inputs without targets."""
+    return tensors, None
+
+
+class OnHost:
+    """The same for batches that the user's own loop moves."""
+
+    def __init__(self, count: int) -> None:
+        self.on_host = tuple(range(count))
+
+    def __call__(self, tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
+        """The batch as inputs without targets."""
+        return tensors, None
+
+
+def fresh_model(given: Any) -> tuple[nn.Module, int, int]:
+    """A model from the present seed, how many of its weights were drawn anew, and how many there are.
+
+    An object is copied, and its layers draw their weights anew where they can (`reset_parameters`).
+    """
+    if is_factory(given):
+        model = called(given)
+        _check_module(model)
+        count = sum(one.numel() for one in model.parameters())
+        return model, count, count
+    _check_module(given)
+    model = copy.deepcopy(given)
+    drawn = 0
+    for layer in model.modules():
+        reset = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
+        if callable(reset) and any(True for _ in layer.parameters(recurse=False)):
+            reset()
+            drawn += sum(one.numel() for one in layer.parameters(recurse=False))
+    return model, drawn, sum(one.numel() for one in model.parameters())
+
+
+def _check_module(model: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise Mistake(f"The model is of the type {type(model).__name__}; give a torch.nn.Module or what makes one.")
+
+
+def fresh_loss(given: Any) -> nn.Module:
+    """A loss as a module of its own."""
+    if isinstance(given, type):
+        made = called(given)
+        return made if isinstance(made, nn.Module) else Called(made)
+    if isinstance(given, nn.Module):
+        return copy.deepcopy(given)
+    if not callable(given):
+        raise Mistake(
+            f"The loss is of the type {type(given).__name__}; give a module or a function of outputs and targets."
+        )
+    return Called(given)
+
+
+# The optimizer: the user's, with the kernel that a recipe asks for.
+
+
+def with_kernel(found: torch.optim.Optimizer, kernel: Mapping[str, bool]) -> torch.optim.Optimizer:
+    """The same optimizer made again with the keywords of a kernel, as far as its kind takes them."""
+    known = inspect.signature(type(found).__init__).parameters
+    accepted: dict[str, Any] = {name: value for name, value in kernel.items() if name in known}
+    if not accepted:
+        return found
+    defaults = {name: value for name, value in found.defaults.items() if name in known and name not in kernel}
+    groups = [{name: one for name, one in group.items() if name not in kernel} for group in found.param_groups]
+    return type(found)(groups, **defaults, **accepted)
+
+
+def kernels_of(found: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer has the kernels `foreach` and `fused`."""
+    return {"foreach", "fused"} <= inspect.signature(type(found).__init__).parameters.keys()
+
+
+def of_copy(given: torch.optim.Optimizer, original: nn.Module, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer of one model for a copy of it; raises Mistake where it trains other parameters."""
+    names = {id(parameter): name for name, parameter in original.named_parameters()}
+    copies, groups = dict(model.named_parameters()), []
+    for group in given.param_groups:
+        if any(id(one) not in names for one in group["params"]):
+            raise Mistake(
+                f"The optimizer {type(given).__name__} trains parameters that are not the model's; make both from one "
+                "model, or give optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)."
+            )
+        groups.append({**group, "params": [copies[names[id(one)]] for one in group["params"]]})
+    known = inspect.signature(type(given).__init__).parameters
+    return type(given)(groups, **{name: value for name, value in given.defaults.items() if name in known})
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds the parts of one job in one process; several times, where first losses are looked at once more."""
+
+    job: "Job"
+    others: "Mapping[str, Job]"  # by the name of the option that puts them in this one's place
+    seeded: bool
+    file: Path | None
+    built_from: "Job | None" = None
+    model: nn.Module | None = None
+    _shapes: dict[int, Shape] = field(default_factory=dict)
+
+    def parts(self) -> Parts:
+        """The callables that the harness trains with."""
+        return Parts(
+            model=self._model,
+            loss=self._loss,
+            optimizer=self._optimizer,
+            dataset=self._dataset,
+            effective=self._effective,
+            device_stage=self._device_stage,
+            clip_norm=self.job.clip_norm,
+        )
+
+    def changed(self, recipe: Recipe) -> "Job":
+        """The job with what a recipe's options of the user make of it."""
+        own, job = dict(recipe.own), self.job
+        for option in self.job.options:
+            if own.get(option.name):
+                job = option.change(job)
+        for name, other in self.others.items():
+            if own.get(name):
+                job = other
+        return job
+
+    def _shape(self, job: "Job") -> Shape:
+        if id(job) not in self._shapes:
+            self._shapes[id(job)] = shape_of(job)
+        return self._shapes[id(job)]
+
+    def _model(self, _size: Size, recipe: Recipe) -> nn.Module:
+        self.built_from = job = self.changed(recipe)
+        if job.loop is not None:
+            self.model = None
+            return Looping(job.fresh_step(), self._shape(job))
+        self.model, *_ = fresh_model(job.model)
+        step = job.training_step
+        return self.model if step is None else Stepping(self.model, step, self._shape(job))
+
+    def _loss(self, _size: Size, recipe: Recipe) -> nn.Module:
+        job = self.changed(recipe)
+        return Given() if job.loop is not None or job.training_step is not None else fresh_loss(job.loss)
+
+    def _optimizer(self, parameters: list[nn.Parameter], kernel: Mapping[str, Any]) -> torch.optim.Optimizer:
+        job = self.built_from or self.job
+        if job.loop is not None:
+            return torch.optim.SGD(parameters, lr=1.0, **kernel)  # of a weight whose gradient is zero
+        assert self.model is not None  # noqa: S101  the harness builds the model first
+        return with_kernel(optimizer_of(job, self.model, parameters), kernel)
+
+    def _dataset(self, _folder: Path, size: Size, recipe: Recipe) -> Dataset[Any]:
+        job = self.changed(recipe)
+        dataset, count = source_of(job).dataset, size.batch * size.epoch_steps
+        kind = Indexed if recipe.batched_fetch else Kept if recipe.in_memory_data else Items
+        shape = self._shape(job)
+        if kind is Kept:
+            read = Items(dataset, count, shape, seeded=self.seeded, file=self.file)
+            return Kept([read[index] for index in range(count)], count, shape, seeded=False, file=self.file)
+        if kind is Items and shape.pair and not self.seeded and self._is_plain(dataset, count, recipe):
+            return dataset  # type: ignore[no-any-return]
+        return kind(dataset, count, shape, seeded=self.seeded, file=self.file)
+
+    def _is_plain(self, dataset: Any, count: int, recipe: Recipe) -> bool:
+        """Whether the user's data set may stand in the loader as it is, without a call of ours around each item."""
+        usual = len(dataset) < 2 * count and not hasattr(dataset, "__getitems__")
+        return usual and recipe.start_method == "fork" and not getattr(dataset, "collated", False)
+
+    def _device_stage(self, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device) -> Any:
+        job = self.changed(recipe)
+        if job.loop is not None:
+            shape = self._shape(job)
+            return OnHost(shape.structure.num_leaves - len(shape.constants))
+        return None if job.training_step is None else as_pair
+
+    def _effective(self, built: Built) -> dict[str, Value]:
+        job = self.built_from or self.job
+        shown: dict[str, Value] = {
+            "in_memory_data": isinstance(built.dataset, Kept),
+            "batched_fetch": isinstance(built.dataset, Indexed),
+        }
+        model = built.model.inner if isinstance(built.model, Stepping) else built.model
+        seen = Built(dataset=built.dataset, model=model, loss=built.loss, device_stage=None, batch=built.batch)
+        shown |= {one.name: bool(one.active(seen)) for one in self.job.options}
+        return shown | {name: job is other for name, other in self.others.items()}
+
+
+def optimizer_of(job: "Job", model: nn.Module, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """The job's optimizer for a fresh model; raises Mistake for whatever is none."""
+    given = job.optimizer
+    if isinstance(given, torch.optim.Optimizer):
+        if is_factory(job.model):
+            raise Mistake(
+                "The optimizer was made for another model than the one that your factory makes; give "
+                f"optimizer=lambda parameters: torch.optim.{type(given).__name__}(parameters, ...)."
+            )
+        return of_copy(given, job.model, model)
+    if isinstance(given, (list, tuple)):
+        raise Mistake(
+            f"{len(given)} optimizers make a step of your own, which no job can express; measure what feeds it with "
+            "speedmatrix.from_loop(step, loader), or put `for batch in speedmatrix.watch(loader):` into your loop."
+        )
+    if not callable(given):
+        raise Mistake(
+            f"The optimizer is of the type {type(given).__name__}; give torch.optim.SGD(model.parameters(), lr=0.1) or "
+            "lambda parameters: torch.optim.SGD(parameters, lr=0.1)."
+        )
+    found = given(model) if job.optimizer_takes == "model" else given(parameters)
+    if not isinstance(found, torch.optim.Optimizer):
+        raise Mistake(f"The optimizer's factory made a {type(found).__name__}; let it return a torch.optim.Optimizer.")
+    own = {id(one) for one in parameters}
+    if any(id(one) not in own for group in found.param_groups for one in group["params"]):
+        raise Mistake(
+            "The optimizer trains parameters that are not the model's; use the ones that its factory is given: "
+            "optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)."
+        )
+    return found

@@ -1,0 +1,439 @@
+"""Jobs: what is seen of them, how they are built anew, and the sentence for each wrong use."""
+
+import functools
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import speedmatrix as sm
+from harness.core.own_file import Address
+from harness.core.recipe import Recipe
+from harness.own.items import Indexed, Items, Kept, drawn_from
+from harness.own.job import Job
+from tests.own.trainings import Augmented, Named, Net, Pictures, Ragged, named_loss, sgd
+
+
+def a_job(**changes: Any) -> Job:
+    usual = {"model": Net, "dataset": Pictures(), "loss": nn.CrossEntropyLoss(), "optimizer": sgd, "batch": 8}
+    return sm.job(**(usual | changes))
+
+
+# What is seen of a job.
+
+
+def test_traits_are_seen_and_not_told() -> None:
+    facts = a_job().facts
+    assert (facts.items, facts.batch, facts.steps, facts.least_samples, facts.seeded) == (96, 8, 12, 1, False)
+    assert set(facts.traits) == {"convolutions", "relu", "in_memory_data", "capturable"}
+    assert facts.parameters == sum(one.numel() for one in Net().parameters())
+    # A convolution of 36 places, 4 channels and 9 weights, and a matrix of 144 by 3; the first layer has no gradient
+    # of its input. Each of a multiplication and an addition.
+    assert facts.operations == 2 * (2 * 36 * 4 * 9 + 3 * 144 * 3)
+    assert facts.fixed == {}
+
+
+def test_a_batch_norm_needs_two_samples_and_other_layers_have_no_traits() -> None:
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 3), nn.BatchNorm1d(3))
+
+    facts = a_job(model=model).facts
+    assert facts.least_samples == 2
+    assert not {"convolutions", "relu"} & set(facts.traits)
+
+
+class Shortcut(Net):
+    """Its shortcut needs what the activation would overwrite."""
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        first = self.layers[0](pictures)
+        return self.layers[2:](first + self.layers[1](first))
+
+
+def test_activations_whose_input_is_needed_again_are_not_overwritten() -> None:
+    facts = a_job(model=Shortcut).facts
+    assert "relu" not in facts.traits
+    assert any(note.what == "activations" for note in facts.notes)
+
+
+class Reading(Net):
+    """Asks for a value in the middle of the step."""
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return super().forward(pictures) * (2.0 if pictures.sum().item() > 0 else 1.0)
+
+
+def test_a_model_that_reads_back_is_not_captured() -> None:
+    assert "capturable" not in a_job(model=Reading).facts.traits
+
+
+def test_random_items_are_made_to_depend_on_their_index() -> None:
+    job = a_job(dataset=Augmented())
+    assert job.facts.seeded
+    assert "in_memory_data" not in job.facts.traits  # kept items would be the same in every epoch
+    items = built(job, Recipe())
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    first = items[5][0]
+    assert torch.equal(first, items[5][0])
+    assert not torch.equal(first, items[6][0])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+class Unseeded(Pictures):
+    """Draws from a generator of its own."""
+
+    generator = torch.Generator()
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return torch.randn(1, 8, 8, generator=self.generator), index % 3
+
+
+def test_random_items_that_no_seed_reaches_are_told() -> None:
+    facts = a_job(dataset=Unseeded()).facts
+    assert not facts.seeded
+    assert any("generator of their own" in note.found for note in facts.notes)
+
+
+def test_tensors_can_be_fetched_by_the_batch_and_others_kept_in_memory() -> None:
+    tensors = TensorDataset(torch.randn(96, 1, 8, 8), torch.arange(96) % 3)
+    job = a_job(dataset=tensors)
+    assert set(job.facts.traits) >= {"batched_fetch"}
+    whole = built(job, Recipe(batched_fetch=True))
+    assert isinstance(whole, Indexed)
+    inputs, targets = whole.__getitems__([3, 5])
+    assert torch.equal(inputs, tensors.tensors[0][[3, 5]])
+    assert targets.tolist() == [0, 2]
+    kept = built(a_job(), Recipe(in_memory_data=True))
+    assert isinstance(kept, Kept)
+    assert all(torch.equal(kept[at][0], Pictures()[at][0]) for at in range(96))
+
+
+def test_what_a_loader_says_is_taken() -> None:
+    loader = DataLoader(Pictures(), batch_size=16, num_workers=1, pin_memory=False, persistent_workers=True)
+    facts = a_job(dataset=loader, batch=None).facts
+    assert facts.batch == 16
+    assert {"workers=1", "persistent_workers", "set_to_none"} <= facts.original.keys()
+
+
+def test_an_optimizer_without_kernels_leaves_those_options_out() -> None:
+    class Plain(torch.optim.Optimizer):
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters, {"lr": 0.1})
+
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            """Trains nothing."""
+
+    facts = a_job(optimizer=Plain).facts
+    assert "optimizer_kernel" in facts.fixed
+    assert "foreach_optimizer" not in facts.original
+
+
+def test_what_cannot_be_pickled_is_not_spawned() -> None:
+    class Local(Pictures):
+        """Of a function, where nobody can import it."""
+
+    assert "start_method" in a_job(dataset=Local()).facts.fixed
+    assert "start_method" not in a_job().facts.fixed
+
+
+def test_facts_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    told = str(a_job())
+    for words in ("parameters", "items: the same", "in memory", "score: none given"):
+        assert words in told
+
+
+# How a job is built anew.
+
+
+def built(job: Job, recipe: Recipe) -> Any:
+    return parts_of(job)(recipe)
+
+
+def parts_of(job: Job) -> Callable[[Recipe], Any]:
+    from harness.core.workload import Size
+    from harness.own.parts import Builder
+
+    facts = job.facts
+    size = Size(batch=8, epoch_steps=12, evaluation_items=0, data_bytes=0, shape={}, original_epoch_steps=12)
+    parts = Builder(job=job, others={}, seeded=facts.seeded, file=Path(__file__)).parts()
+    return lambda recipe: parts.dataset(Path(), size, recipe)
+
+
+@pytest.mark.parametrize("model", [Net, Net()], ids=["factory", "object"])
+def test_models_of_one_seed_are_alike_and_of_another_differ(model: Any) -> None:
+    from harness.own.parts import fresh_model
+
+    def weights(seed: int) -> list[Tensor]:
+        torch.manual_seed(seed)
+        return [one.detach().clone() for one in fresh_model(model)[0].parameters()]
+
+    one, again, other = weights(0), weights(0), weights(1)
+    assert all(map(torch.equal, one, again))
+    assert not any(map(torch.equal, one, other))
+
+
+def test_an_optimizer_is_made_again_for_the_copy_with_its_groups_and_another_kernel() -> None:
+    from harness.own.parts import fresh_model, of_copy, with_kernel
+
+    model = Net()
+    groups = [{"params": [model.layers[0].weight], "lr": 0.5}, {"params": [model.layers[4].bias]}]
+    given = torch.optim.AdamW(groups, lr=0.1, weight_decay=0.3)
+    copy, *_ = fresh_model(model)
+    made = with_kernel(of_copy(given, model, copy), {"foreach": True, "fused": False})
+    assert [group["lr"] for group in made.param_groups] == [0.5, 0.1]
+    assert made.param_groups[0]["params"][0] is copy.layers[0].weight
+    assert made.param_groups[1]["weight_decay"] == 0.3
+    assert all(group["foreach"] and not group["fused"] for group in made.param_groups)
+    assert isinstance(made, torch.optim.AdamW)
+
+
+def test_items_are_taken_from_all_over_a_large_set() -> None:
+    job = a_job(dataset=Pictures(960))
+    items = built(job, Recipe())
+    assert len(items) == 96
+    assert torch.equal(items[95][0], Pictures(960)[950][0])
+
+
+def test_a_data_set_reaches_another_process_after_its_file_was_run() -> None:
+    items = Items(Pictures(), 8, built(a_job(), Recipe(start_method="spawn")).shape, seeded=True, file=None)
+    again = pickle.loads(pickle.dumps(items))  # noqa: S301  our own
+    assert torch.equal(again[3][0], items[3][0])
+
+
+def test_dictionaries_are_trained_on_through_a_training_step() -> None:
+    facts = sm.job(model=Net, dataset=Named(), optimizer=sgd, batch=8, training_step=named_loss).facts
+    assert "collate" in facts.fixed
+    assert "in_memory_data" in facts.traits
+
+
+# Wrong use, each with a sentence.
+
+
+class Streaming(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield torch.zeros(1)
+
+
+class Endless:
+    def __getitem__(self, index: int) -> Any:
+        return torch.zeros(1)
+
+
+class Texts(Pictures):
+    def __getitem__(self, index: int) -> Any:
+        return "words", index
+
+
+class Objects(Pictures):
+    def __getitem__(self, index: int) -> Any:
+        return object(), index
+
+
+class Sized(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+
+class OnCuda(Net):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cuda()
+
+
+def frozen() -> nn.Module:
+    return Net().requires_grad_(requires_grad=False)
+
+
+def detached(outputs: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(outputs, targets).detach()
+
+
+def infinite(outputs: Tensor, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(outputs, targets) * torch.inf
+
+
+def of_another_model(_parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(Net().parameters(), lr=0.1)
+
+
+def closing(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.LBFGS(parameters)
+
+
+def failing(samples: list[Any]) -> Any:
+    raise KeyError("label")
+
+
+def of_shape(side: int, targets: Tensor) -> TensorDataset:
+    return TensorDataset(torch.zeros(9, 1, side, side), targets)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no optimizer": ({"optimizer": None}, "needs optimizer; give optimizer="),
+    "items of several shapes": ({"dataset": Ragged()}, r"Items differ in shape .*give collate="),
+    "items that are texts": ({"dataset": Texts()}, "A batch holds a str.*tensors and numbers"),
+    "items that are objects": ({"dataset": Objects()}, "No batch can be made of items that are .*object"),
+    "a stream": ({"dataset": Streaming()}, r"Streaming cannot be indexed.*watch\(loader\)"),
+    "no length": ({"dataset": Endless()}, "Endless has no length; define __len__"),
+    "no items": ({"dataset": Pictures(0)}, "The data set is empty"),
+    "too large a batch": ({"batch": 97}, "A batch of 97 is larger than the data set of 96 items"),
+    "no batch": ({"batch": None}, "The batch is None; give batch="),
+    "a batch of nothing": ({"batch": 0}, "The batch is 0; give batch="),
+    "dictionaries": ({"dataset": Named()}, r"no pair of inputs and targets; give training_step="),
+    "a model that is none": ({"model": lambda: "net"}, "The model is of the type str"),
+    "a model with arguments": ({"model": Sized}, r"Sized cannot be called without arguments.*write lambda: Sized\("),
+    "a model for CUDA": ({"model": OnCuda}, r"asks for CUDA and this machine has no GPU; leave out .cuda\(\)"),
+    "a frozen model": ({"model": frozen}, "no parameter that could be trained; leave requires_grad on"),
+    "other shapes": ({"dataset": of_shape(9, torch.zeros(9).long())}, "The model fails on a batch"),
+    "targets that do not fit": ({"loss": nn.MSELoss(), "dataset": of_shape(8, torch.zeros(9, 7))}, "The loss fails"),
+    "a loss that is none": ({"loss": "cross entropy"}, "The loss is of the type str; give a module or a function"),
+    "a loss for each sample": ({"loss": nn.CrossEntropyLoss(reduction="none")}, "no single number; give one with red"),
+    "a loss without gradient": ({"loss": detached}, r"The loss has no gradient; leave out detach\(\)"),
+    "an infinite loss": ({"loss": infinite}, "not a finite number"),
+    "two optimizers": ({"optimizer": [sgd, sgd]}, r"2 optimizers make a step of your own.*from_loop.*watch\(loader\)"),
+    "an optimizer by name": ({"optimizer": "adam"}, "The optimizer is of the type str"),
+    "an optimizer of other parameters": ({"optimizer": of_another_model}, "trains parameters that are not the model's"),
+    "an object for a factory": ({"optimizer": torch.optim.SGD(Net().parameters(), lr=0.1)}, "made for another model"),
+    "an optimizer of another object": (
+        {"model": Net(), "optimizer": torch.optim.SGD(Net().parameters(), lr=0.1)}, "make both from one model",
+    ),
+    "a factory that gives none": ({"optimizer": lambda _: None}, "factory made a NoneType"),
+    "an optimizer with a closure": ({"optimizer": closing}, "LBFGS wants a closure"),
+    "a collate function that fails": ({"collate": failing}, "The collate function fails on two items .KeyError"),
+    "a name with a colon": ({"name": "my:job"}, "is no name for a job"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_wrong_use_is_one_sentence_with_its_remedy(name: str) -> None:
+    changes, words = WRONG[name]
+    if name == "a model for CUDA" and torch.cuda.is_available():
+        pytest.skip("needs a machine without a GPU")
+    with pytest.raises(sm.Mistake, match=words) as told:
+        _ = a_job(**changes).facts
+    assert str(told.value).count("\n") == 0
+    assert str(told.value).endswith(".")
+
+
+def test_an_option_needs_a_name_of_its_own_and_known_numerics() -> None:
+    one = functools.partial(sm.option, change=lambda job: job, active=bool)
+    with pytest.raises(sm.Mistake, match="'workers' cannot name an option"):
+        one("workers")
+    with pytest.raises(sm.Mistake, match="no numerics 'wild'"):
+        one("mine", numerics="wild")
+    with pytest.raises(sm.Mistake, match="Two options are called 'mine'"):
+        a_job(options=[one("mine"), one("mine")])
+    with pytest.raises(sm.Mistake, match="A job has no 'modell'"):
+        a_job().replace(modell=Net)
+
+
+# Files: what a script defines, and how far it is run.
+
+SCRIPT = """
+import speedmatrix as sm
+from tests.own.trainings import Net, Pictures, sgd
+from torch import nn
+job = sm.job(model=Net, dataset=Pictures(), loss=nn.CrossEntropyLoss(), optimizer=sgd, batch=8)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPEEDMATRIX_DATA", str(tmp_path / "cache"))
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "my_training.py"
+    path.write_text(text)
+    return path
+
+
+def test_a_script_is_left_where_it_would_measure(tmp_path: Path) -> None:
+    from harness.catalogue import read_workload
+
+    path = script(tmp_path, f"{SCRIPT}job.measure(budget='1m')\nraise SystemExit(7)\n")
+    workload = read_workload(path)
+    assert (workload.name, workload.sizes["quick"].batch) == ("my_training", 8)
+    assert workload.path == str(path)
+    assert workload.source.startswith("own training, my_training.py ")
+
+
+def test_facts_are_kept_until_the_code_changes(tmp_path: Path) -> None:
+    from harness.catalogue import read_workload
+
+    path = script(tmp_path, SCRIPT)
+    first = read_workload(path)
+    (kept,) = (tmp_path / "cache" / "own").glob("*.json")
+    kept.write_text(kept.read_text().replace('"parameters": ', '"parameters": 1'))
+    assert read_workload(path).parameters == int(f"1{first.parameters}")
+    (tmp_path / "beside.py").write_text("changed = True")
+    assert read_workload(path).parameters == first.parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("x = 1", "", "defines no WORKLOAD and no job"),
+        (f"{SCRIPT}other = job.replace(batch=16)", "", "has several jobs; name one: .*my_training.py:job"),
+        (SCRIPT, ":work", "has no job 'work' when it is imported; it has job"),
+        (SCRIPT.replace("job = ", "if __name__ == '__main__':\n    job = "), ":job", "has no job 'job' when it is imp"),
+        ("import nothing_of_that_name", "", r"cannot be imported \(ModuleNotFoundError in line 1"),
+        ("raise SystemExit", "", "ends itself in line 1 when it is imported"),
+        (f"{SCRIPT}other = job.replace(batch=16)", ":job,other", "other takes 16 samples a step and the reference 8"),
+    ],
+)
+def test_a_script_without_its_job_is_told(tmp_path: Path, text: str, name: str, words: str) -> None:
+    from harness.catalogue import read_workload
+
+    path = script(tmp_path, text)
+    with pytest.raises(sm.Mistake, match=words):
+        read_workload(Path(f"{path}{name}"))
+
+
+def test_a_function_may_make_the_job(tmp_path: Path) -> None:
+    from harness.catalogue import read_workload
+
+    path = script(tmp_path, SCRIPT.replace("job = sm", "def mine():\n    return sm"))
+    assert read_workload(Path(f"{path}:mine")).sizes["quick"].batch == 8
+
+
+def test_a_class_of_a_prompt_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from harness.own.job import address_of
+
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    here = type("Here", (Net,), {"__module__": "__main__"})
+    with pytest.raises(sm.Mistake, match=r"Here is defined in a notebook.*%%writefile.*cloudpickle"):
+        address_of(a_job(model=here))
+    with pytest.raises(sm.Mistake, match=r"cannot be sent to other processes.*top level of a script"):
+        address_of(a_job(optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1)))
+
+
+def test_a_job_of_no_script_travels_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from harness.catalogue import read_workload
+    from harness.own.job import address_of
+
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    where = address_of(a_job())
+    assert where.suffix == ".job"
+    workload = read_workload(where)
+    assert (workload.name, workload.parameters) == ("job", a_job().facts.parameters)
+    assert isinstance(workload.path, str)
+    assert Address(Path(workload.path)).path.is_file()
+
+
+def test_random_numbers_go_on_as_before() -> None:
+    before = torch.get_rng_state()
+    with drawn_from(5):
+        torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), before)
