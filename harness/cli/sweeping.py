@@ -1,0 +1,179 @@
+"""`sweep`: measures options of the input on emulated devices of many speeds, and shows where each stops paying.
+
+`steps` makes entries of their tables from a run on a real device.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from rich.console import Console
+
+from harness.analyze.matrix import Matrix
+from harness.analyze.sweep import Sweep, spaced, sweep_of
+from harness.api import measured
+from harness.catalogue import read_catalogue
+from harness.cli.measuring import Terminal
+from harness.cli.reading import check_form, deliver, deliver_parts
+from harness.core.catalogue import Catalogue
+from harness.core.codec import encode
+from harness.core.configuration import compose
+from harness.core.emulation import EMULATED, IN_TABLES, OF_THE_HOST, emulation_of, known_devices, precision_of
+from harness.core.mistake import Mistake
+from harness.core.optimization import Optimization, Stage, Timing
+from harness.core.plan import Request
+from harness.core.recipe import Recipe
+from harness.core.workload import Workload
+from harness.report.sweep import figures_of, sweep_parts
+from harness.results import matrix_of
+from harness.run.preparation import Place, Prepared, age_s, prepared, run_of, seconds_of
+from harness.store import is_finished
+
+FASTEST = Recipe(autocast="bfloat16", channels_last=True)  # in which a device is marked, where that is known
+
+
+def step_times(text: str) -> tuple[str, ...]:
+    """The devices of `2ms..2s/6`, spaced by their logarithm, or of `5ms,18ms,90ms`; raises Mistake."""
+    first, dots, rest = text.partition("..")
+    if not dots:
+        return tuple(f"{EMULATED}:{one.strip()}" for one in text.split(","))
+    last, _, count = rest.partition("/")
+    if not count.isdecimal() or int(count) < 2:
+        raise Mistake(f"'{text}' are no step times; write FIRST..LAST/COUNT, as 2ms..2s/6, or times as 5ms,18ms,90ms.")
+    found = spaced(_seconds(first, text), _seconds(last, text), int(count))
+    return tuple(f"{EMULATED}:{_shown(one)}" for one in found)
+
+
+def _seconds(text: str, whole: str) -> float:
+    number, unit = text.rstrip("msu"), text[len(text.rstrip("msu")) :]
+    try:
+        return float(number) / {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
+    except (ValueError, KeyError):
+        raise Mistake(f"'{text}' in {whole} is no time; write one as 2ms or 1.5s.") from None
+
+
+def _shown(seconds: float) -> str:
+    return f"{float(f'{1000 * seconds:.3g}'):g}ms"
+
+
+def sweep(asked: Request, times: str, place: Place, form: str, output: Path | None, figures: Path | None) -> int:
+    """Measures each step time in turn, the same share of the budget each, then shows all; 1 where nothing came of it.
+
+    A run for each step time is kept with the others, so that the same command goes on where it was stopped.
+    """
+    check_form(form)
+    devices, until = step_times(times), monotonic() - age_s()
+    budget_s = seconds_of(place.budget)
+    # All that cannot be is refused before anything is measured; what was finished before is not measured again.
+    known = {device: _finished(prepared(replace(asked, device=device)), place) for device in devices}
+    folders = {device: folder for device, folder in known.items() if folder}
+    open_ = [device for device in devices if device not in folders]
+    for number, device in enumerate(open_):
+        request = replace(asked, device=device)
+        left_s = None if budget_s is None else (until + budget_s - monotonic()) / (len(open_) - number)
+        share = "none" if left_s is None else f"{max(1, int(left_s))}s"
+        try:
+            command = shlex.join(("speedmatrix", *request.words))
+            watch = Terminal(Console(stderr=True))
+            folders[device] = measured(request, replace(place, budget=share), watch, command=command)
+        except KeyboardInterrupt:
+            sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
+            return 130
+    found = [(device, matrix_of(folders[device])) for device in devices]
+    return show(found, read_catalogue(asked.own).workloads, form, (output, figures))
+
+
+def _finished(ready: Prepared, place: Place) -> Path | None:
+    """The newest run of the same plan in the same environment that has nothing left to measure."""
+    run = run_of(ready)
+    same = sorted((place.results / run.environment.machine).glob(f"*-{run.digest}"), reverse=True)
+    return next((one for one in same if is_finished(one)), None)
+
+
+def show(
+    found: Sequence[tuple[str, Matrix]],
+    workloads: Mapping[str, Workload],
+    form: str,
+    places: tuple[Path | None, Path | None],
+) -> int:
+    """Shows what runs say together; `places` are a file, and a folder for a figure of each workload, or None."""
+    output, figures = places
+    sweeps = sweep_of((_seconds(device.partition(":")[2], device), matrix) for device, matrix in found)
+    marks = {one.reference.workload: known_times(workloads[one.reference.workload], one) for one in sweeps}
+    if form == "json":
+        deliver(json.dumps({"emulated": True, "marks": marks, "sweeps": encode(sweeps)}, indent=1) + "\n", output)
+    else:
+        deliver_parts(sweep_parts(sweeps, marks), form, output)
+    for name, svg in figures_of(sweeps, marks).items() if figures else ():
+        assert figures  # noqa: S101  else there are none
+        figures.mkdir(parents=True, exist_ok=True)
+        deliver(svg, figures / name)
+    return 0 if any(one.curves for one in sweeps) else 1
+
+
+def known_times(workload: Workload, sweep: Sweep) -> dict[str, float]:
+    """The step times of known devices, in seconds: as long a sample as in the real system, at the sweep's batch."""
+    size = workload.sizes.get("standard")
+    if size is None:
+        return {}
+    time_of = partial(emulation_of, workload=workload, size_name="standard", size=size)
+    found = {}
+    for name, device in known_devices().items():
+        times = time_of(f"{EMULATED}:{name}", recipe=FASTEST) or time_of(f"{EMULATED}:{name}", recipe=Recipe())
+        if times:
+            found[device.title] = times.step_s / size.batch * sweep.reference.batch
+    return dict(sorted(found.items(), key=lambda one: one[1]))
+
+
+# `steps`: a run on a real device as entries for the table of an emulated one.
+
+MEASURED_BAND = 1.05
+
+
+def show_steps(folder: Path) -> None:
+    """Prints the step times of a run's references, as a file of `harness/devices` holds them; raises Mistake."""
+    matrix, catalogue = matrix_of(folder), read_catalogue()
+    if matrix.environment.kind != "cuda":
+        raise Mistake(f"{folder} was measured on no GPU of its own; name a run of one, whose steps can be emulated.")
+    source = f"{matrix.environment.machine}/{folder.resolve().name}: batches on the device, {matrix.environment.chip}"
+    found = list(entries(matrix, catalogue, source))
+    if not found:
+        raise Mistake(f"{folder} tells of no reference what its step takes alone; run one that trains, by its steps.")
+    deliver("\n".join(found), None)
+
+
+def entries(matrix: Matrix, catalogue: Catalogue, source: str) -> Iterator[str]:
+    """An entry for each reference whose choices a table can name, by its rate on batches that lie on the device."""
+    for table in matrix.tables:
+        config, known = table.config, catalogue.known
+        changed = {name for one in config.options for name in _of_the_device(known[one.name])}
+        rate = table.profile.compute_rate if table.profile else None
+        if table.timing is Timing.STEP and rate and changed <= set(IN_TABLES):
+            precision, layout = precision_of(compose(catalogue.workload(config.workload), config.options, known))
+            yield ENTRY.format(
+                config=config, precision=precision, layout=layout, ms=1000 * config.batch / rate, band=MEASURED_BAND,
+                source=source,
+            )  # fmt: skip
+
+
+def _of_the_device(one: Optimization) -> set[str]:
+    names = set(one.sets)
+    return names if one.stage is Stage.DEVICE and not names <= OF_THE_HOST else set()
+
+
+ENTRY = """[[step]]
+workload = "{config.workload}"
+size = "{config.size}"
+batch = {config.batch}
+precision = "{precision}"
+layout = "{layout}"
+ms = {ms:.4g}
+band = {band}
+kind = "measured"
+source = "{source}"
+"""

@@ -1,0 +1,199 @@
+"""The sweep as a document and as a figure: speedup against the step time of an emulated device."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from harness.analyze.sweep import PAYS, Crossover, Curve, Sweep
+from harness.report.document import Column, Heading, Part, Text, tabled
+from harness.report.figures import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    RED,
+    TICKS,
+    VIOLET,
+    WIDTH,
+    Frame,
+    Label,
+    Line,
+    Shape,
+    drawn,
+    heading,
+)
+from harness.report.words import NOTHING, duration, one_line, ratio, shortened
+
+EMULATED = (
+    "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real."
+)
+HOW = (
+    f"An option pays where its speedup is {PAYS:g}x or more. The bracket holds the step times at which the low and the "
+    "high ends of its intervals cross that; between measured times all three are on straight lines."
+)
+
+
+def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, float]]) -> Iterator[Part]:
+    """All workloads of a sweep; `marks` are the step times, in seconds, of known devices by workload and name."""
+    yield Text(EMULATED)
+    for one in sweeps:
+        known, config = marks.get(one.reference.workload, {}), one.reference
+        yield Heading(one_line(f"{config.workload}, size {config.size}, batch {config.batch}, emulated devices"))
+        yield Text(f"Host: {one_line(one.host)}. Reference: {_named(one)}.")
+        yield from _table(one)
+        yield Text(HOW)
+        yield from (Text(sentence) for sentence in sentences(one, known))
+
+
+def sentences(sweep: Sweep, known: Mapping[str, float]) -> Iterator[str]:
+    """What each option comes to: where it stops paying, and what it gives on known devices."""
+    for curve in sweep.curves:
+        told = [
+            f"{name} ({time(at)} a step) {_between(curve, at)}" for name, at in known.items() if _between(curve, at)
+        ]
+        on = f"; on an emulated {', '.join(told)}" if told else ""
+        yield f"{curve.label} {pays(curve)}{on}."
+
+
+def pays(curve: Curve) -> str:
+    """At which step times an option pays, in words."""
+    since, until = curve.since, curve.until
+    if not until.high_s:
+        return "pays at no step time that was measured"
+    if not until.at_s:
+        return f"may pay below {_bound(until.high_s)} a step, and nowhere for sure"
+    if since.at_s and math.isfinite(until.at_s):
+        return f"pays from {_crossed(since)} to {_crossed(until)} a step"
+    if since.at_s:
+        return f"pays above {_crossed(since)} a step"
+    if math.isfinite(until.at_s):
+        return f"pays below {_crossed(until)} a step"
+    return "pays at all step times that were measured"
+
+
+def _crossed(found: Crossover) -> str:
+    return f"{time(found.at_s)} [{_bound(found.low_s)}, {_bound(found.high_s)}]"
+
+
+def _bound(seconds: float) -> str:
+    return "the shortest" if seconds == 0 else "the longest" if math.isinf(seconds) else time(seconds)
+
+
+def time(seconds: float) -> str:
+    """To two digits: `2 ms`, `31 ms`, `1.2 s`."""
+    return duration(float(f"{seconds:.2g}"))
+
+
+def _between(curve: Curve, at_s: float) -> str:
+    """The speedup at a step time between two measured ones, on a straight line; empty beyond them."""
+    for one, other in pairwise(curve.points):
+        if one.step_s <= at_s <= other.step_s:
+            share = math.log(at_s / one.step_s) / math.log(other.step_s / one.step_s)
+            ends = math.log(one.estimate.ratio), math.log(other.estimate.ratio)
+            return f"{math.exp(ends[0] + share * (ends[1] - ends[0])):.2g}x"
+    return ""
+
+
+def _named(sweep: Sweep) -> str:
+    return "+".join(map(str, sweep.reference.options)) or "baseline"
+
+
+def _table(sweep: Sweep) -> Iterator[Part]:
+    times = sorted({point.step_s for curve in sweep.curves for point in curve.points})
+    columns = [Column(name="step, emulated", whole=True), *(Column(name=one.label) for one in sweep.curves)]
+    rows = []
+    for at in times:
+        held = ({one.step_s: one for one in curve.points}.get(at) for curve in sweep.curves)
+        rows.append((time(at), *(ratio(one.estimate) if one else NOTHING for one in held)))
+    yield from tabled(columns, rows)
+
+
+# The figure: one line for each option, over the logarithm of the step time.
+
+_LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 64, 176, 88, 300, 62  # pixels
+NAME = 34  # that the name of a device takes
+COLOURS = (BLUE, GREEN, VIOLET, AMBER, RED, GREY)
+Scale = Callable[[float], float]  # a value to its place in pixels
+Span = tuple[float, float]  # of an axis, as logarithms
+_TIMES = tuple(factor * 10.0**power for power in range(-4, 2) for factor in (1, 2, 5))
+
+
+def sweep_figure(sweep: Sweep, known: Mapping[str, float]) -> str:
+    """The curves of one workload as SVG, with known devices marked on the axis."""
+    config = sweep.reference
+    title = f"{config.workload}, size {config.size}, on emulated devices: speedup against the device's step time"
+    described = "; ".join(f"{one.label} {pays(one)}" for one in sweep.curves)
+    frame = Frame(width=WIDTH, height=_TOP + _HEIGHT + _FOOT, title=title, description=f"Emulated. {described}")
+    return drawn(frame, _marks(title, sweep, known))
+
+
+def _marks(title: str, sweep: Sweep, known: Mapping[str, float]) -> Iterator[Shape]:
+    points = [point for curve in sweep.curves for point in curve.points]
+    times = [point.step_s for point in points]
+    ends = [1.0, PAYS, *(point.estimate.ratio for point in points), *(min(9.0, one.estimate.high) for one in points)]
+    across = math.log(min(times)), math.log(max(times) * 1.0001)
+    up = math.log(min(ends) / 1.04), math.log(max(ends) * 1.04)
+
+    def x_of(seconds: float) -> float:
+        return _LEFT + (math.log(seconds) - across[0]) / (across[1] - across[0]) * (WIDTH - _LEFT - _RIGHT)
+
+    def y_of(speedup: float) -> float:
+        share = (math.log(speedup) - up[0]) / (up[1] - up[0])
+        return _TOP + _HEIGHT * (1 - min(1.0, max(0.0, share)))
+
+    yield heading(title)
+    yield Label(x=8, y=34, text=f"emulated device, real host: {shortened(sweep.host, 90)}", size=11)
+    yield from _axes(x_of, y_of, across, up)
+    yield from _known(x_of, {name: at for name, at in known.items() if min(times) <= at <= max(times)})
+    taken: list[float] = []
+    for number, curve in enumerate(sweep.curves):
+        yield from _curve(curve, COLOURS[number % len(COLOURS)], x_of, y_of, taken)
+
+
+def _axes(x_of: Scale, y_of: Scale, across: Span, up: Span) -> Iterator[Shape]:
+    bottom = _TOP + _HEIGHT
+    for tick in TICKS:
+        if up[0] <= math.log(tick) <= up[1]:
+            y = y_of(tick)
+            yield Line(x1=_LEFT, y1=y, x2=WIDTH - _RIGHT, y2=y, opacity=1.0 if tick == 1 else 0.25)
+            yield Label(x=_LEFT - 8, y=y, text=f"{tick:g}x", anchor="right", size=11)
+    for tick in _TIMES:
+        if across[0] - 1e-9 <= math.log(tick) <= across[1] + 1e-9:
+            yield Line(x1=x_of(tick), y1=bottom, x2=x_of(tick), y2=bottom + 5)
+            yield Label(x=x_of(tick), y=bottom + 15, text=time(tick), anchor="center", size=11)
+    yield Line(x1=_LEFT, y1=bottom, x2=WIDTH - _RIGHT, y2=bottom)
+    yield Label(x=(_LEFT + WIDTH - _RIGHT) / 2, y=bottom + 38, text="step time of the emulated device", anchor="center")
+
+
+def _known(x_of: Scale, known: Mapping[str, float]) -> Iterator[Shape]:
+    ends = [-1000.0] * 3  # of the names in each row, of which as many as need be stand above each other
+    for name, at in sorted(known.items(), key=lambda one: one[1]):
+        x = x_of(at)
+        row = next((number for number, end in enumerate(ends) if x - end > NAME), 2)
+        ends[row] = x
+        yield Line(x1=x, y1=_TOP - 4, x2=x, y2=_TOP + _HEIGHT, is_dashed=True, opacity=0.5)
+        yield Label(x=x, y=_TOP - 12 - 12 * row, text=name, anchor="center", size=11)
+
+
+def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[float]) -> Iterator[Shape]:
+    places = [(x_of(one.step_s), y_of(one.estimate.ratio)) for one in curve.points]
+    for (x1, y1), (x2, y2) in pairwise(places):
+        yield Line(x1=x1, y1=y1, x2=x2, y2=y2, colour=colour, width=2.0)
+    for one, (x, _) in zip(curve.points, places, strict=True):
+        low, high = y_of(one.estimate.low), y_of(one.estimate.high)
+        yield Line(x1=x, y1=high, x2=x, y2=low, colour=colour, width=1.4, opacity=0.7)
+    first = places[-1][1]
+    while any(abs(first - other) < 15 for other in taken):
+        first -= 15
+    taken.append(first)
+    yield Line(x1=places[-1][0], y1=places[-1][1], x2=WIDTH - _RIGHT + 10, y2=first, colour=colour, opacity=0.5)
+    yield Label(x=WIDTH - _RIGHT + 14, y=first, text=shortened(curve.label, 22), colour=colour, size=12)
+
+
+def figures_of(sweeps: Iterable[Sweep], marks: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
+    """The figure of each workload by a file's name."""
+    return {
+        f"sweep-{one.reference.workload}.svg": sweep_figure(one, marks.get(one.reference.workload, {}))
+        for one in sweeps
+        if one.curves
+    }

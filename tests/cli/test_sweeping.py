@@ -1,0 +1,84 @@
+"""`sweep`: step times as they are typed, and runs of several emulated devices in one table and figure."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.analyze.matrix import Matrix
+from harness.analyze.sweep import Sweep
+from harness.catalogue import read_catalogue
+from harness.cli.sweeping import entries, known_times, show, show_steps, step_times
+from harness.core.configuration import Configuration
+from harness.core.emulation import times_in
+from harness.core.mistake import Mistake
+from harness.core.plan import Request
+from harness.report.figures import MARK
+from harness.run.preparation import prepared
+from harness.run.rehearsal import Effects
+from tests.analyze.machines import rehearsed
+
+
+def test_step_times_are_spaced_or_named() -> None:
+    assert step_times("2ms..2s/4") == ("emulated:2ms", "emulated:20ms", "emulated:200ms", "emulated:2000ms")
+    assert step_times("5ms, 1.5s") == ("emulated:5ms", "emulated:1.5s")
+
+
+@pytest.mark.parametrize("text", ["2ms..2s", "2ms..2s/1", "2ms..2s/x", "2..3/4", "x..2s/3"])
+def test_what_is_no_range_is_refused(text: str) -> None:
+    with pytest.raises(Mistake, match="write"):
+        step_times(text)
+
+
+def test_known_devices_stand_at_what_a_sample_takes_them_in_the_real_system() -> None:
+    workload = read_catalogue(ledger=False).workloads["imagenet"]
+    config = Configuration(workload="imagenet", size="quick", batch=16)
+    found = known_times(workload, Sweep(reference=config, host="", curves=()))
+    assert list(found)[-1] == "T4"
+    assert found["A100"] == pytest.approx(16 / 2470, rel=0.01), "in bfloat16, as is published"
+    assert found["T4"] == pytest.approx(16 / 130, rel=0.01), "which has no bfloat16"
+
+
+def invented(device: str, gain: float) -> Matrix:
+    """A run whose times are invented."""
+    request = Request(workloads=("imagenet",), only=("local_copy", "direct_collate"), device=device, target="none")
+    ready = prepared(request)
+    return rehearsed(ready.environment, ready, Effects({"local_copy": gain, "direct_collate": 1.0})).matrix
+
+
+def test_runs_of_several_devices_become_one_table_and_a_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = {"emulated:2ms": 8.0, "emulated:40ms": 2.0, "emulated:900ms": 1.0}
+    found = [(device, invented(device, gain)) for device, gain in known.items()]
+    assert len({matrix.environment.machine for _, matrix in found}) == 1
+    workloads = read_catalogue(ledger=False).workloads
+    assert show(found, workloads, "markdown", (None, tmp_path / "figures")) == 0
+    page = capsys.readouterr().out
+    assert "emulated" in page
+    assert "local\\_copy pays below" in page
+    svg = (tmp_path / "figures" / "sweep-imagenet.svg").read_text()
+    assert svg.startswith(MARK)
+    assert "emulated" in svg
+    assert show(found, workloads, "json", (None, None)) == 0
+    assert '"emulated": true' in capsys.readouterr().out
+
+
+def test_steps_of_a_real_device_become_entries_that_its_table_can_take() -> None:
+    catalogue = read_catalogue(ledger=False)
+    matrix = invented("cpu", 2.0)
+    (text,) = entries(matrix, catalogue, "somewhere/20261120T211233-fe7ddc9a: batches on the device, some GPU")
+    facts = "launch_us = 6\nlink_gb_s = 50\nmemory_gb_s = 3000\n"
+    facts += "\n".join(f'{name}_source = ""' for name in ("launch", "link", "memory"))
+    (step,) = times_in(f'title = "Own"\n{facts}\n{text}', "own.toml").steps
+    config = matrix.tables[0].config
+    assert (step.workload, step.size, step.batch, step.kind) == ("imagenet", "quick", 16, "measured")
+    profile = matrix.tables[0].profile
+    assert profile is not None
+    assert profile.compute_rate is not None
+    assert step.ms == pytest.approx(1000 * config.batch / profile.compute_rate, rel=1e-3)
+
+
+def test_a_run_without_a_gpu_has_no_steps_to_emulate() -> None:
+    kept = next(Path("results").glob("cpu-2-amd-epyc/*/run.json")).parent
+    with pytest.raises(Mistake, match="no GPU of its own"):
+        show_steps(kept)
