@@ -1,0 +1,84 @@
+"""Isolation in words: ratios of arms that shared a process beside those of isolated ones, and who is kept apart."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.analyze.grouping import together
+from harness.analyze.isolation import Agreement, BothWays
+from harness.core.catalogue import Apart
+from harness.core.recipe import OF_PROCESS
+from harness.report.document import Column, Heading, Part, Span, Table, Text
+from harness.report.words import one_line, ratio
+
+COLUMNS = (
+    "configuration", Column(name="shared"), Column(name="isolated"), Column(name="shared over isolated"), "they",
+)  # fmt: skip
+
+
+def isolation_parts(found: Sequence[BothWays]) -> Iterator[Part]:
+    """What agrees, then a table for each machine and workload."""
+    yield Text(summary(found))
+    by_place = together(
+        ((one.environment.machine, one.comparison.reference.workload, one.comparison.reference.size), one)
+        for one in found
+    )
+    for (machine, workload, size), here in by_place.items():
+        yield Heading(f"{workload}, {size}, on {machine}", 2)
+        yield Table(COLUMNS, tuple(map(_row, here)))
+
+
+def summary(found: Iterable[BothWays]) -> str:
+    """How many comparisons agree, disagree, and are undecided."""
+    counts = Counter(one.agreement for one in found)
+    total = counts.total()
+    return (
+        f"Of {total} comparisons that were measured both ways {counts[Agreement.AGREE]} agree within 2.5 %, "
+        f"{counts[Agreement.DISAGREE]} disagree beyond their intervals, and {counts[Agreement.UNDECIDED]} are known "
+        "too widely to tell. Of ratios that agree, one in twenty would disagree by chance."
+    )
+
+
+def _row(one: BothWays) -> tuple[str, ...]:
+    label = one_line(one.comparison.label)
+    return label, ratio(one.shared), ratio(one.isolated), ratio(one.quotient), one.agreement.value
+
+
+def page_parts(found: Sequence[BothWays], apart: Sequence[Apart]) -> Iterator[Part]:
+    """The whole page: what was measured, who is kept apart for that, and who is by nature."""
+    yield Heading("Arms that share a process", 1)
+    yield from isolation_parts(found)
+    yield Heading("Kept apart", 2)
+    yield Text(
+        (
+            Span("With "),
+            Span("--isolation shared", "code"),
+            Span(" these have processes of their own all the same: options whose ratios disagree, and choices that a "),
+            Span("process makes once for all its arms ("),
+            Span("harness/core/recipe.py", "code"),
+            Span(")."),
+        )
+    )
+    measured = tuple((", ".join(one.names), f"{one.reason}, {one.device}") for one in apart)
+    by_nature = tuple((f"the choice {name}", reason) for name, reason in OF_PROCESS.items())
+    yield Table(("option or choice", "why"), (*measured, *by_nature))
+    yield Text(
+        (
+            Span("Written from the runs of that design in "),
+            Span("results/", "code"),
+            Span(" by "),
+            Span("./speedmatrix calibrate --isolation --output docs/isolation.md", "code"),
+            Span("; how arms share a process: "),
+            Span("docs/decisions/shared-arms.md", "code"),
+            Span("."),
+        )
+    )
+
+
+def apart_toml(apart: Iterable[Apart]) -> str:
+    """The same list as planning reads it."""
+    lines = ["# Written by `calibrate --isolation --output docs/isolation.md` from the runs in results/, not by hand."]
+    for one in apart:
+        lines += ["", "[[apart]]", f"device = {json.dumps(one.device)}", f"names = {json.dumps([*one.names])}"]
+        lines += [f"reason = {json.dumps(one.reason)}"]
+    return "\n".join(lines) + "\n"
