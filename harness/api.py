@@ -23,17 +23,23 @@ from typing import Any, Protocol
 
 from harness import __version__
 from harness.analyze import matrix as analysis
+from harness.analyze.advice import advise as advised
 from harness.analyze.comparison import MachineComparison, of_runs
 from harness.analyze.comparison import compare as side_by_side
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
+from harness.analyze.evidence import gather
 from harness.analyze.verdict import Thresholds
+from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan, Request
 from harness.core.records import Record
+from harness.report.advice import advice_parts, chapters
 from harness.report.document import to_terminal
+from harness.report.matrix import COMPOSED
 from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
-from harness.run.arm import ProcessArm
+from harness.run.arm import Hosts, ProcessArm
 from harness.run.execution import Campaign
 from harness.run.fork_server import end_servers
 from harness.run.preparation import (
@@ -47,6 +53,7 @@ from harness.run.preparation import (
     forecast_of,
     free_memory,
     job_of,
+    known_elsewhere,
     measuring_alone,
     own_data,
     prepared,
@@ -58,7 +65,7 @@ from harness.run.preparation import (
 )
 from harness.run.replicate import Watcher
 from harness.run.sentinel import Sentinel
-from harness.store import Journal, clock_note, create, finish, read_records, resumable
+from harness.store import Journal, clock_note, create, finish, read_records, read_run, resumable
 
 __all__ = ["Matrix", "Mistake", "Place", "Request", "Row", "compare", "load", "plan", "run"]
 
@@ -85,6 +92,8 @@ class Row:
     high: float | None = None  # infinite where replicates disagree beyond all bounds
     replicates: int = 0
     verdict: str | None = None  # `faster`, `slower`, `no effect` or `undecided`
+    composed_from: str | None = None  # `loader` or `compute`: timed alone, and the ratio of steps worked out from that
+    part_ratio: float | None = None  # of that part alone
     reason: str | None = None  # why there is no ratio
     notes: tuple[str, ...] = ()  # what a reader must know before trusting the ratio
 
@@ -96,7 +105,7 @@ class Matrix:
         """Reads a run's folder; raises Mistake when it is none, or damaged."""
         self.folder = Path(folder)
         self.analysis = matrix_of(self.folder)
-        self.rows = tuple(map(_row, self.analysis.rows))
+        self.rows = tuple(map(_row, self.analysis.answers))
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -130,6 +139,18 @@ class Matrix:
                 continue
             return library.DataFrame(self.to_dicts())
         raise Mistake("to_frame needs polars or pandas; install one of them, or use to_dicts().")
+
+    def best(self) -> Row | None:
+        """The row that is surely faster by most, or None where none is."""
+        gains = [row for row in self.rows if row.verdict == "faster" and row.ratio is not None]
+        return max(gains, key=lambda row: row.ratio or 0.0, default=None)
+
+    def advise(self) -> str:
+        """What to switch on, leave off and measure further, with the code to write, as the terminal shows it."""
+        found, known = read_run(self.folder), read_catalogue(ledger=False)
+        evidence = tuple(gather(found.plan, read_records(self.folder)))
+        advice = advised(read_kept(self.folder), evidence, known.optimizations, known.workloads)
+        return to_terminal(tuple(advice_parts(chapters(advice, known.optimizations), {})), width=WIDTH)
 
     def __str__(self) -> str:
         """One screen, as the terminal shows it after `run`; `./speedmatrix report --verbose` has the rest."""
@@ -208,25 +229,30 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _row(row: analysis.Row) -> Row:
-    config, found = row.comparison.treatment, row.estimate
-    numbers: dict[str, Any] = {}
-    if found is not None:
-        numbers = {"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": str(found.verdict)}
-        numbers |= {"replicates": found.processes, "notes": row.notes}
+    config, found, timing = row.comparison.treatment, row.shown, str(row.comparison.timing)
+    numbers: dict[str, Any] = {"timing": timing}
+    if found is not None and row.estimate is not None:
+        numbers |= {"ratio": found.ratio, "low": found.low, "high": found.high, "verdict": str(found.verdict)}
+        numbers |= {"replicates": row.estimate.processes, "notes": row.notes}
+        if row.on_steps is not None:
+            numbers |= {"timing": str(Timing.STEP), "composed_from": timing, "part_ratio": row.estimate.ratio}
     return Row(
         workload=config.workload,
         size=config.size,
         batch=config.batch,
         label=row.label,
         reference=row.reference_name,
-        timing=str(row.comparison.timing),
         reason=row.absence.words if row.absence else None,
         **numbers,
     )
 
 
 def _cells(row: Row) -> str:
-    told = "" if row.ratio is None else f"{row.ratio:.2f}x [{row.low:.2f}, {row.high:.2f}]"
+    told = (
+        ""
+        if row.ratio is None
+        else f"{COMPOSED * bool(row.composed_from)}{row.ratio:.2f}x [{row.low:.2f}, {row.high:.2f}]"
+    )
     words = (row.workload, row.label, row.reference, told, row.verdict or f"no result: {row.reason}")
     return "".join(f"<td>{html.escape(one)}</td>" for one in words)
 
@@ -340,9 +366,14 @@ def measure_into(
         ends_s = inf if until.deadline_s is None else until.deadline_s + IN_FLIGHT_S
         services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel, ends_s)}
 
+        hosts = Hosts(sentinel=sentinel, deadline_s=ends_s)
+        closing.callback(hosts.end)
+
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
             job = job_of(ready, data, block, replicate, position)
-            return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s)
+            if position == 0 and known_elsewhere(ready, records, block, replicate):
+                job = replace(job, observed=True)
+            return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 
         thresholds = thresholds_of(folder)
         watcher = closing.enter_context(watch.measuring(ready.plan, records, lambda: campaign.left_s, thresholds))

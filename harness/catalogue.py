@@ -5,20 +5,23 @@ import importlib.metadata
 import importlib.resources
 import importlib.util
 import pkgutil
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from harness.core.catalogue import Catalogue
+from harness.core.catalogue import Apart, Catalogue
 from harness.core.claims import Claim, checked, parsed
+from harness.core.codec import document, entries
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
-from harness.core.workload import Workload
+from harness.core.own_file import Address, OwnFile, parse_address, read_file
+from harness.core.workload import DescribesWorkload, Workload
 
 ENTRY_POINTS = "speedmatrix.workloads"  # the group under which a package announces workloads of its own
+
+APART = "apart.toml"
 
 Found = TypeVar("Found", Workload, Optimization)
 
@@ -42,7 +45,20 @@ def read_catalogue(extra_workload: Path | None = None, *, ledger: bool = True) -
     mine = read_workload(extra_workload) if extra_workload else None
     if mine:
         workloads[mine.name] = mine
-    return Catalogue(workloads=workloads, optimizations=optimizations, own=mine.name if mine else None, claims=claims)
+        _add(optimizations, ((one.name, one) for one in mine.optimizations))
+    return Catalogue(
+        workloads=workloads,
+        optimizations=optimizations,
+        own=mine.name if mine else None,
+        claims=claims,
+        apart=_apart() if ledger else (),
+    )
+
+
+def _apart() -> tuple[Apart, ...]:
+    """What `calibrate --isolation --output` has written down from the runs in `results/`."""
+    text = (importlib.resources.files("harness") / APART).read_text(encoding="utf-8")
+    return entries(document(text, f"harness/{APART}", {"apart"}), "apart", Apart, f"harness/{APART}")
 
 
 def _ledger() -> Iterator[Claim]:
@@ -73,19 +89,45 @@ def _installed() -> Iterator[tuple[str, Workload]]:
 
 
 def read_workload(path: Path) -> Workload:
-    """The WORKLOAD of a file outside the package; raises Mistake when there is none."""
-    if not path.is_file():
-        raise Mistake(f"There is no workload file {path}; give the path of a Python file that defines WORKLOAD.")
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    if specification is None or specification.loader is None:
-        raise Mistake(f"{path} is not a Python file; a workload file ends in .py.")
-    module = importlib.util.module_from_spec(specification)
-    sys.modules[path.stem] = module  # so that loader workers can find its classes again
-    specification.loader.exec_module(module)
-    workload = getattr(module, "WORKLOAD", None)
-    if not isinstance(workload, Workload):
-        raise Mistake(f"{path} defines no WORKLOAD; see CONTRIBUTING.md, 'Add a workload'.")
-    return replace(workload, path=str(path.resolve()))
+    """The workload of a file outside the package, its WORKLOAD or what a job describes; raises Mistake if it has none.
+
+    `train.py:job` names the job, `train.py:job,other` a second one that is compared with it.
+    """
+    where = parse_address(str(path))
+    found = read_file(where.path)
+    here = Address(where.path.resolve(), where.names)
+    if isinstance(workload := found.names.get("WORKLOAD"), Workload) and not where.names:
+        return replace(workload, path=str(here))
+    jobs: list[DescribesWorkload] = _jobs(found, where)
+    first, *others = jobs
+    return replace(first.as_workload(here, others), path=str(here))
+
+
+def _jobs(found: OwnFile, where: Address) -> list[Any]:
+    """The jobs that an address means: those named, or the only one there is."""
+    jobs = {name: one for name, one in found.names.items() if _is_job(one)}
+    if not where.names:
+        if found.reached is not None:
+            return [found.reached]
+        if len(distinct := list({id(one): one for one in jobs.values()}.values())) == 1:
+            return distinct
+        if jobs:
+            raise Mistake(f"{where.path} has several jobs; name one: {where.path}:{next(iter(jobs))}.")
+        raise Mistake(
+            f"{where.path} defines no WORKLOAD and no job; write job = speedmatrix.job(...) at its top level, "
+            "or see CONTRIBUTING.md, 'Add a workload'."
+        )
+    chosen = [jobs.get(name, found.names.get(name)) for name in where.names]
+    made = [one() if callable(one) and not _is_job(one) else one for one in chosen]
+    for name, one in zip(where.names, made, strict=True):
+        if not _is_job(one):
+            there = f"it has {', '.join(jobs)}" if jobs else "job = speedmatrix.job(...) at its top level makes one"
+            raise Mistake(f"{where.path} has no job '{name}' when it is imported; {there}.")
+    return made
+
+
+def _is_job(one: object) -> bool:
+    return hasattr(type(one), "as_workload")
 
 
 def _optimizations(package: str, workload: str | None) -> Iterator[tuple[str, Optimization]]:

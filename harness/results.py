@@ -1,6 +1,6 @@
 """The result store, read: runs as matrices, each under the thresholds that its machine's calibration decides."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -8,11 +8,12 @@ from pathlib import Path
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Known, parse_limits
+from harness.analyze.isolation import BothWays, both_ways
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
-from harness.core.plan import TUNED
+from harness.core.plan import BOTH_WAYS, TUNED
 from harness.store import ORIGIN, RUN, Run, is_finished, read_records, read_run
 
 LIMITS = Path(__file__).parent / "limits.toml"
@@ -77,8 +78,10 @@ def _conditions(run: Run) -> tuple[object, ...]:
 
 
 def decides(run: Run) -> bool:
-    """Whether a run is a calibration at sizes that prove something."""
-    return run.plan.design == DESIGN and all(one.reference.size != TOO_SMALL for one in run.plan.blocks)
+    """Whether a run is a calibration at sizes that prove something, of arms that have processes of their own."""
+    return run.plan.design == DESIGN and all(
+        one.reference.size != TOO_SMALL and not one.shared for one in run.plan.blocks
+    )
 
 
 def _may_calibrate(folder: Path) -> bool:
@@ -91,9 +94,22 @@ def _calibration(folder: Path) -> Calibration:
     return calibrate(read_run(folder).plan, read_records(folder))
 
 
+def measured_both_ways(folders: Iterable[Path]) -> Iterator[BothWays]:
+    """What all runs of the design `isolation` among some folders say, by machine and day."""
+    for folder in folders:
+        run = read_run(folder)
+        if run.plan.design == BOTH_WAYS and not run.rehearsed:
+            yield from both_ways(run.plan, read_records(folder), run.environment, thresholds_of(folder))
+
+
 def stored_runs(folders: Iterable[Path]) -> list[StoredRun]:
-    """All runs of real times among some folders; raises Mistake on a damaged one."""
-    return [read_kept(folder) for folder in folders if not read_run(folder).rehearsed]
+    """All runs among some folders that tell of workloads; raises Mistake on a damaged one."""
+    return [read_kept(folder) for folder in folders if answers(read_run(folder))]
+
+
+def answers(run: Run) -> bool:
+    """Whether a run tells of workloads: its times are real, and it does not hold two ways to measure together."""
+    return not run.rehearsed and run.plan.design != BOTH_WAYS
 
 
 def newest(results: Path) -> Path:

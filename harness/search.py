@@ -477,7 +477,7 @@ def _explored(search: Search, folders: list[Path]) -> tuple[Known | str, str]:
         if not comparisons or not search.budget.is_time_left(PROPOSALS):
             return so_far, "the time for proposals was spent"
         search.budget.tell(f"Then: {len(comparisons)} proposals; the first promises {100 * proposal.gain:+.1f} %")
-        plan = plan_of(SEARCH, comparisons, search.ready.plan, search.ready.catalogue)
+        plan = plan_of(SEARCH, comparisons, search.ready.plan, search.ready.catalogue, search.ready.environment.device)
         folders.append(staged(search, plan, PROPOSALS, since=read_run(folders[0]).began))
 
 
@@ -500,7 +500,13 @@ def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str)
     if best != reference:
         stacks = dict.fromkeys(one for one in (best, lean) if one != reference)
         fixed = replace(plan, protocol=replace(plan.protocol.fixed(), replicates=REPLICATES))
-        afresh = plan_of(WINNER, list(_comparisons(so_far, [*stacks])), fixed, search.ready.catalogue)
+        afresh = plan_of(
+            WINNER,
+            list(_comparisons(so_far, [*stacks])),
+            fixed,
+            search.ready.catalogue,
+            search.ready.environment.device,
+        )
         search.budget.tell(f"Last: {'; '.join(map(_named_stack, stacks))} afresh, in {REPLICATES} replicates")
         final = staged(search, afresh, 1.0, since=read_run(folders[0]).began)
     return _told(search, so_far, (*folders, *([final] if final else [])), _certainty(so_far, len(folders) - 1, ended))

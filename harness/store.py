@@ -271,6 +271,8 @@ def _begun_elsewise(results: Path, run: Run) -> Iterator[tuple[Path, Run]]:
         other = _readable(folder) if folder.parent == machine and folder.name > since else None
         if other is None or other.rehearsed != run.rehearsed:
             continue
+        if other.environment.device != run.environment.device:  # of a sweep: another device was asked for
+            continue
         same = other.plan == run.plan or other.command == run.command
         if same and any(changes(other, run)):
             yield folder, other

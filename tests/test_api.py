@@ -80,6 +80,15 @@ def test_a_frame_is_of_whatever_library_is_there(matrix: Matrix, monkeypatch: py
         matrix.to_frame()
 
 
+def test_the_best_row_is_surely_faster_and_advice_names_what_to_do(matrix: Matrix) -> None:
+    gains = [row for row in matrix if row.verdict == "faster"]
+    best = matrix.best()
+    assert best == (max(gains, key=lambda row: row.ratio or 0.0) if gains else None)
+    told = matrix.advise()
+    assert told.count("What to do") == 1
+    assert any(row.label in told for row in matrix if row.ratio)
+
+
 def test_a_plan_is_that_of_the_command_line() -> None:
     plan = speedmatrix.plan(workloads=["leak"], only=["workers=2"], device="cpu", replicates=3)
     assert [one.label for one in plan.comparisons] == ["workers=2"]

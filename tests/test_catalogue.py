@@ -209,8 +209,8 @@ def test_a_workload_of_ones_own_joins_the_others(tmp_path: Path) -> None:
     [
         ("absent.py", None, "There is no workload file .*; give the path of a Python file that defines WORKLOAD"),
         ("plain_text.txt", "", "is not a Python file; a workload file ends in .py"),
-        ("empty_workload.py", "", "defines no WORKLOAD; see CONTRIBUTING.md"),
-        ("wrong_workload.py", "WORKLOAD = 3", "defines no WORKLOAD; see CONTRIBUTING.md"),
+        ("empty_workload.py", "", "defines no WORKLOAD and no job; write job = .* or see CONTRIBUTING.md"),
+        ("wrong_workload.py", "WORKLOAD = 3", "defines no WORKLOAD and no job; write job = .* or see CONTRIBUTING.md"),
     ],
 )
 def test_a_file_that_is_no_workload_is_a_mistake(tmp_path: Path, name: str, text: str | None, words: str) -> None:

@@ -27,7 +27,8 @@ from benchmarks.invented.hidden import (
     measured,
 )
 from benchmarks.invented.machines import DELAYS, WORLDS, World
-from harness.analyze.estimate import Estimate, point_of, precisions
+from harness.analyze.composition import precisions
+from harness.analyze.estimate import Estimate, point_of
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.analyze.pairing import pair

@@ -36,6 +36,7 @@ from harness.analyze.quality import Agreement
 from harness.analyze.soundness import TRAINS
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Comparison, Configuration, Conflict, Option, compose
+from harness.core.emulation import is_emulated
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage, Timing
 from harness.core.workload import Workload
@@ -54,8 +55,9 @@ def snippet(page: str) -> str:
 
 
 def remedy(optimization: Optimization, device: str) -> str:
-    """The code to write on a kind of device; pages show it for CUDA."""
-    return snippet(optimization.page).replace('"cuda"', f'"{device}"')
+    """The code to write on a kind of device; pages show it for CUDA, and so it is for one that is emulated."""
+    named = "cuda" if is_emulated(device) else device
+    return snippet(optimization.page).replace('"cuda"', f'"{named}"')
 
 
 def is_own_code(optimization: Optimization) -> bool:
@@ -198,7 +200,7 @@ def _items(
 def _break_even(effect: Effect, found: _Evidence) -> BreakEven | None:
     """Of training alone: nobody counts the passes over an evaluation set."""
     evidence, without = found.get(effect.row.comparison), effect.without_it
-    if evidence is None or without is None or effect.timing not in TRAINS:
+    if evidence is None or without is None or effect.timing not in TRAINS or effect.row.on_steps:
         return None
     arms = evidence.treatment, evidence.reference
     ours, theirs = reversed(arms) if effect.turned else arms
@@ -265,7 +267,7 @@ class Candidate:
         if ours is None or theirs is None:
             return False
         pairs = (host_memory(ours, theirs)[1], (ours.device_bytes or 0, theirs.device_bytes or 0))
-        return all(one <= MOST_MEMORY * other for one, other in pairs)
+        return all(one is not None and other is not None and one <= MOST_MEMORY * other for one, other in pairs)
 
     @property
     def starts_soon(self) -> bool:
@@ -463,7 +465,11 @@ def _of_workload(
         if row.estimate is not None and table.timing in WHOLE
     ]
     rows, base, whole = [entry.row for entry in entries], _base(tables), largest(entries)
-    items = _items(rows, first_and_last(whole, entries)[1] if whole else {}, found, known)
+    measured_whole = {row.comparison.treatment for row in rows}
+    composed = [
+        row for table in tables for row in table.rows if row.on_steps and row.comparison.treatment not in measured_whole
+    ]
+    items = _items([*rows, *composed], first_and_last(whole, entries)[1] if whole else {}, found, known)
     measured: list[Candidate] = []
     ready_made: tuple[ReadyMade, ...] = ()
     if base is not None and base.timing in TRAINS:

@@ -275,8 +275,8 @@ class Effect:
 
     @property
     def timing(self) -> Timing:
-        """What was timed."""
-        return self.row.comparison.timing
+        """What it is an effect on: what was timed, or whole steps where it is composed from a part."""
+        return Timing.STEP if self.row.on_steps else self.row.comparison.timing
 
     @property
     def instead_of(self) -> tuple[Option, ...]:
@@ -296,7 +296,7 @@ def learns_alike(row: Row) -> bool:
 
 def effects(rows: Iterable[Row]) -> tuple[Effect, ...]:
     """The effect of every row whose two configurations differ by one option; loader and compute alone are no whole."""
-    found = (_effect(row) for row in rows if row.comparison.timing in WHOLE)
+    found = (_effect(row) for row in rows if row.comparison.timing in WHOLE or row.on_steps)
     return tuple(one for one in found if one is not None)
 
 
@@ -306,7 +306,8 @@ def _effect(row: Row) -> Effect | None:
         return None
     added = _added(comparison.treatment, comparison.reference)
     taken = _added(comparison.reference, comparison.treatment)
-    turned, found, word = not added, gain(estimate), estimate.verdict
+    shown = row.on_steps or estimate
+    turned, found, word = not added, Gain(log=math.log(shown.ratio), half_width=shown.half_width), shown.verdict
     if len(taken if turned else added) != 1:
         return None
     if turned:

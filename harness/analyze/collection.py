@@ -52,6 +52,7 @@ class Question:
     timing: Timing
     data: str  # what the workload's real data are, in words; empty for the suite's own
     copy: int
+    shared: bool = False  # the arms lived in one process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ class StoredRow:
             timing=comparison.timing,
             data=self.data,
             copy=comparison.copy,
+            shared=self.row.estimate is not None and self.row.estimate.shared,
         )
 
 

@@ -68,9 +68,11 @@ def of_runs(runs: Sequence[StoredRun]) -> tuple[Column, ...]:
 def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
     """A column for each environment, with its surest answers; the one with most ratios comes first.
 
-    Raises Mistake where all was measured in one environment. Runs are named where they gave an answer that is shown.
+    What was emulated is compared with nothing, unless its run is named. Raises Mistake where all was measured in one
+    environment. Runs are named where they gave an answer that is shown.
     """
-    found = together((entry.run.environment.digest, entry) for entry in surest(runs))
+    real = (run for run in runs if not run.environment.emulated)
+    found = together((entry.run.environment.digest, entry) for entry in surest(real))
     if len(found) < 2:
         where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"
         raise Mistake(

@@ -9,15 +9,26 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from harness.analyze.evidence import Evidence, gather
+from harness.analyze.evidence import Evidence
 from harness.analyze.grouping import together
-from harness.analyze.pairing import Array, Device, Moderated, Pairs, Tail, errors, lent, log_totals, moderate, pair
+from harness.analyze.pairing import (
+    SMALLEST_POOL,
+    Array,
+    Device,
+    Moderated,
+    Pairs,
+    Tail,
+    errors,
+    lent,
+    log_totals,
+    moderate,
+    pair,
+)
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
 from harness.core.optimization import Timing
-from harness.core.plan import Plan
 from harness.core.protocol import FEWEST_REPLICATES, Protocol
-from harness.core.records import Place, Precision, Record, Window
+from harness.core.records import Precision, Window
 
 DISTURBED = 0.25  # interference above which no verdict is given
 CONTENDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/contention.md)
@@ -46,6 +57,7 @@ class Estimate:
     thresholds: Thresholds = UNCALIBRATED  # its machine's
     contention: float = 0.0  # mean share of the cores that others took while none was idle
     in_turn: int = 0  # replicates whose arms were alive one after the other
+    shared: bool = False  # both arms lived in one process, beside others
     device: Device | None = None  # how it was meanwhile, where a driver told
     point: float = FIXED  # of Student's t behind the interval, unless that is the narrowest that is believed
     windows: int = 0  # of both arms, with those that were left out
@@ -218,8 +230,9 @@ def _disturbance(found: Pairs | Estimate) -> str | None:
 
 # Pools: results for all comparisons of a run, each estimated beside those that are alike.
 
-# Workload, size, batch, timing, and whether arms were alive in turn: replicates of such configurations vary alike.
-_Pool = tuple[str, str, int, Timing, bool]
+# Workload, size, batch, timing, and whether arms were alive in turn or shared a process: replicates of such
+# configurations vary alike.
+_Pool = tuple[str, str, int, Timing, bool, bool]
 
 
 def results(
@@ -262,37 +275,38 @@ def energies(
 def _estimated(
     gathered: Sequence[Evidence], paired: Mapping[int, Pairs], protocol: Protocol, thresholds: Thresholds
 ) -> dict[int, Estimate]:
-    pools = together((_pool(gathered[index], pairs), index) for index, pairs in paired.items())
+    pools = _pools((_pool(gathered[index], pairs), index) for index, pairs in paired.items())
     found: dict[int, Estimate] = {}
-    for (*_, timing, in_turn), indices in pools.items():
-        # A calibration times steps of arms that are alive together, and lends to no configuration that varies
-        # otherwise.
-        own = thresholds if timing is Timing.STEP and not in_turn else replace(thresholds, prior=None)
+    for (*_, timing, in_turn, shared), indices in pools.items():
+        # A calibration times steps of arms that are alive together, each in its process, and lends to no configuration
+        # that varies otherwise.
+        usual = timing is Timing.STEP and not in_turn and not shared
+        own = thresholds if usual else replace(thresholds, prior=None)
         estimated = estimates([paired[index] for index in indices], point_of(protocol), own)
-        found.update(zip(indices, estimated, strict=True))
+        found.update((index, replace(one, shared=shared)) for index, one in zip(indices, estimated, strict=True))
     return found
 
 
+def _pools(placed: Iterable[tuple[_Pool, int]]) -> dict[_Pool, list[int]]:
+    """Configurations by pool; pools too small to lend a variance are joined with others whose arms were timed alike.
+
+    What differs between workloads is then part of how much variances differ (docs/decisions/moderated-variances.md).
+    """
+    pools = together(placed)
+    small = together((pool[-3:], pool) for pool, indices in pools.items() if len(indices) < SMALLEST_POOL)
+    for alike in small.values():
+        joined = [index for pool in alike for index in pools.pop(pool)]
+        pools[alike[0]] = joined
+    return pools
+
+
 def _pool(evidence: Evidence, pairs: Pairs) -> _Pool:
-    reference = evidence.comparison.reference
-    return reference.workload, reference.size, reference.batch, evidence.comparison.timing, pairs.in_turn > 0
+    reference, timing = evidence.comparison.reference, evidence.comparison.timing
+    return reference.workload, reference.size, reference.batch, timing, pairs.in_turn > 0, evidence.shared
 
 
 def _joules(window: Window) -> float:
     return window.energy_j or 0.0
-
-
-# Precisions: how widely each comparison of a run is known so far, for whoever decides how to go on.
-
-
-def precisions(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> dict[Place, Precision]:
-    """The precision of every comparison that has an estimate; raises Mistake where an option has no promise.
-
-    `thresholds` are those by which the machine's matrix is reported: decisions and report then know the same width.
-    """
-    places = [(block.identity, position) for block in plan.blocks for position, _ in enumerate(block.comparisons, 1)]
-    found = results(list(gather(plan, records)), plan.protocol, thresholds)
-    return {place: precision(one) for place, one in zip(places, found, strict=True) if isinstance(one, Estimate)}
 
 
 def precision(estimate: Estimate) -> Precision:

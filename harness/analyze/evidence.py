@@ -10,7 +10,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Plan
 from harness.core.recipe import Value
-from harness.core.records import Lost, Ready, Record, Window
+from harness.core.records import Lost, Ready, Record, Window, is_shared, of_one_kind
 
 # What the options in which two configurations differ promise together.
 
@@ -61,9 +61,11 @@ class Evidence:
 
     comparison: Comparison
     position: int  # of the treatment in its block
+    shared: bool = False  # both arms lived in a process that others shared
     numerics: Numerics
     treatment: Side
     reference: Side
+    judged_by: tuple[Ready, ...] = ()  # starts of the same reference in all blocks, whose first losses count
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -74,10 +76,13 @@ class Evidence:
     def quality(self) -> Quality | None:
         """The worst judgement over all lives in which both arms started; None before there is one."""
         references = {(ready.arm.replicate, ready.arm.attempt): ready for ready in self.reference.readies}
+        seen = {ready.arm.replicate: ready for ready in self.judged_by}
         found = []
         for ours in self.treatment.readies:
             theirs = references.get((ours.arm.replicate, ours.arm.attempt))
-            if theirs is not None:
+            if theirs is not None and not theirs.losses:
+                theirs = seen.get(ours.arm.replicate)
+            if theirs is not None and ours.losses:
                 found.append(judge_losses(ours, theirs, self.numerics))
             if theirs is not None and self.comparison.timing is Timing.EVALUATION:
                 found.append(judge_score(ours, theirs, self.numerics))
@@ -87,16 +92,28 @@ class Evidence:
 def gather(plan: Plan, records: Iterable[Record]) -> Iterator[Evidence]:
     """The evidence of every comparison, in the plan's order; empty sides where nothing was measured yet."""
     by_block = together((record.arm.block, record) for record in records)
+    seen = together(
+        (block.reference, one)
+        for block in plan.blocks
+        for one in by_block.get(block.identity, [])
+        if isinstance(one, Ready) and one.arm.position == 0 and one.losses
+    )
     for block in plan.blocks:
         records_here = by_block.get(block.identity, [])
-        reference = _side(block.reference, 0, records_here, block.timing, plan)
+        references: dict[bool, Side] = {}  # in a process that was shared, and in one of its own
         for position, comparison in enumerate(block.comparisons, 1):
+            shared = is_shared(position, records_here)
+            own = of_one_kind(records_here, shared=shared)
+            if shared not in references:
+                references[shared] = _side(block.reference, 0, own, block.timing, plan)
             yield Evidence(
                 comparison=comparison,
                 position=position,
+                shared=shared,
                 numerics=numerics(comparison, plan.promises),
-                treatment=_side(comparison.treatment, position, records_here, block.timing, plan),
-                reference=reference,
+                treatment=_side(comparison.treatment, position, own, block.timing, plan),
+                reference=references[shared],
+                judged_by=tuple(sorted(seen.get(block.reference, ()), key=lambda one: one.arm.shared is shared)),
             )
 
 

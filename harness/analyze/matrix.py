@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
+from harness.analyze.composition import Composed, Known, composed, known_parts
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.grouping import together
@@ -17,7 +18,7 @@ from harness.core.configuration import Comparison, Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import NoResult, Plan
+from harness.core.plan import STAGES, NoResult, Plan
 from harness.core.protocol import Protocol
 from harness.core.records import Record, Spent, Window
 
@@ -40,6 +41,8 @@ def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pro
             f"replicates in turn: memory did not hold both arms at once, so in {estimate.in_turn} of them one "
             "was timed after the other, and what the machine did between them is in its ratio"
         )
+    if estimate.shared:
+        yield "both arms lived in one process, beside others; memory was not measured there"
     if sentence := _still_wide(estimate, protocol):
         yield sentence
     if estimate.processes < protocol.replicates:
@@ -165,11 +168,17 @@ class Row:
     reference: Profile | None
     notes: tuple[str, ...]
     energy: Estimate | None = None  # samples a joule over the reference's, where the device counts what it takes
+    on_steps: Composed | None = None  # what the ratio of a part comes to on whole steps, in a run of `stages`
 
     @property
     def estimate(self) -> Estimate | None:
         """The estimate, where there is one."""
         return self.result if isinstance(self.result, Estimate) else None
+
+    @property
+    def shown(self) -> Estimate | Composed | None:
+        """What a reader sees first: what a part comes to on whole steps where that is known, else what was timed."""
+        return self.on_steps or self.estimate
 
     @property
     def absence(self) -> Absence | None:
@@ -197,6 +206,7 @@ class Table:
     timing: Timing
     rows: tuple[Row, ...]
     profile: Profile | None  # the reference's, over all its blocks
+    emulated: str = ""  # `emulated A100`; empty where the device was real
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,6 +227,12 @@ class Matrix:
     def rows(self) -> tuple[Row, ...]:
         """All rows of all tables."""
         return tuple(row for table in self.tables for row in table.rows)
+
+    @property
+    def answers(self) -> tuple[Row, ...]:
+        """All rows but the parts of what was timed on whole steps too, which say how much of a part's gain arrives."""
+        whole = {row.comparison.treatment for row in self.rows if row.comparison.timing is Timing.STEP and row.estimate}
+        return tuple(row for row in self.rows if not (row.on_steps and row.comparison.treatment in whole))
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -250,6 +266,7 @@ def build_matrix(
     savings = energies(gathered, plan.protocol, thresholds)
     made = zip(gathered, rates, savings, strict=True)
     by_table = together(((one[0].comparison.reference, one[0].comparison.timing), one) for one in made)
+    known = known_parts(list(zip(gathered, rates, strict=True))) if plan.design == STAGES else {}
     return Matrix(
         environment=environment,
         protocol=plan.protocol,
@@ -257,7 +274,10 @@ def build_matrix(
         seed=plan.seed,
         noise=told.sentence if told else UNCALIBRATED,
         data=plan.data,
-        tables=tuple(_table(names, entries, plan.protocol) for entries in by_table.values()),
+        tables=tuple(
+            replace(_table(names, entries, plan.protocol, known), emulated=environment.emulation)
+            for entries in by_table.values()
+        ),
         no_results=plan.no_results,
         spent_s=spent_by(records),
     )
@@ -281,10 +301,23 @@ def _stack(config: Configuration) -> str:
     return "+".join(str(option) for option in config.options) or "baseline"
 
 
-def _table(names: Mapping[Configuration, str], entries: Sequence[_Found], protocol: Protocol) -> Table:
+def _table(
+    names: Mapping[Configuration, str],
+    entries: Sequence[_Found],
+    protocol: Protocol,
+    known: Known,
+) -> Table:
     comparison = entries[0][0].comparison
     name = names[comparison.reference]
-    rows = (replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy in entries)
+    part = known.get((comparison.reference, comparison.timing))
+    rows = (
+        replace(
+            _row(evidence, result, name, protocol),
+            energy=energy,
+            on_steps=composed(result, *part) if part and isinstance(result, Estimate) else None,
+        )
+        for evidence, result, energy in entries
+    )
     return Table(
         config=comparison.reference,
         name=name,

@@ -96,7 +96,7 @@ class Profile:
     loader_rate: float | None
     compute_rate: float | None
     bottleneck: Bottleneck | None  # of training; None where an upper bound is missing or evaluation is timed
-    host_bytes: int  # resident after a window, the most of all windows
+    host_bytes: int | None  # resident after a window, the most of all windows; None in a process that was shared
     device_bytes: int | None
     first_step_s: float  # of the slowest replicate, since a warm compilation cache hides the cost
     steady: bool
@@ -117,13 +117,17 @@ class HostMemory(StrEnum):
     RESIDENT = "host resident"  # after a window, which is no peak
 
 
-def host_memory(*profiles: Profile) -> tuple[HostMemory, tuple[int, ...]]:
-    """Bytes that may be compared with each other: peaks where all arms have them, else what was resident."""
-    peaks = tuple(one.host_peak_bytes for one in profiles if one.host_peak_bytes is not None)
-    if len(peaks) < len(profiles):
+def host_memory(*profiles: Profile) -> tuple[HostMemory, tuple[int | None, ...]]:
+    """Bytes that may be compared with each other: peaks where all arms have them, else what was resident.
+
+    None for an arm that shared its process, of whose memory nobody can tell what was the arm's own.
+    """
+    told = [one for one in profiles if one.host_bytes is not None]
+    if not told or any(one.host_peak_bytes is None for one in told):
         return HostMemory.RESIDENT, tuple(one.host_bytes for one in profiles)
-    since_start = any(one.host_peak_since_start for one in profiles)
-    return HostMemory.SINCE_START if since_start else HostMemory.PEAK, peaks
+    since_start = any(one.host_peak_since_start for one in told)
+    kind = HostMemory.SINCE_START if since_start else HostMemory.PEAK
+    return kind, tuple(one.host_peak_bytes for one in profiles)
 
 
 def profile(side: Side) -> Profile | None:
@@ -154,7 +158,7 @@ def profile(side: Side) -> Profile | None:
         bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
         if loader_rate and compute_rate
         else None,
-        host_bytes=max(window.host_bytes for window in windows),
+        host_bytes=max((window.host_bytes for window in windows if window.host_bytes is not None), default=None),
         device_bytes=max((window.device_bytes for window in windows if window.device_bytes is not None), default=None),
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),

@@ -29,6 +29,7 @@ from harness.plan import cost
 from harness.plan.campaign import MOST, Kind, Phase
 from harness.plan.planning import (
     CALIBRATION_TARGET,
+    PROCESS,
     REPLICATES_ALONE,
     SMALLEST_POOL,
     pace_of,
@@ -102,7 +103,10 @@ def prepared_for(phase: Phase, request: Request) -> Prepared | None:
         return _prepared(search_of(phase.workloads[0], request))
     mine = replace(request, workloads=phase.workloads, design="combined")
     if phase.kind is Kind.CALIBRATION:
-        mine = replace(mine, design=DESIGN, size=_calibration_size(request), target=CALIBRATION_TARGET)
+        # What every interval rests on comes from arms that nobody is beside.
+        mine = replace(
+            mine, design=DESIGN, size=_calibration_size(request), target=CALIBRATION_TARGET, isolation=PROCESS
+        )
     return _prepared(mine)
 
 
@@ -135,7 +139,9 @@ def _open_claims(workloads: tuple[str, ...], request: Request) -> Prepared | Non
     protocol = ready.plan.protocol
     if len(still) < SMALLEST_POOL:
         protocol = replace(protocol, replicates=REPLICATES_ALONE)
-    plan = plan_of(ready.plan.design, still, replace(ready.plan, protocol=protocol), ready.catalogue)
+    plan = plan_of(
+        ready.plan.design, still, replace(ready.plan, protocol=protocol), ready.catalogue, ready.environment.device
+    )
     return replace(ready, plan=replace(plan, no_results=ready.plan.no_results))
 
 

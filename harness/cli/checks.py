@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import __version__
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
 from harness.analyze.evidence import numerics
 from harness.analyze.matrix import Matrix
 from harness.analyze.quality import SKIPPED, Verified, fell, findings, is_clear, verified
@@ -236,6 +236,8 @@ def learn(
 ) -> int:
     """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
     catalogue, environment = read_catalogue(own), read_environment(device)
+    if environment.emulated:
+        raise Mistake("An emulated device leaves the model out, so that nothing is learned on it; take --device cpu.")
     request = parse_config(what)
     real = roots(data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)

@@ -57,6 +57,10 @@ Target = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Decides the order of windows and the models' first weights.")]
 Device = Annotated[str, typer.Option(help=f"auto, {' or '.join(DEVICES)}.")]
+Isolation = Annotated[
+    str,
+    typer.Option(help="process: each arm has its own; shared: one for those of a workload that can share one."),
+]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="All of it: settings, notes and causes, and each missing result by name.")
@@ -133,7 +137,7 @@ def plan(
     workloads: Workloads = None,
     size: Size = None,
     batch: Batch = None,
-    design: Design = "alone",
+    design: Design = "stages",
     only: Only = None,
     stack: Stack = None,
     reference: Reference = "baseline",
@@ -143,6 +147,7 @@ def plan(
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
+    isolation: Isolation = "process",
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
@@ -155,6 +160,7 @@ def plan(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
+        isolation=isolation,
     )  # fmt: skip
     show_plan(request, as_json=json)
 
@@ -192,7 +198,7 @@ def run(
     workloads: Workloads = None,
     size: Size = None,
     batch: Batch = None,
-    design: Design = "alone",
+    design: Design = "stages",
     only: Only = None,
     stack: Stack = None,
     reference: Reference = "baseline",
@@ -202,6 +208,7 @@ def run(
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
+    isolation: Isolation = "process",
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
@@ -221,9 +228,100 @@ def run(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
+        isolation=isolation,
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))
+
+
+@app.command(
+    epilog=examples(
+        "tune train.py",
+        "tune train.py:job --budget 10m --only workers=2 --only channels_last",
+        "tune train.py:job,other",
+        "tune train.py --stack workers=2+channels_last --reference original",
+    )
+)
+def tune(
+    job: Annotated[
+        str, typer.Argument(help="A Python file with a job (speedmatrix.job), FILE or FILE:NAME; with NAME,OTHER two.")
+    ],
+    batch: Batch = None,
+    design: Design = "alone",
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "baseline",
+    probe: Probe = None,
+    protocol: Protocol = "brief",
+    replicates: Replicates = None,
+    rounds: Rounds = None,
+    target: Target = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "7m",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin a new run instead of continuing an unfinished one.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measures which options pay on your own training; the same command continues what is unfinished."""
+    from harness.cli.measuring import tune as measured
+    from harness.run.preparation import Place
+
+    request = Request(
+        batch=batch, design=design, only=tuple(only or ()), stack=stack, reference=reference, probe=probe,
+        protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, device=device, own=Path(job), target=target,
+    )  # fmt: skip
+    raise typer.Exit(measured(request, Place(results=results, data=data, budget=budget, fresh=fresh), verbose=verbose))
+
+
+@app.command(
+    epilog=examples(
+        "sweep imagenet --only ram_cache --only workers=1",
+        "sweep speaker --times 2ms..2s/6 --figures figures",
+    )
+)
+def sweep(
+    workloads: Workloads = None,
+    times: Annotated[
+        str, typer.Option(help="Step times of the device: FIRST..LAST/COUNT, or some as 5ms,18ms,90ms.")
+    ] = "2ms..2s/6",
+    size: Size = None,
+    only: Only = None,
+    stack: Stack = None,
+    reference: Reference = "baseline",
+    protocol: Protocol = "brief",
+    replicates: Replicates = None,
+    rounds: Rounds = None,
+    target: Target = None,
+    seed: Seed = 0,
+    workload: Own = None,
+    results: Results = Path("results"),
+    data: Data = None,
+    budget: Budget = "20m",
+    format_: Annotated[str, typer.Option("--format", help="terminal, markdown or json.")] = "terminal",
+    output: Output = None,
+    figures: Annotated[Path | None, typer.Option(help="Write a figure for each workload into this folder.")] = None,
+) -> None:
+    """Measures options of the input on emulated devices of many speeds: up to which step time does each pay?"""
+    from harness.cli.sweeping import sweep
+    from harness.run.preparation import Place
+
+    request = Request(
+        workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=stack, reference=reference,
+        protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, own=workload, target=target,
+    )  # fmt: skip
+    raise typer.Exit(sweep(request, times, Place(results=results, data=data, budget=budget), format_, output, figures))
+
+
+@app.command(epilog=examples("steps results/h200/20261120T211233-fe7ddc9a"))
+def steps(run: Annotated[Path, typer.Argument(help="The folder of a run on a GPU.")]) -> None:
+    """Prints the step times of a run on a GPU, as an emulated device's table in harness/devices takes them."""
+    from harness.cli.sweeping import show_steps
+
+    show_steps(run)
 
 
 @app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
@@ -239,16 +337,37 @@ def calibrate(
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
+    only: Only = None,
+    isolation: Annotated[
+        bool,
+        typer.Option("--isolation", help="Instead: do arms that share a process give the ratios of isolated ones?"),
+    ] = False,
     results: Results = Path("results"),
     data: Data = None,
     budget: Budget = "15m",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Begin a new calibration instead of continuing an unfinished one.")
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="With --isolation: measure nothing, and write what all runs in --results say of it."),
+    ] = None,
 ) -> None:
     """Shows what this machine can tell: is the same found to be the same, and is a known delay found?"""
-    from harness.cli.measuring import measure_and_show
+    from harness.cli.measuring import measure_and_show, measure_both_ways, write_isolation
     from harness.run.preparation import Place
+
+    if (output or only) and not isolation:
+        raise Mistake("--output and --only are meant for --isolation; add it, or leave them out.")
+    if output:
+        write_isolation(results, output)
+        raise typer.Exit(0)
+    if isolation:
+        asked = Request(
+            workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), protocol=protocol,
+            replicates=replicates, rounds=rounds, seed=seed, device=device, own=workload, target=target,
+        )  # fmt: skip
+        raise typer.Exit(measure_both_ways(asked, Place(results=results, data=data, budget=budget, fresh=fresh)))
 
     target = target or (None if replicates or rounds else CALIBRATION_TARGET)
     request = Request(
@@ -269,7 +388,7 @@ def calibrate(
 )
 def rehearse(
     workloads: Workloads = None,
-    design: Design = "alone",
+    design: Design = "stages",
     protocol: RehearsedProtocol = None,
     seed: Seed = 0,
     workload: Own = None,
@@ -286,7 +405,7 @@ def rehearse(
 
     refuse_mixture(
         coverage=coverage,
-        of_a_plan={"WORKLOADS": workloads, "--design": design != "alone", "--workload": workload, "--effect": effect,
+        of_a_plan={"WORKLOADS": workloads, "--design": design != "stages", "--workload": workload, "--effect": effect,
                    "--results": results},
         of_coverage={"--cells": configs, "--luck": luck is not None, "--json": json, "--output": output},
     )  # fmt: skip
@@ -478,6 +597,7 @@ def campaign(
     device: Device = "auto",
     protocol: Protocol = "brief",
     seed: Seed = 0,
+    isolation: Isolation = "process",
     results: Results = Path("results"),
     data: Data = None,
     fresh: Fresh = False,
@@ -499,7 +619,9 @@ def campaign(
         raise Mistake("--publish ends the campaign of an archive; name it with --archive.")
     if publish and archive is not None:
         raise typer.Exit(finish_here(archive, results))
-    request = Request(workloads=tuple(workloads or ()), size=size, protocol=protocol, seed=seed, device=device)
+    request = Request(
+        workloads=tuple(workloads or ()), size=size, protocol=protocol, seed=seed, isolation=isolation, device=device
+    )
     place = Place(results=results, data=data, budget=slice, fresh=fresh)
     raise typer.Exit(show_campaign(request, minutes, place) if plan else measured(request, minutes, place, archive))
 

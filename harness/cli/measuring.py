@@ -24,25 +24,30 @@ from harness import __version__
 from harness.analyze.calibration import calibrate
 from harness.analyze.estimate import Estimate, results, so_far
 from harness.analyze.evidence import gather
+from harness.analyze.isolation import apart_of
 from harness.analyze.pairing import pair
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.api import Until, measure_into, measured, written
-from harness.catalogue import read_catalogue
+from harness.catalogue import APART, read_catalogue, read_workload
 from harness.cli.reading import console, print_matrix
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.plan import Block, Plan, Request, placeless
+from harness.core.own_file import parse_address
+from harness.core.plan import BOTH_WAYS, Block, Plan, Request, placeless
 from harness.core.records import Lost, Record, Window
 from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import seconds_for
-from harness.plan.planning import protocol_named, usual_size
+from harness.plan.planning import SHARED, own_process, protocol_named, usual_size
 from harness.plan.schedule import outstanding
 from harness.report.calibration import calibration_parts
 from harness.report.document import show as show_parts
+from harness.report.document import to_markdown
+from harness.report.isolation import apart_toml, isolation_parts, page_parts
 from harness.report.prediction import winner_parts, winner_to_json
 from harness.report.words import duration, factor, looks, ratio
-from harness.results import decides, matrix_of
+from harness.results import decides, finished, matrix_of, measured_both_ways
+from harness.run.fork_server import ROOT
 from harness.run.preparation import (
     REPORT_S,
     Place,
@@ -232,12 +237,19 @@ def show_plan(request: Request, *, as_json: bool) -> None:
     if as_json:
         console.print_json(json.dumps({"version": __version__, "plan": encode(ready.plan)}))
         return
-    table = Table("block", "workload", "timed on", "reference", "against it, in turns", title="What would be measured")
+    headings = "block", "workload", "timed on", "reference", "against it, in turns", "process"
+    table = Table(*headings, title="What would be measured")
     for block in ready.plan.blocks:
         labels = ", ".join(comparison.label for comparison in block.comparisons)
         stack = "+".join(map(str, block.reference.options)) or "baseline"
-        table.add_row(block.identity, block.reference.workload, block.timing, stack, labels)
+        table.add_row(
+            block.identity, block.reference.workload, block.timing, stack, labels, "one" * block.shared or "each"
+        )
     console.print(table)
+    for one in ready.plan.comparisons if request.isolation == SHARED else ():
+        if reason := own_process(one, ready.catalogue, ready.environment.device):
+            words = f"{one.treatment.workload}: {one.label} — its own process: {reason}"
+            console.print(f"[dim]{words}[/dim]", highlight=False)
     for no_result in ready.plan.no_results:
         console.print(f"[dim]{no_result.workload}: {no_result.label} — {no_result.reason}[/dim]", highlight=False)
     protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
@@ -264,6 +276,16 @@ def measure(request: Request, place: Place, shown: Callable[[Path], int] | None 
     return (shown or partial(show_matrix, request.own))(folder)
 
 
+def tune(request: Request, place: Place, *, verbose: bool) -> int:
+    """Shows what is seen of a job, then measures it and prints its matrix; gives the exit status of `measure`."""
+    workload = read_workload(request.own or Path())
+    where = parse_address(str(request.own))
+    if len(where.names) > 1 and not request.only and not request.stack:
+        request = replace(request, only=where.names[1:])
+    console().print("\n".join((workload.title, *workload.seen)), highlight=False, markup=False)
+    return measure(request, place, partial(show_matrix, request.own, verbose=verbose))
+
+
 def tell_unused_gpu(chosen: str) -> None:
     """Says once that a GPU is here and the CPU is measured in its place, unless the user chose the CPU."""
     if chosen == "auto" and read_environment(chosen).device == "cpu" and (sentence := unused_gpu()):
@@ -280,6 +302,9 @@ def show_matrix(own: Path | None, folder: Path, *, verbose: bool = False) -> int
 def shown_command(words: list[str]) -> str:
     """The command line as others can use it: without the places on this machine, which are nobody's business."""
     kept, rest = ["speedmatrix"], iter(words)
+    if words[:1] == ["tune"]:  # its first argument is a place
+        kept += [next(rest)]
+        rest = iter([Path(one).name if one.partition(":")[0].endswith(".py") else one for one in rest])
     for word in rest:
         option, _, value = word.partition("=")
         if option in {"--results", "--data", "--archive", "--workload"}:
@@ -328,6 +353,32 @@ def show(folder: Path) -> int:
     )
     where.print(f"Kept in {folder}; {rests}.", highlight=False)
     return 0 if found.passed else 1
+
+
+# `calibrate --isolation`: the same comparisons with arms that share a process and with isolated ones.
+
+
+def measure_both_ways(request: Request, place: Place) -> int:
+    """Measures and prints; gives 0, or 1 where nothing was measured both ways, or what `run` gives when stopped."""
+    asked = replace(request, design=BOTH_WAYS, workloads=request.workloads or _quick_ones(request))
+    return measure(asked, place, show_both_ways)
+
+
+def show_both_ways(folder: Path) -> int:
+    """Prints what a run of that design says; gives 1 where it has no comparison both ways."""
+    found = list(measured_both_ways([folder]))
+    show_parts(isolation_parts(found), console())
+    for one in apart_of(found):
+        console().print(f"{', '.join(one.names)} should have its own process: {one.reason}.", highlight=False)
+    return 0 if found else 1
+
+
+def write_isolation(results: Path, page: Path) -> None:
+    """Writes the page of all finished runs of that design, and the list that planning reads."""
+    found = list(measured_both_ways(finished(results)))
+    apart = apart_of(found)
+    page.write_text(to_markdown(page_parts(found, apart)), encoding="utf-8")
+    (ROOT / "harness" / APART).write_text(apart_toml(apart), encoding="utf-8")
 
 
 # `best`: searches the fastest stack, and prints the winner.

@@ -45,6 +45,7 @@ from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdo
 from harness.report.overview import advice_overview, after_advice, closing, overview
 from harness.report.words import duration
 from harness.results import (
+    answers,
     calibration_beside,
     finished,
     finished_and_measured,
@@ -288,9 +289,10 @@ def _below(results: Path) -> list[Path]:
 
 
 def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:
-    """Every run of real times, without what was measured at a size that proves nothing."""
+    """Every run of real times on a real device, without what was measured at a size that proves nothing."""
     for folder in folders:
-        if not read_run(folder).rehearsed:
+        run = read_run(folder)
+        if answers(run) and not run.environment.emulated:
             one = _read(folder)
             large = tuple(trial for trial in one.trials if trial.evidence.comparison.treatment.size != TOO_SMALL)
             yield Witness(folder=one.folder, began=one.began, environment=one.environment, trials=large)
@@ -302,6 +304,8 @@ def _read(folder: Path) -> Witness:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
+    if run.environment.emulated:
+        raise Mistake(f"{folder} was measured on an emulated device, and claims are about real ones; name another run.")
     made = trials(run.plan, read_records(folder), thresholds_of(folder))
     return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
 

@@ -27,7 +27,7 @@ from harness.report.published import Place, Publication, file_name, published_pl
 from harness.report.published_pages import index_page, machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.words import one_line
-from harness.results import finished, finished_and_measured, matrix_of, read_kept, stored_runs
+from harness.results import answers, finished, finished_and_measured, matrix_of, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
@@ -217,7 +217,7 @@ def publication_on_disk(results: Path, folders: Iterable[Path], catalogue: Catal
 
 def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claims: bool) -> Publication:
     """Runs of real times, by the machine's folder in which they lie."""
-    measured = (folder for folder in folders if not read_run(folder).rehearsed)
+    measured = (folder for folder in folders if answers(read_run(folder)))
     by_place = together((folder.resolve().parent.name, folder) for folder in measured)
     sought = frozenset(name for name, one in catalogue.optimizations.items() if one.sought)
     places = tuple(_place(name, inside, catalogue) for name, inside in sorted(by_place.items()))
@@ -266,7 +266,7 @@ def documented(pages: Mapping[str, str], output: Path) -> Pages:
 
 def pages_of(catalogue: Catalogue, runs: Iterable[Path], output: Path) -> dict[str, str]:
     """The text of every page by its file's name, the index among them; `runs` are folders."""
-    folders = [run for run in runs if not read_run(run).rehearsed]
+    folders = [run for run in runs if answers(read_run(run))]
     measured = [row for folder in folders for row in _rows(folder, output)]
     claims = judged(catalogue.claims, accounts(list(witnesses_of(folders)), catalogue))
     labels = [label(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
@@ -280,7 +280,10 @@ def _rows(folder: Path, output: Path) -> Iterator[Measured]:
         config = row.comparison.reference
         if config.size != TOO_SMALL:
             data = matrix.data.get(config.workload, "")
-            yield Measured(machine=matrix.environment.machine, run=folder.name, link=link, data=data, row=row)
+            yield Measured(
+                machine=matrix.environment.machine, run=folder.name, link=link, data=data, row=row,
+                emulated=matrix.environment.emulated,
+            )  # fmt: skip
 
 
 SUFFIX = ".speedmatrix.zip"

@@ -20,6 +20,15 @@ from harness.core.optimization import Optimization
 from harness.core.workload import Workload
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Options that were measured to have another ratio in a process that arms share than in processes of their own."""
+
+    device: str  # on which
+    names: tuple[str, ...]  # of options; of a combination all of them
+    reason: str  # in words, without a full stop
+
+
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """All workloads and optimizations by name, and the claims about them in the ledger's order."""
@@ -28,6 +37,7 @@ class Catalogue:
     optimizations: Mapping[str, Optimization]
     own: str | None = None  # the name of the workload that came from a user's file
     claims: tuple[Claim, ...] = ()
+    apart: tuple[Apart, ...] = ()
 
     @property
     def known(self) -> Mapping[str, Optimization]:

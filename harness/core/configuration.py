@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from harness.core.emulation import unknown_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import CUDA, LEVEL, Level, Need, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import ASYNCHRONOUS, LEVEL, Level, Need, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import COMMON_FIELDS, ImpossibleRecipe, Recipe, Value, patched
 from harness.core.workload import Workload
 
@@ -96,7 +97,7 @@ class Comparison:
 SHARES = (3, 10)  # per cent of a step
 DELAY_S = "added_delay_s"  # the effective setting that says how long the pause of each step was found to be
 
-_ITS_OWN_DEVICE = Need(missing="a CPU computes itself: host_delay is its control", met=CUDA.met)
+_ITS_OWN_DEVICE = Need(missing="a CPU computes itself: host_delay is its control", met=ASYNCHRONOUS.met)
 
 
 def _control(place: str, stage: Stage, page: str, needs: tuple[Need, ...] = ()) -> Optimization:
@@ -200,6 +201,8 @@ def _claimed(workload: Workload, options: tuple[Option, ...], known: Mapping[str
         for name, value in settings(optimization, option.level).items():
             if name in claimed and claimed[name] != value:
                 raise Conflict(f"{owner[name]} and {option} both set {name}")
+            if name in workload.fixed:
+                raise Conflict(f"{option}: {workload.fixed[name]}")
             owner[name], claimed[name] = option, value
     unknown = set(claimed) - COMMON_FIELDS - set(workload.own)
     if unknown:
@@ -230,7 +233,12 @@ def unmet(
     if optimization.workload not in (None, workload.name):
         return f"belongs to {optimization.workload}"
     needs = [*optimization.needs, *(need for at, need in optimization.level_needs.items() if at == level)]
-    return next((need.missing for need in needs if not need.met(environment, workload)), None)
+    if missing := next((need.missing for need in needs if not need.met(environment, workload)), None):
+        return missing
+    if fixed := next((workload.fixed[one] for one in optimization.sets if one in workload.fixed), None):
+        return fixed
+    is_control = optimization.name in CONTROLS  # its pause is as long on a device that is emulated
+    return unknown_time(optimization, environment.device) if environment.emulated and not is_control else None
 
 
 def inactive(proof: Mapping[str, Value], effective: Mapping[str, Value]) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ MATRIX_UNITS = ("amx_bf16", "bf16")  # flags of a processor with matrix units fo
 DEVICES = {
     "cpu": "harness.measure.devices:Device",
     "cuda": "harness.measure.cuda:Cuda",
+    "emulated": "harness.measure.emulated:Emulated",  # what is emulated follows a colon: see core/emulation.py
 }
 LATER = frozenset({"variables", "cpu_flags", "allocators"})  # facts that the first runs did not record
 MEMORY_SHARE = 0.03  # by which total memory differs between machines that are sold as the same
@@ -53,7 +54,7 @@ def round_memory(count: int) -> int:
 class Environment:
     """What a ratio depends on besides the configuration; bytes and counts, no names of people, hosts or folders."""
 
-    device: str  # one of DEVICES
+    device: str  # one of DEVICES; what an emulated one stands for follows a colon
     accelerator: str | None
     accelerator_memory_bytes: int | None
     capability: str | None
@@ -75,6 +76,21 @@ class Environment:
     def accelerated(self) -> bool:
         """Whether the device is another one than the host."""
         return self.device != "cpu"
+
+    @property
+    def kind(self) -> str:
+        """Which of DEVICES it is."""
+        return self.device.partition(":")[0]
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the device's own time was looked up and not measured."""
+        return self.kind == "emulated"
+
+    @property
+    def emulation(self) -> str:
+        """What is emulated, `emulated A100`; empty where nothing is."""
+        return (self.accelerator or self.kind) if self.emulated else ""
 
     @property
     def digest(self) -> str:
@@ -100,9 +116,19 @@ class Environment:
         return plain | {"memory bytes": round_memory(self.memory_bytes)} | lists | dict(self.packages + self.variables)
 
     @property
+    def chip(self) -> str:
+        """What trained, in words; beside an emulated device the host, on which nearly everything rests there."""
+        host = f"{self.cpu}, {self.cores} cores"
+        return f"{self.accelerator} on {host}" if self.emulated else self.accelerator or host
+
+    @property
     def machine(self) -> str:
         """A neutral name of the machine, fit for a folder: `h200` or `cpu-2-amd-epyc`."""
-        chip = self.accelerator or f"cpu {self.cores} {self.cpu}"
+        host = f"{self.cores} {self.cpu}"
+        chip = self.accelerator or f"cpu {host}"
+        if self.emulated:  # those whose steps were given by their time lie together: a sweep has many
+            kind = "emulated steps" if self.device.partition(":")[2][:1].isdecimal() else chip
+            chip = f"{kind} {host}"
         words = "".join(letter if letter.isalnum() else " " for letter in chip.lower()).split()
         return "-".join(word for word in words if word not in {"nvidia", "r", "tm", "processor", "with"})[:48]
 

@@ -61,6 +61,9 @@ class Optimization:
     sets: Mapping[str, Value | Level]
     proof: Mapping[str, Value | Level]  # effective settings that show it active
     timed_on: Timing = Timing.STEP
+    # LOADER or COMPUTE where it changes nothing but that part of a step: the part's own ratio and its share of the step
+    # then tell the ratio of steps, as long as nothing works ahead.
+    alone_on: Timing | None = None
     levels: tuple[int | str, ...] = ()
     usual: Callable[["Environment"], int | str] | None = None  # the level a matrix of singles tries
     needs: tuple["Need", ...] = ()
@@ -124,6 +127,12 @@ class Need:
 
 
 CUDA = Need(missing="needs a CUDA device", met=lambda environment, _: environment.device == "cuda")
+# Of what moves work in time and leaves it as it is, so that an emulated device can tell it too.
+ASYNCHRONOUS = Need(missing="needs a CUDA device", met=lambda environment, _: environment.kind in {"cuda", "emulated"})
+REAL_LOSS = Need(
+    missing="moves work of the host out of the loss, which an emulated device leaves out",
+    met=lambda environment, _: not environment.emulated,
+)
 COMPILER = Need(missing="needs a C++ compiler (g++)", met=lambda environment, _: environment.compiler is not None)
 FAST_BFLOAT16 = Need(
     missing="needs a GPU, or a CPU with matrix units for bfloat16",

@@ -13,6 +13,9 @@ from harness.core.protocol import Protocol
 # A request: what is to be measured, as everybody asks for it.
 
 
+STAGES = "stages"  # the design that times options on the part of a step that they change; its order is kept
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is to be measured; what is not said is what `./speedmatrix run` takes."""
@@ -20,7 +23,7 @@ class Request:
     workloads: tuple[str, ...] = ()  # all of them, or the user's own, when empty
     size: str | None = None  # smoke, quick or standard; None: quick on a CPU, standard on a GPU
     batch: int | None = None  # samples per optimizer step
-    design: str = "alone"
+    design: str = STAGES
     only: tuple[str, ...] = ()  # NAME or NAME=LEVEL
     stack: str | None = None  # one more comparison: A+B=2, all or original
     reference: str = "baseline"
@@ -33,6 +36,7 @@ class Request:
     device: str = "auto"
     own: Path | None = None  # a Python file that defines WORKLOAD
     data_roots: tuple[str, ...] = ()  # [WORKLOAD=]FOLDER of real data
+    isolation: str = "process"  # of every arm, or `shared`: one process for those that can share one
     environment: Environment | None = None  # that is planned for; None: this machine's
 
     @property
@@ -62,6 +66,7 @@ class Request:
         yield "--rounds", _given(self.rounds)
         yield "--target", _given(self.target)
         yield "--seed", (self.seed,) if self.seed else ()
+        yield "--isolation", () if self.isolation == usual.isolation else (self.isolation,)
         yield "--device", () if self.device == usual.device else (self.device,)
         yield "--workload", (self.own.name,) if self.own else ()
         yield "--data-root", tuple(map(placeless, self.data_roots))
@@ -78,6 +83,9 @@ def _given(value: object) -> tuple[object, ...]:
 
 
 # The plan: which comparisons are made, in which blocks and order; data that can be replayed.
+
+# A design: every comparison whose arms may share a process, in one process and in processes of their own.
+BOTH_WAYS = "isolation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +108,8 @@ class Block:
     rounds: int | None = field(default=None, metadata={"since": "0.2.0"})  # where they are not the protocol's
     # Positions of the comparisons that some claim of the ledger tests: where time is short, they come first.
     claimed: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})
+    # Whether its arms live in one process, unless one of them is lost there: then it gets a process of its own.
+    shared: bool = field(default=False, metadata={"since": "0.3.0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass, field, replace
 
+from harness.core.optimization import Timing
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
@@ -32,6 +34,9 @@ class Protocol:
     timed_s: float | None = field(default=None, metadata={"since": "0.2.0"})
     lead_s: float = field(default=0.0, metadata={"since": "0.3.0"})  # steps that lead into a window, at least one
     whole_s: float = field(default=0.0, metadata={"since": "0.3.0"})  # epochs up to this long are timed as a whole
+    judged_again: bool = field(default=True, metadata={"since": "0.3.0"})  # first losses, in every replicate
+    # A window's length where the loader or the step alone is timed, whose ratio counts by its share. None: `window_s`.
+    part_s: float | None = field(default=None, metadata={"since": "0.3.0"})
 
     @property
     def most_replicates(self) -> int:
@@ -50,6 +55,12 @@ class Protocol:
     def fixed(self) -> "Protocol":
         """The same for as many replicates of every comparison, however widely it is known."""
         return replace(self, target=None, looks=())
+
+    def of(self, timing: Timing) -> "Protocol":
+        """The same with the windows that are taken of such a part of a step, which are no whole epochs."""
+        if self.part_s is None or timing not in {Timing.LOADER, Timing.COMPUTE}:
+            return self
+        return replace(self, window_s=self.part_s, whole_s=0.0)
 
     @property
     def _slow_s(self) -> float:
@@ -94,7 +105,7 @@ MOST_LONGER = 2  # times the steps that the reference's speed asks for
 FEWEST_ROUNDS = 3  # whose scatter tells how sure a replicate's own ratio is
 SETTLING_STEPS = 4  # at least, of the turn in which an arm shows how long a resumption tells
 LOOKS = (2, 3, 4, 6, 8)
-STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0)
+STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0, part_s=0.5)
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.
 BRIEF = Protocol(
     rounds=3,
@@ -114,5 +125,7 @@ BRIEF = Protocol(
     slow_s=0.4,
     lead_s=0.1,
     whole_s=2.0,
+    part_s=0.25,
+    judged_again=False,
 )
 PROTOCOLS = {"standard": STANDARD, "brief": BRIEF}

@@ -42,6 +42,25 @@ CAPTURING = frozenset({"reduce-overhead", "max-autotune"})  # modes of torch.com
 OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharing_strategy", "batch_transport")
 
 
+# What is settled when a process begins, or stays in it when an arm is gone: an arm that chooses otherwise than the
+# baseline needs a process of its own, for this reason.
+OF_PROCESS: Mapping[str, str] = {
+    "threads": "thread pools are made once and keep their size",
+    "pinned_cores": "cores are given to all threads of a process",
+    "malloc": "a process has one allocator",
+    "expandable_segments": "a process has one caching allocator of the device, set up as it starts",
+    "start_method": "servers that fork or spawn workers belong to a process",
+    "sharing_strategy": "its server of shared memory belongs to a process",
+    "compile": "compiled code, its guards and its limits are kept for a process",
+    "cuda_graph": "a capture that fails spoils its process",
+    # torch's cache of convolution plans is asked before the flag is, and its key does not hold the flag: whoever came
+    # first would choose for all (aten/src/ATen/native/cudnn/Conv_v8.cpp, run_single_conv).
+    "cudnn_benchmark": "what cuDNN has chosen for a convolution is kept for a process, whoever asked",
+    "blocking_sync": "how a thread waits for the device is set up with its context",
+    "empty_cache": "it takes away the device memory that other arms keep for their next step",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """All choices of one training run, in the order in which the run lives them.
@@ -77,6 +96,7 @@ class Recipe:
     collate: Literal["default", "direct"] = "default"
     batch_transport: Literal["shared_memory", "pickle"] = "shared_memory"  # from a worker to the trainer
     page_cache: Literal["warm", "cold"] = "warm"
+    blocking_sync: bool = False  # a host that waits for the device gives its core away
     device_prefetch: bool = False  # the next batch travels on a stream of its own while the step runs
     # model
     channels_last: bool = False
@@ -157,6 +177,18 @@ class Recipe:
     def prefetched_batches(self) -> int:
         """How many batches the loader may hold ahead of the step."""
         return self.workers * (2 if self.prefetch_factor is None else self.prefetch_factor)
+
+
+def of_process(recipe: Recipe) -> str | None:
+    """Why an arm with this recipe needs a process of its own, in words; None where it may share one."""
+    plain = Recipe()
+    chosen = (name for name in OF_PROCESS if getattr(recipe, name) != getattr(plain, name))
+    return next((f"{name}: {OF_PROCESS[name]}" for name in chosen), None)
+
+
+def in_turns(recipe: Recipe) -> bool:
+    """Whether the host loads a batch, then trains on it, so that a step is the sum of its parts."""
+    return recipe.workers == 0 and not recipe.device_prefetch and not recipe.deferred_metrics
 
 
 COMMON_FIELDS = frozenset(field.name for field in fields(Recipe)) - {"own"}

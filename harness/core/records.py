@@ -60,12 +60,13 @@ def reasons(mask: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One configuration, alive in its own fresh process."""
+    """One configuration, alive in a process that is fresh in every replicate."""
 
     block: str
     replicate: int
     attempt: int
     position: int
+    shared: bool = field(default=False, metadata={"since": "0.3.0"})  # its process hosted other arms too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,8 @@ class Window:
     wait_s: float  # for the next batch
     copy_s: float  # to the device
     device_s: float | None  # from the first kernel of each step to its last, gaps included; where events can tell
-    host_bytes: int  # resident in the arm and its loader workers when the window had ended
+    # Resident in the arm and its loader workers when the window had ended; None where it shared its process.
+    host_bytes: int | None
     device_bytes: int | None
     others: float | None = field(
         default=None, metadata={"since": "0.2.0"}
@@ -171,6 +173,32 @@ class Spent:
 
 
 Record = Ready | Window | Lost | Spent
+
+
+# Shared processes: a comparison is measured with both arms in one process, or each in its own, and never in both ways.
+
+
+def is_apart(position: int, records: Iterable[Record]) -> bool:
+    """Whether a treatment of a block has, or is to get, a process of its own although the block's arms share one.
+
+    Whatever is lost in a shared process is tried again alone; where the reference was lost, that is all of its block.
+    """
+    return any(
+        one.arm.position in {0, position} if isinstance(one, Lost) else one.arm.position == position
+        for one in records
+        if (isinstance(one, Lost) and one.arm.shared) or (isinstance(one, Ready) and not one.arm.shared)
+    )
+
+
+def is_shared(position: int, records: Iterable[Record]) -> bool:
+    """Whether what counts for a treatment of a block was measured in a process that its arms shared."""
+    records = tuple(records)
+    return any(one.arm.shared for one in records) and not is_apart(position, records)
+
+
+def of_one_kind(records: Iterable[Record], *, shared: bool) -> tuple[Record, ...]:
+    """The records of arms that shared a process, or of those that did not; what was lost says why, and stays."""
+    return tuple(one for one in records if one.arm.shared is shared or isinstance(one, Lost))
 
 
 # Pairs: a treatment's window between the two windows of its reference that stand nearest in time.

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.core.mistake import Mistake
+from harness.core.optimization import Optimization
+from harness.core.own_file import Address
 from harness.core.recipe import Recipe, Value
 
 # Services: servers that arms talk to, such as an object store, started on loopback for as long as they are needed.
@@ -195,6 +197,11 @@ class Workload:
     unstackable: Callable[[Recipe, int], str | None] = always_stackable
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
+    source: str = ""  # of the user's own training, in words with a digest: other code is another plan
+    seen: tuple[str, ...] = ()  # what was inferred of it, in lines
+    # Choices of the recipe that this system's step or data cannot take -> why, as it stands where a result is missing.
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    optimizations: tuple[Optimization, ...] = ()  # that the user's file brings along
 
     def found_on(self, device: str) -> tuple[str, ...]:
         """What the real system had switched on, on such a device: PyTorch's defaults are not the same on all."""
@@ -210,6 +217,13 @@ class Workload:
                 f"{self.name} at size {size} has {most} samples in an epoch; choose a batch of at most {most}."
             )
         return replace(usual, batch=batch, epoch_steps=steps)
+
+
+class DescribesWorkload(Protocol):
+    """A job: a user's own training, which describes itself as a workload."""
+
+    def as_workload(self, address: Address, others: Iterable[Any] = ()) -> Workload:
+        """The workload, whose file has that address; `others` are jobs that are options of this one."""
 
 
 # What a fresh model has learned in so many steps, and what its evaluation is worth.

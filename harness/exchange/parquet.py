@@ -57,6 +57,7 @@ _ARM = (
         attempt="counted from 0 within a replicate",
         position="0 is the block's reference, n its n-th comparison",
     ),
+    *_always("truth", shared="its process hosted other arms too"),
 )
 _CONFIG = (
     *_always("text", workload="by name", size="smoke, quick or standard"),
@@ -148,10 +149,10 @@ _WINDOWS = (
         first_half_s="seconds of the first half of its steps, the smaller one of an odd number",
         slowest_s="seconds of its slowest step",
     ),
-    *_always("integer", host_bytes="bytes resident in the arm and its loader workers, at the end"),
     *_always("truth", host_peak_since_start="the kernel told the peak since the arm's start alone"),
     *_maybe(
         "integer",
+        host_bytes="bytes resident in the arm and its loader workers, at the end; none where it shared its process",
         host_peak_bytes="the most that they held in it and in what led into it; none before version 0.3.0",
         device_bytes="peak bytes of the device's allocator; none on a CPU",
         process_bytes="bytes of the device that the arm's process held in all",

@@ -112,7 +112,7 @@ _PLACE = re.compile(
     r"|(?P<bare>(?:\bfile://|(?<![\w./~]))(?:(?:~[\w.-]*)?/+(?=[^\s/])|\b[A-Za-z]:\\+)[^\s'\"<>,;:()\[\]{}]*)",
     re.IGNORECASE,
 )
-_LOGIN = re.compile(r"(?<=://)[^\s/@'\"]+@")  # name and password in an address
+_LOGIN = re.compile(r"(?<=://)[^\s/'\"]+@")  # name and password in an address
 
 
 @dataclass(slots=True)

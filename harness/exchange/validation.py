@@ -79,6 +79,7 @@ _BEGAN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,39}")
 _MACHINE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*-?")
 # What Windows takes for a device wherever it stands, so that nobody could clone a folder of that name.
+_DEVICE = re.compile(r"[a-z]+(:[a-z0-9.]{1,24})?")
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
 
 
@@ -116,8 +117,8 @@ def _check_beginning(began: str, now: datetime) -> None:
 
 
 def _check_environment(environment: Environment) -> None:
-    if environment.device not in DEVICES:
-        raise Unfit(f"{RUN} was measured on '{shown(environment.device)}', and {' and '.join(DEVICES)} are known")
+    if environment.kind not in DEVICES or not _DEVICE.fullmatch(environment.device):
+        raise Unfit(f"{RUN} was measured on '{shown(environment.device)}', and {', '.join(DEVICES)} are known")
     facts = [environment.accelerator, environment.capability, environment.driver, environment.compiler]
     facts += [
         environment.cpu,
@@ -414,7 +415,7 @@ def _check_window(window: Window, course: _Course, block: Block, where: str) -> 
     _check_times(window, where)
     for name, least in (("steps", 1), ("samples", 1), ("order", 0), ("host_bytes", 1), ("device_bytes", 0)):
         within(getattr(window, name), least, MOST, f"{where} {name}")
-    within(window.host_peak_bytes, window.host_bytes, MOST, f"{where} host_peak_bytes")
+    within(window.host_peak_bytes, window.host_bytes or 0, MOST, f"{where} host_peak_bytes")
     within(window.others, 0.0, 1.0, f"{where} others")
     _check_device(window, course.environment, where)
     _check_edges(window, where)

@@ -180,7 +180,8 @@ def _peaks(windows: Sequence[Any]) -> tuple[int, ...]:
     for window in windows:
         host_bytes = window.host_bytes if window.host_peak_bytes is None else window.host_peak_bytes
         count = host_bytes if window.device_bytes is None else window.device_bytes
-        found[window.arm.replicate] = max(count, found.get(window.arm.replicate, 0))
+        if count is not None:  # nobody knows what is whose in a process that was shared
+            found[window.arm.replicate] = max(count, found.get(window.arm.replicate, 0))
     return tuple(found.values())
 
 

@@ -134,7 +134,11 @@ def _narrowed(whole: Request, available: Sequence[Listed], chosen: Sequence[List
     alone = [one.label for one in chosen if one.label not in STACKS]
     company = [one.label for one in available if one.label not in STACKS and one.label not in alone]
     missing = max(0, SMALLEST_POOL - len(chosen))
-    return replace(whole, stack=next(iter(stacks), None), only=(*alone, *company[:missing]))
+    named = (*alone, *company[:missing])
+    # Whoever names options has chosen what is compared, and needs no design.
+    return replace(
+        whole, stack=next(iter(stacks), None), only=named, design=Request().design if named else whole.design
+    )
 
 
 def _planned(request: Request, budget: str) -> Iterator[Listed]:

@@ -80,7 +80,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def requests_in(config: pytest.Config) -> tuple[Request, ...]:
     """What the options ask for, one request for each device."""
-    usual = Request(workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"), target="none")
+    # `alone`: a benchmark is a comparison by its name, and is asked for again by that name alone.
+    usual = Request(
+        workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"), target="none", design="alone"
+    )
     return tuple(replace(usual, device=device) for device in _given(config, "device") or (usual.device,))
 
 

@@ -1,5 +1,6 @@
 """NVIDIA devices through CUDA and NVML."""
 
+import ctypes
 import gc
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -10,6 +11,15 @@ from torch.profiler import ProfilerActivity
 
 from harness.measure.devices import Device
 from harness.measure.gpu import Driver, driver_of
+
+_BLOCKING, _SCHEDULING = 0x04, 0x07  # CU_CTX_SCHED_BLOCKING_SYNC and CU_CTX_SCHED_MASK of cuda.h
+
+
+def _driver() -> Any:
+    """CUDA's driver, of which device 0 is the first that this process may see."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.cuInit(0)
+    return driver
 
 
 class Cuda(Device):
@@ -61,6 +71,17 @@ class Cuda(Device):
     def is_pinned(self, tensor: Tensor) -> bool:
         """Whether its memory is page-locked."""
         return tensor.is_pinned()
+
+    def block(self) -> None:
+        """Asks the driver before a context exists; whether it obeys, `blocks` tells."""
+        driver, device = _driver(), self.torch.index or 0
+        driver.cuDevicePrimaryCtxSetFlags(device, _BLOCKING)
+
+    def blocks(self) -> bool | None:
+        """What the flags of the device's context say."""
+        flags, is_active = ctypes.c_uint(), ctypes.c_int()
+        _driver().cuDevicePrimaryCtxGetState(self.torch.index or 0, ctypes.byref(flags), ctypes.byref(is_active))
+        return flags.value & _SCHEDULING == _BLOCKING
 
     def stream(self) -> Any:
         """A stream from PyTorch's pool."""

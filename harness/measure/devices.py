@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from time import perf_counter
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, multiprocessing
 from torch.profiler import ProfilerActivity
 
+from harness.core.emulation import Emulation
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe, Value
@@ -69,6 +71,28 @@ class Device:
         """Whether a tensor of the host lies where the device can copy it while the host goes on."""
         return False
 
+    pin: Callable[[Any], Any] | None = None  # copies a batch to such memory, where torch's own loader does not
+
+    def mover(self, *, non_blocking: bool) -> Callable[..., Tensor]:
+        """What sends a tensor to the device, in a memory format if one is named."""
+        return partial(Tensor.to, device=self.torch, non_blocking=non_blocking)
+
+    # How the host waits
+
+    def block(self) -> None:
+        """A host that waits gives its core away from now on."""
+        self._lacks("a way to wait")
+
+    def blocks(self) -> bool | None:
+        """Whether it does; None where the host never waits, or nobody can tell."""
+        return None
+
+    # Emulation
+
+    def take_over(self, _session: Any, _batch: Any, _last_loss: float) -> dict[str, Value]:
+        """Leaves the model out of an arm's further steps, where the device is emulated; gives what stands for it."""
+        return {}
+
     # Streams, events and graphs, with the methods of torch.cuda.Stream, Event and CUDAGraph
 
     def stream(self) -> Any:
@@ -120,9 +144,13 @@ class Device:
         raise NotImplementedError(f"{self.torch} has no {what}")
 
 
-def device_named(name: str) -> Device:
-    """The device that an environment names, with or without a number; raises KeyError where none is known."""
-    device: Device = resolve_name(DEVICES[name.partition(":")[0]])(name)
+def device_named(name: str, emulation: Emulation | None = None) -> Device:
+    """The device that an environment names, with or without a number; raises KeyError where none is known.
+
+    One that is emulated takes the times that are given with it, or else those that its name tells.
+    """
+    given = (name,) if emulation is None else (name, emulation)
+    device: Device = resolve_name(DEVICES[name.partition(":")[0]])(*given)
     return device
 
 

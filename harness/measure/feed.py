@@ -1,7 +1,9 @@
 """The feed: recipe and dataset into batches, through a real DataLoader with real worker processes."""
 
 import os
+import queue
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -225,6 +227,36 @@ def worker_start(recipe: Recipe, cores: frozenset[int]) -> WorkerStart | None:
     )
 
 
+# Pinning where torch does none, because it finds no accelerator: in its place in the loader, by the same shutdown.
+
+Pin = Callable[[Any], Any]
+LOOK_S = 1.0  # in which a thread that waits for a batch looks whether it is to end
+
+
+def pin_behind(iterator: Any, pin: Pin) -> None:
+    """Puts a pinning thread between the workers of an iterator and whoever takes its batches, once."""
+    if hasattr(iterator, "_pin_memory_thread"):  # workers that persist keep it
+        return
+    done, ready = threading.Event(), queue.Queue[Any]()
+    thread = threading.Thread(
+        target=_pinning, args=(iterator._worker_result_queue, ready, done, pin), daemon=True  # noqa: SLF001
+    )  # fmt: skip
+    iterator._data_queue, iterator._pin_memory_thread_done_event = ready, done  # noqa: SLF001
+    iterator._pin_memory_thread = thread  # noqa: SLF001
+    thread.start()
+
+
+def _pinning(made: Any, ready: "queue.Queue[Any]", done: threading.Event, pin: Pin) -> None:
+    torch.set_num_threads(1)  # of this thread alone: one core copies
+    while not done.is_set():
+        try:
+            number, batch = made.get(timeout=LOOK_S)
+        except queue.Empty:
+            continue
+        if not done.is_set():
+            ready.put((number, pin(batch)))
+
+
 @dataclass(slots=True)
 class Feed:
     """A loader and its iterator, with the worker processes that it started.
@@ -241,6 +273,8 @@ class Feed:
     taken: int = 0  # batches
     taken_from_workers: int = 0  # the same, which nobody sets to another number
     counts: Any = None  # batches that each worker has finished, written by the workers
+    pin: Pin | None = None  # where torch's own loader does not
+    shared: bool = False  # whether workers of other arms are in its process group, which must not wake up
     batches: Iterator[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -252,11 +286,20 @@ class Feed:
             self.iterator = iter(self.loader)
             if self.loader.num_workers:
                 self.worker_pids.append(frozenset(worker.pid for worker in self.iterator._workers))  # noqa: SLF001
+            batches = self._pinned() if self.pin else self.iterator
             # An arrival that nobody notes costs nothing: the choice is made once an epoch.
-            for batch in map(self.arrivals.receive, self.iterator) if self.arrivals else self.iterator:
+            for batch in map(self.arrivals.receive, batches) if self.arrivals else batches:
                 self.taken += 1
                 self.taken_from_workers += 1
                 yield batch
+
+    def _pinned(self) -> Iterator[Any]:
+        """The iterator's batches, pinned by a thread behind workers, and without them by whoever takes them."""
+        assert self.pin  # noqa: S101  whoever calls this has looked
+        if not self.loader.num_workers:
+            return map(self.pin, self.iterator)
+        pin_behind(self.iterator, self.pin)
+        return iter(self.iterator)
 
     def fetch(self) -> Any:
         """The next batch; across an epoch's end it starts the next epoch."""
@@ -286,7 +329,12 @@ class Feed:
 
     def thaw(self) -> None:
         """Lets the workers go on, and whatever else was paused with this process, as the server that forks them."""
-        os.killpg(os.getpgrp(), signal.SIGCONT)
+        if not self.shared:
+            os.killpg(os.getpgrp(), signal.SIGCONT)
+            return
+        for pid in self._live_pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def drain(self) -> None:
         """Takes batches that lie ready until one has to be waited for, or as many as the queue could hold twice."""
@@ -314,8 +362,13 @@ class Feed:
         return [worker.pid for worker in workers if worker.is_alive()]
 
 
-def open_feed(dataset: Dataset[Any], size: Size, recipe: Recipe, seed: int, *, endless: bool) -> Feed:
-    """The feed of a recipe; a dataset that says it is `collated` hands over finished batches."""
+def open_feed(
+    dataset: Dataset[Any], size: Size, recipe: Recipe, seed: int, *, endless: bool, pin: Pin | None = None
+) -> Feed:
+    """The feed of a recipe; a dataset that says it is `collated` hands over finished batches.
+
+    `pin` copies a batch to pinned memory, for a device that torch's loader does not know of.
+    """
     keywords: dict[str, Any] = {}
     if recipe.workers:
         keywords = {
@@ -338,10 +391,11 @@ def open_feed(dataset: Dataset[Any], size: Size, recipe: Recipe, seed: int, *, e
         dataset,
         batch_sampler=order,
         num_workers=recipe.workers,
-        pin_memory=recipe.pin_memory,
+        pin_memory=recipe.pin_memory and pin is None,
         generator=torch.Generator().manual_seed(seed),  # leaves the global generator to the model
         **keywords,
     )
     noted = recipe.keep_last_batch or recipe.batch_transport == "pickle"
     arrivals = Arrivals(lengths=[] if recipe.keep_last_batch else None) if noted else None
-    return Feed(loader=loader, order=order, arrivals=arrivals, counts=counts)
+    own = pin if recipe.pin_memory else None
+    return Feed(loader=loader, order=order, arrivals=arrivals, counts=counts, pin=own)

@@ -290,6 +290,8 @@ def of_launch(device: Device) -> dict[str, Value]:
     shown: dict[str, Value] = {"malloc": _allocator()}
     if (segments := device.segments()) is not None:
         shown["expandable_segments"] = all_expandable(segments)
+    if (blocks := device.blocks()) is not None:
+        shown["blocking_sync"] = blocks
     return shown
 
 

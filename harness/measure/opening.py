@@ -14,14 +14,16 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
-from harness.core.recipe import Value
+from harness.core.recipe import Value, patched
 from harness.core.workload import Built
 from harness.measure import observed_step as evidence
 from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
 from harness.measure.session import Session, open_trainee, step_of
+from harness.measure.transfer import transfer_to
 
+AS_LOADED = {"channels_last": False, "channels_last_3d": False}
 OTHER_SEEDS = (1001, 2002)  # added to an arm's seed, for the spread that a close optimization must stay within
 
 
@@ -67,7 +69,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
     step_s = perf_counter() - began
     pinned = device.is_pinned(seen[0][0])
     device.synchronize()
-    batches = [session.trainee.move(batch) for batch in seen]
+    batches = [_placed(session, batch) for batch in seen]
     return Opening(
         first_step_s=first_step_s,
         step_s=step_s,
@@ -78,6 +80,27 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         backwards=len(backwards),
         habits=evidence.of_habits(session.trainee.habits, before, evidence.tally(device), steps),
     )
+
+
+def take_first_batch(session: Session) -> Opening:
+    """Takes one batch and no step, where a former replicate has shown all that steps show."""
+    batch = session.feed.fetch()
+    return Opening(
+        first_step_s=0.0,
+        step_s=0.0,
+        losses=(),
+        batches=[_placed(session, batch)],
+        host_batch=batch,
+        pinned=session.task.device.is_pinned(batch[0]),
+        backwards=0,
+        habits={},
+    )
+
+
+def _placed(session: Session, batch: Any) -> Any:
+    """A batch on the device as the loader laid it out: a step on it still converts whatever a training converts."""
+    task, on_host = session.task, getattr(session.trainee.device_stage, "on_host", ())
+    return transfer_to(task.device, patched(task.recipe, AS_LOADED), on_host)(batch)
 
 
 def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[str, Value], float | None]:

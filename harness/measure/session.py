@@ -119,6 +119,7 @@ class Task:
     device: Device
     seed: int  # of the model; the data's order is the same for every seed
     endless: bool  # leave out the boundary between epochs
+    shared: bool = False  # other arms live in the same process
 
 
 @dataclass(slots=True, kw_only=True)
@@ -198,7 +199,8 @@ def open_session(task: Task) -> Session:
     """Builds everything in the order in which the recipe lives it; nothing is fetched yet."""
     phases = phases_for(task.device)
     dataset = task.parts.dataset(task.data, task.size, task.recipe)
-    feed = open_feed(dataset, task.size, task.recipe, seed=0, endless=task.endless)
+    feed = open_feed(dataset, task.size, task.recipe, seed=0, endless=task.endless, pin=task.device.pin)
+    feed.shared = task.shared
     trainee = open_trainee(task, phases)
     ahead = Ahead(SideStream(trainee.move, task.device, phases), feed.fetch) if task.recipe.device_prefetch else None
     return Session(task=task, trainee=trainee, feed=feed, phases=phases, ahead=ahead)
@@ -211,7 +213,7 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     device_stage = parts.device_stage(task.data, task.size, recipe, device.torch)
     torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
     scaler = GradScaler(device.torch.type) if recipe.gradient_scaling else None
-    move = transfer_to(device.torch, recipe, getattr(device_stage, "on_host", ()))
+    move = transfer_to(device, recipe, getattr(device_stage, "on_host", ()))
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.core.emulation import file_of, is_emulated, title_of
 from harness.core.environment import DEVICES, MATRIX_UNITS, STEMS, Environment, library_of, round_memory
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
@@ -59,17 +60,17 @@ UNSUPPORTED = (
 
 def read_environment(device: str = "auto") -> Environment:
     """The facts of this machine; `auto` takes a GPU where there is one, `cuda` raises Mistake where there is none."""
-    if device not in {"auto", *DEVICES}:
-        raise Mistake(f"There is no device '{device}'; choose auto, {' or '.join(DEVICES)}.")
+    if device not in {"auto", "cpu", "cuda"} and not is_emulated(device):
+        raise Mistake(f"There is no device '{device}'; choose {', '.join(['auto', *DEVICES])}.")
     gpu = read_gpu() if device in {"auto", "cuda"} else {}
     if device == "cuda" and not gpu:
         raise Mistake(unused_gpu() or "No CUDA device answers on this machine; leave out --device cuda.")
     return Environment(
         device="cuda" if gpu else "cpu" if device == "auto" else device,
-        accelerator=gpu.get("name"),
+        accelerator=title_of(device) if is_emulated(device) else gpu.get("name"),
         accelerator_memory_bytes=int(gpu["memory"]) if gpu else None,
         capability=gpu.get("capability"),
-        driver=gpu.get("driver"),
+        driver=f"step times {file_of(device).digest}" if is_emulated(device) else gpu.get("driver"),
         cpu=cpu_name(),
         cores=usable_cores(),
         memory_bytes=round_memory(memory_limit_bytes()),

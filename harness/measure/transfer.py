@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import torch
@@ -14,9 +13,7 @@ from harness.measure.phases import Phases
 from harness.measure.step import Batch, Bound
 
 
-def transfer_to(
-    device: torch.device, recipe: Recipe, on_host: Collection[int] = ()
-) -> Callable[[Any], tuple[Tensor, ...]]:
+def transfer_to(device: Device, recipe: Recipe, on_host: Collection[int] = ()) -> Callable[[Any], tuple[Tensor, ...]]:
     """Moves the tensors of a batch to the device, images and volumes in the memory format of the recipe.
 
     Tensors whose numbers are in `on_host` stay where they are: asking for them on a device would hold up the host.
@@ -24,7 +21,7 @@ def transfer_to(
     formats = {4: torch.channels_last} if recipe.channels_last else {}
     if recipe.channels_last_3d:
         formats[5] = torch.channels_last_3d
-    move = partial(Tensor.to, device=device, non_blocking=recipe.non_blocking)
+    move = device.mover(non_blocking=recipe.non_blocking)
 
     def transfer(batch: Any) -> tuple[Tensor, ...]:
         return tuple([move(one) for one in batch])

@@ -19,10 +19,19 @@ from harness.measure.devices import effective_backend, settle_backend, stamped, 
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
-from harness.measure.opening import Opening, forget, observe, shapes_of, spreads, take_first_steps, upper_bounds_of
+from harness.measure.opening import (
+    Opening,
+    forget,
+    observe,
+    shapes_of,
+    spreads,
+    take_first_batch,
+    take_first_steps,
+    upper_bounds_of,
+)
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
-from harness.measure.warm_up import WarmUp, events_of, transient, undisturbed, warm_up
+from harness.measure.warm_up import WarmUp, end_compilers, events_of, transient, undisturbed, warm_up
 
 LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
@@ -199,19 +208,20 @@ def begin(
     Where a former replicate has `observed` the settings, it tells those alone that can be seen without further steps.
     """
     settle_backend(task.recipe)
+    if task.recipe.blocking_sync:
+        task.device.block()
     began = perf_counter()
     session = open_session(task)
     build_s = perf_counter() - began
-    opening = take_first_steps(session, protocol.loss_steps)
     again = observed and timing is not Timing.EVALUATION  # whose score is asked of every replicate
+    judged = not again or protocol.judged_again
+    only_loads = timing is Timing.LOADER and not judged
+    opening = take_first_batch(session) if only_loads else take_first_steps(session, protocol.loss_steps)
     shown, score = (shapes_of(session, opening), None) if again else observe(session, opening, timing)
-    spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds else {"seed_spread": None}
-    trains = timing in {Timing.STEP, Timing.EPOCH}
-    loader_rate, compute_rate = upper_bounds_of(session, opening, protocol) if trains else (None, None)
-    trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
-    trial.board = board_of(task.device)
-    trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
-    forget(opening, task.device)
+    spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
+    last_loss = opening.losses[-1] if opening.losses else 0.0
+    shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], last_loss)
+    trial, loader_rate, compute_rate = _opened(session, opening, timing, protocol)
     warm = _warm(trial, opening.step_s)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
@@ -228,12 +238,25 @@ def begin(
         "steady": warm.steady,
         "effective": effective,
         "inactive": inactive({one: proof[one] for one in proof if not again or one in effective}, effective),
-        "losses": opening.losses,
+        "losses": opening.losses if judged else (),
         "loader_rate": loader_rate,
         "compute_rate": compute_rate,
         "score": score,
         "cycle_steps": trial.cycle_steps,
     } | spread
+
+
+def _opened(
+    session: Session, opening: Opening, timing: Timing, protocol: Protocol
+) -> tuple[Trial, float | None, float | None]:
+    """The trial of an arm that has taken its first steps, and the rates of its loader and of its step alone."""
+    trains = timing in {Timing.STEP, Timing.EPOCH}
+    loader_rate, compute_rate = upper_bounds_of(session, opening, protocol) if trains else (None, None)
+    trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
+    trial.board = board_of(session.task.device)
+    trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
+    forget(opening, session.task.device)
+    return trial, loader_rate, compute_rate
 
 
 def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
@@ -284,6 +307,8 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
     prefetched = 0 if trial.timing in {Timing.EVALUATION, Timing.COMPUTE} else recipe.prefetched_batches
     quiet = evidence.compiler_quiet() if recipe.compile else _always
     warm = warm_up(lambda: timed(trial.step, 1, device), quiet, prefetched, protocol)
+    if recipe.compile:
+        end_compilers()
     return _finish_epoch(trial, warm) if trial.timing is Timing.EPOCH else warm
 
 

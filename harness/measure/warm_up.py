@@ -115,6 +115,13 @@ def truncation(step_s: list[float]) -> int | None:
     return None if best == half - 1 else best * BATCH
 
 
+def end_compilers() -> None:
+    """Ends the processes that compiled, which else would take memory and now and then a core beside windows."""
+    from torch._inductor.async_compile import shutdown_compile_workers
+
+    shutdown_compile_workers()
+
+
 def warm_up(
     timed_step: Callable[[], float], quiet: Callable[[], bool], prefetched_batches: int, protocol: Protocol
 ) -> WarmUp:

@@ -8,7 +8,7 @@ is a loss.
     features = checkpoint(stage, features, use_reentrant=False)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, trait
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="activation_checkpointing",
@@ -17,6 +17,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"checkpointing": True},
     proof={"checkpointing": True},
+    alone_on=Timing.COMPUTE,
     needs=(trait("checkpointing", "needs a model that is cut into stages for it"),),
     sought=False,
 )

@@ -13,7 +13,7 @@ loss may be no number; `doctor` tries it, and `ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF
         loss = criterion(model(inputs), targets)
 """
 
-from harness.core.optimization import FAST_BFLOAT16, Numerics, Optimization, Stage
+from harness.core.optimization import FAST_BFLOAT16, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="amp_bfloat16",
@@ -22,6 +22,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"autocast": "bfloat16"},
     proof={"bfloat16_layers": True},
+    alone_on=Timing.COMPUTE,
     supersedes=("amp_float16",),
     stacked_if=FAST_BFLOAT16,
 )

@@ -9,7 +9,7 @@ gradient overflowed, and reads back from the device to find out.
     scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
 """
 
-from harness.core.optimization import CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="amp_float16",
@@ -18,5 +18,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"autocast": "float16", "gradient_scaling": True},
     proof={"float16_layers": True, "gradient_scaling": True},
+    alone_on=Timing.COMPUTE,
     needs=(CUDA,),
 )

@@ -8,7 +8,7 @@ training: a gradient that overflows to NaN is an error then, where loss scaling 
     torch.autograd.set_detect_anomaly(True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="anomaly_detection",
@@ -17,5 +17,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"anomaly_detection": True},
     proof={"anomaly_detection": True},
+    alone_on=Timing.COMPUTE,
     sought=False,
 )

@@ -9,7 +9,7 @@ is expensive by itself, such as an image to be decoded.
             return torch.from_numpy(self.mel[indices]), self.labels[indices]
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, trait
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="batched_fetch",
@@ -18,5 +18,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"batched_fetch": True},
     proof={"batched_fetch": True},
+    alone_on=Timing.LOADER,
     needs=(trait("batched_fetch", "needs a data set that can be indexed by many samples at once"),),
 )

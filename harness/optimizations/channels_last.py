@@ -7,7 +7,7 @@ networks, most of all with 16-bit types; hurts where one layer forces the old la
     inputs = inputs.to(memory_format=torch.channels_last)
 """
 
-from harness.core.optimization import CONVOLUTIONS, Numerics, Optimization, Stage
+from harness.core.optimization import CONVOLUTIONS, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="channels_last",
@@ -16,5 +16,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"channels_last": True},
     proof={"memory_format": "channels_last"},
+    alone_on=Timing.COMPUTE,
     needs=(CONVOLUTIONS,),
 )

@@ -8,7 +8,7 @@ every convolution behind one copies its input, and volumes are large. Kernels of
     patches = patches.to(memory_format=torch.channels_last_3d)
 """
 
-from harness.core.optimization import CUDA, SEVERAL_ITEMS, Need, Numerics, Optimization, Stage, trait
+from harness.core.optimization import CUDA, SEVERAL_ITEMS, Need, Numerics, Optimization, Stage, Timing, trait
 
 # Seen with torch 2.11: one thread computes a single volume by a kernel that knows the old layout alone.
 SEVERAL_ON_CPU = Need(
@@ -23,5 +23,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"channels_last_3d": True},
     proof={"memory_format_3d": "channels_last_3d"},
+    alone_on=Timing.COMPUTE,
     needs=(trait("convolutions_3d", "needs 3-D convolutions"), SEVERAL_ON_CPU),
 )

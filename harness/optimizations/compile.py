@@ -15,7 +15,7 @@ after every step; `set_to_none` and gradient accumulation together are refused.
         block.compile()
 """
 
-from harness.core.optimization import COMPILER, LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import COMPILER, LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="compile",
@@ -24,6 +24,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"compile": LEVEL},
     proof={"compiled": True},
+    alone_on=Timing.COMPUTE,
     levels=("default", "reduce-overhead", "max-autotune", "fullgraph", "regional"),
     needs=(COMPILER,),
     start_s=90.0,

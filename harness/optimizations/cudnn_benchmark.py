@@ -6,7 +6,7 @@ differ from run to run, and with it the last bits.
     torch.backends.cudnn.benchmark = True
 """
 
-from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="cudnn_benchmark",
@@ -15,5 +15,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"cudnn_benchmark": True},
     proof={"cudnn_benchmark": True},
+    alone_on=Timing.COMPUTE,
     needs=(CUDA, ANY_CONVOLUTIONS),
 )

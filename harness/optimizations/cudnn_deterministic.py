@@ -7,7 +7,7 @@ together with seeds, and only as far as no other operation is non-deterministic.
     torch.backends.cudnn.deterministic = True
 """
 
-from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="cudnn_deterministic",
@@ -16,6 +16,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"cudnn_deterministic": True},
     proof={"cudnn_deterministic": True},
+    alone_on=Timing.COMPUTE,
     needs=(CUDA, ANY_CONVOLUTIONS),
     sought=False,
 )

@@ -11,7 +11,7 @@ when the backward pass has been queued, so that fetching it is hidden too.
     torch.cuda.current_stream().wait_stream(side)  # before they are used; and tensor.record_stream for each
 """
 
-from harness.core.optimization import CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import ASYNCHRONOUS, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="device_prefetch",
@@ -20,6 +20,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"device_prefetch": True, "non_blocking": True},
     proof={"device_prefetch": True, "overlapping_copies": True},
-    needs=(CUDA,),
+    needs=(ASYNCHRONOUS,),
     requires=("pin_memory",),
 )

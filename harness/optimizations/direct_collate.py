@@ -11,7 +11,7 @@ finished batches have nothing to collate.
         return torch.stack(inputs), torch.tensor(targets)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 COLLATED = ("batched_fetch", "data_on_device", "device_mel", "device_mixing", "gpu_decoding")
 FINISHED = "the data set hands over finished batches, so nothing is left to collate"
@@ -23,5 +23,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"collate": "direct"},
     proof={"collate": "direct"},
+    alone_on=Timing.LOADER,
     excludes=dict.fromkeys(COLLATED, FINISHED),
 )

@@ -10,7 +10,7 @@ shows a NaN almost as early, for nothing. On patches3d as found the loss is chec
     loss.backward()
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="finite_check",
@@ -19,5 +19,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"finite_check": True},
     proof={"finite_check": True},
+    alone_on=Timing.COMPUTE,
     sought=False,
 )

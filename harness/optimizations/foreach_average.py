@@ -6,7 +6,7 @@ each of several hundred tensors; grouped it is a handful. Pays on a GPU where a 
     torch._foreach_lerp_(averages, weights, 1 - decay)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, trait
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="foreach_average",
@@ -15,5 +15,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"average_kernel": "foreach"},
     proof={"average_kernel": "foreach"},
+    alone_on=Timing.COMPUTE,
     needs=(trait("weight_average", "needs a system that averages its weights"),),
 )

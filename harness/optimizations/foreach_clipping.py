@@ -7,7 +7,7 @@ nothing on a large tensor or a CPU.
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, trait
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="foreach_clipping",
@@ -16,5 +16,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"clip_kernel": "foreach"},
     proof={"clip_kernel": "foreach"},
+    alone_on=Timing.COMPUTE,
     needs=(trait("clipping", "needs a system that clips its gradients"),),
 )

@@ -6,7 +6,7 @@ through memory makes it slower.
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="foreach_optimizer",
@@ -15,4 +15,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"optimizer_kernel": "foreach"},
     proof={"optimizer_kernel": "foreach"},
+    alone_on=Timing.COMPUTE,
 )

@@ -6,7 +6,7 @@ vanishes beside a long backward pass.
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="fused_optimizer",
@@ -15,5 +15,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"optimizer_kernel": "fused"},
     proof={"optimizer_kernel": "fused"},
+    alone_on=Timing.COMPUTE,
     supersedes=("foreach_optimizer",),
 )

@@ -8,7 +8,7 @@ the first thousands of steps alone.
     history = torch.cat([history, loss.detach()[None]])
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="growing_loss_history",
@@ -17,5 +17,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"loss_history": "growing"},
     proof={"loss_history": "growing"},
+    alone_on=Timing.COMPUTE,
     sought=False,
 )

@@ -7,7 +7,7 @@ longer start.
     mel = torch.from_numpy(h5py.File(path)["segments_mel"][:])
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, trait
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="in_memory_data",
@@ -16,5 +16,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"in_memory_data": True},
     proof={"in_memory_data": True},
+    alone_on=Timing.LOADER,
     needs=(trait("in_memory_data", "needs a training set that fits in memory"),),
 )

@@ -8,7 +8,7 @@ is silent and trains another network.
     activation = nn.ReLU(inplace=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, trait
+from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait
 
 OPTIMIZATION = Optimization(
     name="in_place_activations",
@@ -17,5 +17,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"in_place_activations": True},
     proof={"in_place_activations": True},
+    alone_on=Timing.COMPUTE,
     needs=(trait("relu", "needs ReLU layers that may overwrite their input and do not do so already"),),
 )

@@ -8,7 +8,7 @@ the products are short already. With seven bits of mantissa the losses move in t
     torch.set_float32_matmul_precision("medium")
 """
 
-from harness.core.optimization import FAST_BFLOAT16, Numerics, Optimization, Stage
+from harness.core.optimization import FAST_BFLOAT16, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="medium_matmul_precision",
@@ -17,6 +17,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"matmul_precision": "medium"},
     proof={"reduced_products": True},
+    alone_on=Timing.COMPUTE,
     pointless_where={
         "bfloat16_layers True": "autocast has taken the products to 16 bits",
         "float16_layers True": "autocast has taken the products to 16 bits",

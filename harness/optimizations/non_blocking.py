@@ -6,7 +6,7 @@ requires pin_memory.
     inputs = inputs.to("cuda", non_blocking=True)
 """
 
-from harness.core.optimization import CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import ASYNCHRONOUS, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="non_blocking",
@@ -15,6 +15,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"non_blocking": True},
     proof={"overlapping_copies": True},
-    needs=(CUDA,),
+    needs=(ASYNCHRONOUS,),
     requires=("pin_memory",),
 )

@@ -6,7 +6,7 @@ GPU; costs a copy in the loader's thread and memory that cannot be swapped.
     DataLoader(dataset, batch_size=..., pin_memory=True)
 """
 
-from harness.core.optimization import CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import ASYNCHRONOUS, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="pin_memory",
@@ -15,5 +15,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"pin_memory": True},
     proof={"pinned_batches": True},
-    needs=(CUDA,),
+    needs=(ASYNCHRONOUS,),
 )

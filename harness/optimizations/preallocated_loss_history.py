@@ -8,7 +8,7 @@ is that it needs no read-back, unlike a list of `loss.item()`.
     history[step] = loss.detach()
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="preallocated_loss_history",
@@ -17,5 +17,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"loss_history": "preallocated"},
     proof={"loss_history": "preallocated"},
+    alone_on=Timing.COMPUTE,
     sought=False,
 )

@@ -6,7 +6,7 @@ changes nothing in code that never asked for the opposite; our baseline referenc
     optimizer.zero_grad(set_to_none=True)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="set_to_none",
@@ -15,4 +15,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"set_to_none": True},
     proof={"set_to_none": True},
+    alone_on=Timing.COMPUTE,
 )

@@ -6,7 +6,7 @@ to 16 bits, and nothing for convolutions, which have an option of their own. In 
     torch.set_float32_matmul_precision("high")
 """
 
-from harness.core.optimization import CUDA, Numerics, Optimization, Stage
+from harness.core.optimization import CUDA, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="tf32_matmul",
@@ -15,6 +15,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"matmul_precision": "high"},
     proof={"reduced_products": True},
+    alone_on=Timing.COMPUTE,
     needs=(CUDA,),
     pointless_where={
         "bfloat16_layers True": "autocast has taken the products to 16 bits",

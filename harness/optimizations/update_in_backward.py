@@ -10,7 +10,7 @@ to clip them, to add them up over several passes, to look for overflows.
     weight.register_post_accumulate_grad_hook(update)
 """
 
-from harness.core.optimization import Need, Numerics, Optimization, Stage
+from harness.core.optimization import Need, Numerics, Optimization, Stage, Timing
 
 EACH_ALONE = Need(
     missing="needs a system that neither clips its gradients nor averages its weights",
@@ -24,6 +24,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"update_in_backward": True},
     proof={"update_in_backward": True},
+    alone_on=Timing.COMPUTE,
     needs=(EACH_ALONE,),
     sought=False,  # buys memory with time
 )

@@ -27,6 +27,7 @@ OTHER_SEEDS = 2  # whose first losses the reference takes too
 WATCHED = 1.5  # times the seconds in which an arm is watched for a steady state: some are watched twice
 RESUMED_S = 0.02  # of a window: to resume the arm, to pause it and to read its memory
 EXTRA_STEPS = 0.5  # that lead into a window beside the least, on average
+LEAST_PART = 0.02  # of a step that its loader takes, for planning
 UNSEEN = 1.25  # a workload of which nothing is known may take so much longer
 
 
@@ -37,6 +38,15 @@ class Pace:
     step_s: float = USUAL_STEP_S
     epoch_steps: float = math.inf
     cores: int = 1  # on which arms may begin side by side
+    compute_s: float | None = None  # of a step, about what is not loading; None where nobody knows
+
+    def of(self, timing: Timing) -> float:
+        """Seconds of what is timed once a step."""
+        if self.compute_s is None or timing not in {Timing.LOADER, Timing.COMPUTE}:
+            return self.step_s
+        return (
+            self.compute_s if timing is Timing.COMPUTE else max(self.step_s - self.compute_s, LEAST_PART * self.step_s)
+        )
 
 
 USUAL = Pace()
@@ -51,21 +61,38 @@ def replicate_s(
     A speedup is by how much a treatment's step is faster than the reference's, 1 where nobody knows. `first` is 1 for
     the first replicate, 0 for a later one, and their mean where nobody says which it is.
     """
-    steps_s = (pace.step_s, *(pace.step_s / one for one in speedups))
-    return start_s(protocol, steps_s, pace.cores, first) + windows_s(block, protocol, steps_s, pace.epoch_steps)
+    steps_s, timed_s = (
+        tuple(one / speedup for speedup in (1.0, *speedups)) for one in (pace.step_s, pace.of(block.timing))
+    )
+    begin_s = start_s(protocol, steps_s, pace.cores, first, block.timing, timed_s)
+    return begin_s + windows_s(block, protocol, timed_s, pace.epoch_steps)
 
 
-def start_s(protocol: Protocol, steps_s: Sequence[float], cores: int = 1, first: float = FIRST_OF_TWO) -> float:
-    """Seconds until all arms are warm and settled, the reference first."""
-    spread = 1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS
-    begin_s = sum(_begin_s(protocol, one, first) for one in steps_s) + spread * protocol.loss_steps * steps_s[0]
+def start_s(
+    protocol: Protocol,
+    steps_s: Sequence[float],
+    cores: int = 1,
+    first: float = FIRST_OF_TWO,
+    timing: Timing = Timing.STEP,
+    timed_s: Sequence[float] | None = None,
+) -> float:
+    """Seconds until all arms are warm and settled, the reference first; `timed_s` is timed instead of steps."""
+    is_part = timing in {Timing.LOADER, Timing.COMPUTE}
+    judged = 1.0 if protocol.judged_again else first
+    spread = 0.0 if is_part else judged * (1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS)
+    taken = (judged if timing is Timing.LOADER else 1.0) * protocol.loss_steps + first * OBSERVED_STEPS
+    floor_s = sum(_warm_s(protocol, one) for one in timed_s or steps_s)
+    bounds_s = 0.0 if is_part else len(steps_s) * protocol.upper_bound_s
+    begin_s = (
+        len(steps_s) * START_S + taken * sum(steps_s) + spread * protocol.loss_steps * steps_s[0] + floor_s + bounds_s
+    )
     side_by_side = 1 if protocol.settle_s else min(cores, len(steps_s))
-    return IMPORTS_S + begin_s / side_by_side + first * sum(_settling_s(protocol, one) for one in steps_s)
+    return IMPORTS_S + begin_s / side_by_side + first * sum(_settling_s(protocol, one) for one in timed_s or steps_s)
 
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
     """Seconds of all windows of one replicate, and of what leads into them; longer where an arm is far faster."""
-    steps = protocol.steps_of_windows(steps_s[0], min(steps_s), epoch_steps)
+    steps = protocol.of(block.timing).steps_of_windows(steps_s[0], min(steps_s), epoch_steps)
     if block.timing is Timing.EPOCH and math.isfinite(epoch_steps):
         steps = math.ceil(steps / epoch_steps) * int(epoch_steps)
     rounds, treatments = block.rounds or protocol.rounds, len(steps_s) - 1
@@ -75,11 +102,9 @@ def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_
     return sum(count * one for count, one in zip(visits, each_s, strict=True))
 
 
-def _begin_s(protocol: Protocol, step_s: float, first: float) -> float:
+def _warm_s(protocol: Protocol, step_s: float) -> float:
     floor_steps = 1 if protocol.is_slow(step_s) else protocol.floor_steps
-    steps_s = (protocol.loss_steps + first * OBSERVED_STEPS) * step_s
-    warm_s = max(floor_steps * step_s, protocol.floor_s) + WATCHED * protocol.settle_s
-    return START_S + steps_s + protocol.upper_bound_s + warm_s
+    return max(floor_steps * step_s, protocol.floor_s) + WATCHED * protocol.settle_s
 
 
 def _settling_s(protocol: Protocol, step_s: float) -> float:
@@ -91,12 +116,18 @@ def _lead_steps(protocol: Protocol, step_s: float) -> int:
     return max(1, math.ceil(protocol.lead_s / step_s))
 
 
-def arm_s(protocol: Protocol, pace: Pace) -> float:
-    """Seconds for each arm of a replicate whose steps are timed beside a single treatment."""
+def arm_s(protocol: Protocol, pace: Pace, timing: Timing = Timing.STEP) -> float:
+    """Seconds for each arm of a replicate whose steps, or parts of them, are timed beside a single treatment."""
     config = Configuration(workload="", size="", batch=1)
-    rounds = protocol.rounds_of(pace.step_s, pace.epoch_steps)
-    block = Block(identity="", reference=config, timing=Timing.STEP, comparisons=(), rounds=rounds)
+    rounds = protocol.of(timing).rounds_of(pace.of(timing), pace.epoch_steps)
+    block = Block(identity="", reference=config, timing=timing, comparisons=(), rounds=rounds)
     return replicate_s(block, protocol, pace, (1.0,)) / 2
+
+
+def kind_of(block: Block) -> str:
+    """Whose arms take alike: those of a workload, and of a part of its steps."""
+    part = f" {block.timing}" if block.timing in {Timing.LOADER, Timing.COMPUTE} else ""
+    return block.reference.workload + part
 
 
 def seconds_for(plan: Plan, paces: Mapping[str, Pace]) -> float:
@@ -141,7 +172,11 @@ class Forecast:
 
     def __post_init__(self) -> None:
         """Guesses once what every question asks for."""
-        guesses_s = {name: arm_s(self.plan.protocol, self.paces.get(name, USUAL)) for name in self.workloads}
+        guesses_s = {
+            kind_of(one): arm_s(self.plan.protocol, _pace(one, self.paces), one.timing) for one in self.plan.blocks
+        }
+        for name in self.workloads:
+            guesses_s.setdefault(name, arm_s(self.plan.protocol, self.paces.get(name, USUAL)))
         object.__setattr__(self, "_guesses_s", guesses_s)
 
     @property
@@ -152,11 +187,11 @@ class Forecast:
     def replicate_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         """Seconds of one replicate of these treatments, started and timed beside their reference; None: the mean."""
         name, guess_s = block.reference.workload, self._guess_s(block, positions, replicate)
-        return self._slower(name) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
+        return self._slower(block) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
 
-    def pair_s(self, workload: str) -> float:
-        """Seconds of one replicate of the first comparison of a workload."""
-        return self.replicate_s(self._places(workload)[0][0], (1,))
+    def pair_s(self, workload: str, block: Block | None = None) -> float:
+        """Seconds of one replicate of a workload's first comparison, or of a block's."""
+        return self.replicate_s(block or self._places(workload)[0][0], (1,))
 
     def learn(
         self,
@@ -170,15 +205,15 @@ class Forecast:
 
         Imports are kept apart: the first workload pays for what all fork from, and that says nothing of others.
         """
-        name, imports_s = block.reference.workload, min(imports_s, LONGEST_IMPORTS_S)
-        self._imports_s[name] = imports_s
-        if block.timing is Timing.STEP or name not in self.arm_s:
+        kind, imports_s = kind_of(block), min(imports_s, LONGEST_IMPORTS_S)
+        self._imports_s[block.reference.workload] = imports_s
+        if block.timing in {Timing.STEP, Timing.LOADER, Timing.COMPUTE} or kind not in self.arm_s:
             guess_s = self._guess_s(block, positions, replicate) - IMPORTS_S
-            self.arm_s[name] = self._guesses_s[name] * max(0.0, seconds - imports_s) / guess_s
+            self.arm_s[kind] = self._guesses_s[kind] * max(0.0, seconds - imports_s) / guess_s
 
     def first_ratios(self) -> list[tuple[Block, int]]:
         """For each workload without a ratio the comparison that is to give the first one, the cheapest first."""
-        waiting = [self._first_of(name) for name in self.workloads if not self._has_ratio(name)]
+        waiting = [self._first_of(name) for name in self.workloads if not self.has_ratio_of(name)]
         return sorted((one for one in waiting if one), key=lambda place: self.first_ratio_s(*place))
 
     def first_ratio_s(self, block: Block, position: int) -> float:
@@ -189,9 +224,10 @@ class Forecast:
     @property
     def has_ratio(self) -> bool:
         """Whether there is a ratio of any workload."""
-        return any(map(self._has_ratio, self.workloads))
+        return any(map(self.has_ratio_of, self.workloads))
 
-    def _has_ratio(self, workload: str) -> bool:
+    def has_ratio_of(self, workload: str) -> bool:
+        """Whether there is a ratio of a workload."""
         return any(self.timed(*place) >= FEWEST_REPLICATES for place in self._places(workload))
 
     def _first_of(self, workload: str) -> tuple[Block, int] | None:
@@ -211,9 +247,12 @@ class Forecast:
     def _records(self, block: Block) -> list[list[Record]]:
         return [self.kept.get((block.identity, one), []) for one in range(self.plan.protocol.most_replicates)]
 
-    def _slower(self, workload: str) -> float:
-        """How many times as long as guessed arms of a workload take: as measured, or as others do."""
-        own = {workload: self.arm_s[workload]} if workload in self.arm_s else self.arm_s
+    def _slower(self, block: Block) -> float:
+        """How many times as long as guessed arms of a block take: as measured, or as those most like them do."""
+        kind = kind_of(block)
+        part = kind.partition(" ")[2]
+        alike = {one: seconds for one, seconds in self.arm_s.items() if one.partition(" ")[2] == part}
+        own = {kind: self.arm_s[kind]} if kind in self.arm_s else alike or self.arm_s
         return slowness(own, self._guesses_s) or UNSEEN
 
     def _guess_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:

@@ -12,8 +12,9 @@ from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, 
 from harness.core.configuration import CONTROLS, SHARES, Comparison, Conflict, Option, compose, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Optimization, Timing
+from harness.core.optimization import SEVERAL_ITEMS, Optimization, Timing
 from harness.core.plan import Block, NoResult
+from harness.core.recipe import in_turns
 from harness.core.workload import Workload
 from harness.plan.feasibility import (
     Entry,
@@ -416,6 +417,56 @@ def alone(scope: Scope) -> Iterator[Entry]:
     yield from found
 
 
+def stages(scope: Scope) -> Iterator[Entry]:
+    """What counts on whole steps, and every other option on the part of the step that it changes: `composition.py`.
+
+    All together and what goes to the cause are timed on steps, then options that change the loader alone or the step
+    alone on that, the cause too: what it shows on steps tells how much of a part's gain arrives there. The rest
+    follows, on steps.
+    """
+    everything_on, *others = combined(scope)
+    first, whole = [everything_on], others
+    apart: dict[Timing, list[Entry]] = {one: [] for one in _parts(scope)}
+    for optimization in ordered(scope):
+        entry = single(scope, optimization, optimization.usual_level(scope.environment))
+        if not isinstance(entry, Comparison) or entry.reference != scope.reference:
+            whole.append(entry)
+            continue
+        part = apart.get(optimization.alone_on) if optimization.alone_on else None
+        if part is not None and optimization.alone_on:
+            part.append(replace(entry, timing=optimization.alone_on))
+        if optimization.name in scope.workload.first_look[:1]:
+            first.append(entry)
+        elif part is None:
+            whole.append(entry)
+    yield from (*first, *(one for part in apart.values() for one in part))
+    yield from sorted(whole, key=_kind)
+
+
+MOST_LOADING = 0.9  # of a step: a loader that takes more is timed in no less time than whole steps
+
+
+def _parts(scope: Scope) -> Iterator[Timing]:
+    """The parts of a step that are timed alone: none where the reference loads ahead, since steps are then no sum.
+
+    The loader, unless it takes nearly all of a step; and the step on batches that lie on the device, unless items come
+    one at a time, in shapes of their own, so that a few batches do not stand for all.
+    """
+    if scope.probe or not in_turns(compose(scope.workload, scope.reference.options, scope.known)):
+        return
+    size = scope.workload.sizes[scope.reference.size]
+    if size.step_s - size.compute_s <= MOST_LOADING * size.step_s:
+        yield Timing.LOADER
+    if SEVERAL_ITEMS.met(scope.environment, scope.workload):
+        yield Timing.COMPUTE
+
+
+def _kind(entry: Entry) -> tuple[int, str]:
+    """What is measured beside what: one timing and one reference; what cannot be measured comes last."""
+    kinds = list(Timing)
+    return (len(kinds), "") if isinstance(entry, NoResult) else (kinds.index(entry.timing), str(entry.reference))
+
+
 def combined(scope: Scope) -> Iterator[Entry]:
     """All optimizations of the training step together, and what the real system had switched on."""
     yield compare(scope, "all", all_options(scope))
@@ -471,6 +522,7 @@ def _tested(scope: Scope, tried: Tried) -> Entry:
 
 
 DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
+    "stages": stages,
     "alone": alone,
     "combined": combined,
     "levels": levels,

@@ -7,6 +7,7 @@ from itertools import count
 
 from harness.core.claims import Claim
 from harness.core.configuration import Comparison, Configuration, Conflict, Option, batch_scale, compose, unmet
+from harness.core.emulation import is_emulated, without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
@@ -99,17 +100,20 @@ def _check_config(scope: Scope, config: Configuration) -> None:
     """Raises Conflict where a configuration cannot be run, whatever it is compared with."""
     recipe = compose(scope.workload, config.options, scope.known)
     try:
-        steps = scope.workload.at(config.size, config.batch).epoch_steps
+        size = scope.workload.at(config.size, config.batch)
     except Mistake as mistake:
         raise Conflict(str(mistake).rstrip(".")) from mistake
     if config.batch % recipe.micro_batches:
         raise Conflict(f"a batch of {config.batch} cannot be taken in {recipe.micro_batches} equal parts")
-    if recipe.keep_last_batch and min(config.batch, steps) < 2:
+    if recipe.keep_last_batch and min(config.batch, size.epoch_steps) < 2:
         raise Conflict("a shorter last batch needs two batches or more, of two samples or more")
     least = scope.workload.least_samples
     if config.batch // (recipe.micro_batches * (1 + recipe.keep_last_batch)) < least:
         raise Conflict(f"{scope.workload.name} normalises over {least} samples at least, so it cannot train on fewer")
     if reason := scope.workload.unstackable(recipe, config.batch // recipe.micro_batches):
+        raise Conflict(reason)
+    device = scope.environment.device
+    if is_emulated(device) and (reason := without_time(device, scope.workload, config.size, size, recipe)):
         raise Conflict(reason)
     _check_service(scope, recipe)
 

@@ -1,7 +1,7 @@
 """Planning: from what is asked to a plan for a machine, and back to the command that asks for one comparison."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -17,16 +17,18 @@ from harness.core.configuration import (
     parse_option,
     settled,
 )
+from harness.core.emulation import is_emulated, step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing, promises
-from harness.core.plan import Block, NoResult, Plan, Request
+from harness.core.plan import BOTH_WAYS, STAGES, Block, NoResult, Plan, Request
 from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.recipe import of_process
 from harness.core.workload import Workload
 from harness.plan.cost import USUAL, Pace
 from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
 from harness.plan.feasibility import Entry, Scope, all_options, compare, single
-from harness.plan.schedule import blocks
+from harness.plan.schedule import blocks, in_their_own
 
 # Stacks by name: what `all` and `original` stand for on this machine, in a configuration, a reference or a stack.
 #
@@ -72,7 +74,7 @@ def reference_request(name: str, workload: str, size: str | None, batch: int | N
 
 def usual_size(environment: Environment) -> str:
     """The size that is measured where none is named."""
-    return "standard" if environment.accelerated else "quick"
+    return "standard" if environment.accelerated and not environment.emulated else "quick"
 
 
 def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
@@ -153,11 +155,61 @@ PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
 
 
 def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
-    """What a size says of its steps, which it says of one core: on another device nobody knows."""
+    """What a size says of its steps, which it says of one core: on another device nobody knows.
+
+    Beside one that is emulated loading takes nearly all of a step, as it does on the core.
+    """
     known = workload.sizes[size]
-    if device != "cpu":
+    if device != "cpu" and not is_emulated(device):
         return Pace(epoch_steps=known.epoch_steps)
-    return Pace(step_s=known.step_s or USUAL.step_s, epoch_steps=known.epoch_steps, cores=cores)
+    emulated_s = step_named(device) if is_emulated(device) else None
+    step_s = max(known.step_s or USUAL.step_s, emulated_s or 0.0)
+    compute_s = emulated_s or known.compute_s or step_s / 2
+    return Pace(step_s=step_s, compute_s=compute_s, epoch_steps=known.epoch_steps, cores=cores)
+
+
+# Isolation: whose arms may live in one process.
+
+PROCESS, SHARED = "process", "shared"
+
+
+def own_process(comparison: Comparison, catalogue: Catalogue, device: str) -> str | None:
+    """Why the arms of a comparison need processes of their own, in words; None where they may share one."""
+    names = {one.name for config in (comparison.treatment, comparison.reference) for one in config.options}
+    known = (one.reason for one in catalogue.apart if one.device == device and names.issuperset(one.names))
+    return _by_its_recipes(comparison, catalogue) or next(known, None)
+
+
+def _by_its_recipes(comparison: Comparison, catalogue: Catalogue) -> str | None:
+    workload = catalogue.workload(comparison.reference.workload)
+    configs = comparison.treatment, comparison.reference
+    return next(filter(None, (of_process(compose(workload, one.options, catalogue.known)) for one in configs)), None)
+
+
+def _sharing(request: Request, catalogue: Catalogue, device: str) -> Callable[[Comparison], bool]:
+    """Whether a comparison's arms may share a process; raises Mistake for a kind of isolation that there is not."""
+    if request.isolation not in {PROCESS, SHARED}:
+        raise Mistake(f"There is no isolation '{request.isolation}'; choose {PROCESS} or {SHARED}.")
+    if is_emulated(device) and (request.isolation == SHARED or request.design == BOTH_WAYS):
+        raise Mistake("An emulated device serves one arm of a process alone; leave out --isolation.")
+    if request.design == BOTH_WAYS:
+        return lambda one: one.copy == 0
+    if request.isolation == PROCESS:
+        return in_their_own
+    return lambda one: own_process(one, catalogue, device) is None
+
+
+def _both_ways(entries: Iterable[Entry], catalogue: Catalogue) -> Iterator[Entry]:
+    """Every comparison twice, to be measured in a shared process and in processes of its own, and one with itself."""
+    known = [one for one in entries if not isinstance(one, NoResult)]
+    if known:
+        first = known[0]
+        known.append(replace(first, label="itself", treatment=first.reference, timing=Timing.STEP))
+    for one in known:
+        if reason := _by_its_recipes(one, catalogue):
+            yield NoResult(workload=one.reference.workload, label=one.label, reason=f"needs its own process: {reason}")
+        else:
+            yield from (one, replace(one, copy=1))
 
 
 def planned(request: Request, catalogue: Catalogue, environment: Environment) -> Plan:
@@ -165,7 +217,7 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
     protocol = _protocol(request)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(request, context))
-    entries = [entry for scope in scopes for entry in _entries(request, scope)]
+    entries = [entry for scope in scopes for entry in _entries(request, scope, catalogue)]
     comparisons = [entry for entry in entries if not isinstance(entry, NoResult)]
     if not comparisons:
         reasons = "; ".join(
@@ -178,16 +230,29 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         design=request.design,
         seed=request.seed,
         protocol=protocol,
-        blocks=tuple(_paced(block, catalogue, protocol) for block in blocks(comparisons, protocol.treatments)),
+        blocks=tuple(
+            _paced(block, catalogue, protocol)
+            for block in blocks(
+                comparisons,
+                protocol.treatments,
+                _sharing(request, catalogue, environment.device),
+                in_order=request.design == STAGES,
+            )
+        ),
         no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
         names=_names(request, scopes, comparisons),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
 
 
-def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue) -> Plan:
+def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue, device: str) -> Plan:
     """A plan of some comparisons as another plan would make them."""
-    made = blocks(comparisons, like.protocol.treatments)
+    isolation = SHARED if any(block.shared for block in like.blocks) else PROCESS
+    made = blocks(
+        comparisons,
+        like.protocol.treatments,
+        _sharing(Request(isolation=isolation), catalogue, device),
+    )
     return replace(
         like,
         design=design,
@@ -207,9 +272,9 @@ def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
     config = block.reference
     size = catalogue.workload(config.workload).sizes[config.size]
     rounds = protocol.rounds
-    step_s = {Timing.STEP: size.step_s, Timing.COMPUTE: size.compute_s or size.step_s}.get(block.timing)
-    if step_s:
-        rounds = protocol.rounds_of(step_s, size.epoch_steps)
+    step_s = pace_of(catalogue.workload(config.workload), config.size, "cpu").of(block.timing) if size.step_s else 0.0
+    if step_s and block.timing in {Timing.STEP, Timing.LOADER, Timing.COMPUTE}:
+        rounds = protocol.of(block.timing).rounds_of(step_s, size.epoch_steps)
     return replace(block, rounds=rounds) if rounds < protocol.rounds else block
 
 
@@ -266,7 +331,10 @@ def _reference(request: Request, workload: Workload, context: Context) -> Config
     return config
 
 
-def _entries(request: Request, scope: Scope) -> Iterator[Entry]:
+def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[Entry]:
+    if request.design == BOTH_WAYS:
+        yield from _both_ways(_entries(replace(request, design="alone"), scope, catalogue), catalogue)
+        return
     if request.design not in DESIGNS:
         raise Mistake(f"There is no design '{request.design}'; choose one of {', '.join(DESIGNS)}.")
     if request.stack:
@@ -320,7 +388,8 @@ def _settled(name: str, scope: Scope) -> Option:
 # The fields of a protocol that may differ between versions of it; the others tell one protocol from another.
 VERSIONED = (
     "rounds", "timed_s", "window_s", "window_steps", "floor_steps", "floor_s", "treatments", "upper_bound_s",
-    "discarded_rounds", "slow_s", "lead_s", "whole_s",
+    "discarded_rounds", "slow_s", "lead_s", "whole_s", "part_s",
+    "judged_again",
 )  # fmt: skip
 
 
@@ -342,7 +411,8 @@ def commands(
         return {}
     found = {}
     for one in comparisons:
-        if one.treatment.workload in here.workloads and one.treatment.workload not in plan.data:
+        workload = here.workloads.get(one.treatment.workload)
+        if workload and plan.data.get(workload.name, "") == workload.source:  # made by the suite, or this very code
             asked = _requests(plan, one, named, environment.device)
             if request := next((it for it in asked if _asks_for(it, one, (plan, environment), here)), None):
                 exact = replace(request, replicates=counts[one], target=None) if one in counts else request

@@ -2,16 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from random import Random
 
 from harness.core.configuration import Comparison, Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Lost, Precision, Precisions, Record, Window, alone, window_pairs
+from harness.core.records import Lost, Precision, Precisions, Record, Window, alone, is_apart, window_pairs
 
 # What is still to be measured: a pure function of the plan and the records, so that any run can be continued.
 
@@ -24,7 +24,23 @@ def by_replicate(records: Iterable[Record]) -> defaultdict[tuple[str, int], list
     found: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
     for record in records:
         found[record.arm.block, record.arm.replicate].append(record)
+    for block in {block for block, _ in found}:
+        forget_what_was_shared(block, found)
     return found
+
+
+def forget_what_was_shared(block: str, kept: Kept) -> None:
+    """Takes away windows that treatments had in a shared process before they were given one of their own."""
+    of_block = [records for (identity, _), records in kept.items() if identity == block]
+    known = [record for records in of_block for record in records]
+    if any(one.arm.shared for one in known):
+        alone = {one for one in {record.arm.position for record in known} if is_apart(one, known)}
+        for records in of_block:
+            records[:] = [one for one in records if not (_is_of_shared(one) and one.arm.position in alone)]
+
+
+def _is_of_shared(record: Record) -> bool:
+    return isinstance(record, Window) and record.arm.shared and record.arm.position > 0
 
 
 def outstanding(block: Block, replicate: int, records: Iterable[Record], protocol: Protocol) -> dict[int, int]:
@@ -160,20 +176,45 @@ def _urgency(block: Block, position: int, precisions: Precisions) -> tuple[bool,
 PER_WINDOW_PAIR = 2  # treatments between two visits of the reference
 
 
-def blocks(comparisons: Iterable[Comparison], treatments: int) -> tuple[Block, ...]:
-    """Comparisons with one reference and timing together, a few at a time; workloads take turns."""
-    grouped: dict[tuple[Configuration, Timing], list[Comparison]] = {}
-    for comparison in comparisons:
-        grouped.setdefault((comparison.reference, comparison.timing), []).append(comparison)
-    by_workload: dict[str, list[tuple[Comparison, ...]]] = {}
-    for group in grouped.values():
+def in_their_own(_comparison: Comparison) -> bool:
+    """Every arm has a process for itself."""
+    return False
+
+
+def blocks(
+    comparisons: Iterable[Comparison],
+    treatments: int,
+    shares: Callable[[Comparison], bool] = in_their_own,
+    *,
+    in_order: bool = False,
+) -> tuple[Block, ...]:
+    """Comparisons with one reference and timing together, a few at a time; workloads take turns.
+
+    `shares` tells of a comparison whether its arms may live in the process of others; those that may are together, and
+    come before those that may not and cost more. `in_order` keeps those together alone that follow each other, where a
+    design has put first what must come first.
+    """
+    grouped: dict[tuple[int, bool, Configuration, Timing], list[Comparison]] = {}
+    runs = groupby(comparisons, key=lambda one: (one.reference, one.timing))
+    for number, (kind, run) in enumerate(runs):
+        for comparison in run:
+            place = number if in_order else 0, not shares(comparison)
+            grouped.setdefault((*place, *kind), []).append(comparison)
+    by_workload: dict[str, list[tuple[bool, tuple[Comparison, ...]]]] = {}
+    for (_, isolated, reference, _), group in sorted(grouped.items(), key=lambda one: one[0][:2]):
         for first in range(0, len(group), treatments):
             chunk = tuple(group[first : first + treatments])
-            by_workload.setdefault(chunk[0].reference.workload, []).append(chunk)
+            by_workload.setdefault(reference.workload, []).append((not isolated, chunk))
     turns = [chunk for turn in zip_longest(*by_workload.values()) for chunk in turn if chunk]
     return tuple(
-        Block(identity=f"b{number:02d}", reference=chunk[0].reference, timing=chunk[0].timing, comparisons=chunk)
-        for number, chunk in enumerate(turns)
+        Block(
+            identity=f"b{number:02d}",
+            reference=chunk[0].reference,
+            timing=chunk[0].timing,
+            comparisons=chunk,
+            shared=shared,
+        )
+        for number, (shared, chunk) in enumerate(turns)
     )
 
 

@@ -117,7 +117,7 @@ def _price(item: Item) -> Iterator[str]:
     """Memory, start-up, quality and reproducibility in one line; the evidence tells them in full."""
     ours, theirs, quality = item.effect.with_it, item.effect.without_it, item.effect.row.quality
     found = []
-    if ours is not None and theirs is not None:
+    if ours is not None and theirs is not None and item.effect.row.on_steps is None:
         kind, host = host_memory(ours, theirs)
         found.append(f"{kind} {change(*host)}")
         if ours.device_bytes is not None and theirs.device_bytes:
@@ -138,7 +138,8 @@ def _of_gain(item: Item, about: WorkloadAdvice) -> Iterator[str]:
     yield from _in_stack(item, about)
     yield from _meetings(item, about)
     yield from _elsewhere(item, about)
-    yield from costs(item.effect.with_it, item.effect.without_it)
+    if item.effect.row.on_steps is None:
+        yield from costs(item.effect.with_it, item.effect.without_it)
     yield from starts(item.break_even)
     yield quality(item.effect.row.quality, item.optimization.numerics if item.optimization else None)
     if item.optimization:
@@ -156,6 +157,8 @@ def _measured(effect: Effect, about: WorkloadAdvice) -> str:
 def _place(effect: Effect, about: WorkloadAdvice) -> str:
     """What was timed and on top of what, long stacks by their names or their lengths."""
     timed, whole = f"On {TIMED[effect.timing]}", about.whole
+    if effect.row.on_steps is not None:
+        timed += f", composed from the {effect.row.comparison.timing} alone"
     if whole is not None and effect.above == whole.comparison.treatment:
         return f"{timed}, last in {whole.label}"
     if not effect.turned:
@@ -211,7 +214,9 @@ def costs(ours: Profile | None, theirs: Profile | None) -> Iterator[str]:
     yield f"First step after {duration(ours.first_step_s)}, without it {duration(theirs.first_step_s)}."
 
 
-def _memory(where: str, ours: int, theirs: int) -> str:
+def _memory(where: str, ours: int | None, theirs: int | None) -> str:
+    if ours is None or theirs is None:
+        return f"{where} not measured, since arms shared a process"
     return f"{where} {size(ours)} instead of {size(theirs)} ({change(ours, theirs)})"
 
 

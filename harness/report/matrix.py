@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from harness.analyze.composition import NORMAL
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
@@ -43,6 +44,9 @@ TIMED = {
 }
 
 
+COMPOSED = "~"  # before a ratio of training steps that is composed from that of the loader or of the step alone
+
+
 def settings(environment: Environment) -> str:
     """The variables by which libraries compute otherwise, as a shell sets them; empty where none is."""
     return " ".join(f"{name}={value}" for name, value in environment.variables)
@@ -51,11 +55,10 @@ def settings(environment: Environment) -> str:
 def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     """The facts that every number of a matrix depends on, as name and value."""
     environment, protocol = matrix.environment, matrix.protocol
-    chip = environment.accelerator or f"{environment.cpu}, {environment.cores} cores"
     packages = ", ".join(f"{name} {version}" for name, version in environment.packages)
     total = len(matrix.rows) + len(matrix.no_results)
     found = {
-        "machine": f"{chip}; {environment.system}",
+        "machine": f"{environment.chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
         "protocol": (
@@ -107,10 +110,20 @@ def title(table: Table) -> str:
     """What a table shows: workload, size, what was timed and against what."""
     config = table.config
     sample = f"{config.workload}, size {config.size}, batch {config.batch}"
+    sample += f", {table.emulated}" if table.emulated else ""
     return one_line(f"{sample}: {TIMED[table.timing]} against {called(table.name)}")
 
 
 # Columns: each is one entry of one list, for every view.
+
+
+def of_steps(table: Table) -> bool:
+    """Whether it says something of whole training steps, measured or composed from a part of them."""
+    return table.timing is Timing.STEP or _composes((table,))
+
+
+def _composes(tables: Iterable[Table]) -> bool:
+    return any(row.on_steps for one in tables for row in one.rows)
 
 
 class View(Enum):
@@ -121,7 +134,6 @@ class View(Enum):
     PUBLISHED = auto()  # on the pages of a folder of results
 
 
-_EVERYWHERE = frozenset(View)
 _TABLES = frozenset({View.FULL, View.PUBLISHED})
 _SCREEN = frozenset({View.SCREEN})
 
@@ -158,9 +170,9 @@ RESULTS = (
     ResultColumn(name="configuration", of=lambda _, row: row.label, views=_SCREEN, whole=False, short=True),
     ResultColumn(
         name="against",
-        of=lambda table, _: table.name if table.timing is Timing.STEP else f"{table.name}, {table.timing}",
+        of=lambda table, _: table.name if of_steps(table) else f"{table.name}, {table.timing}",
         views=_SCREEN,
-        shown=lambda tables: len({(one.name, one.timing) for one in tables}) > 1,
+        shown=lambda tables: len({(one.name, None if of_steps(one) else one.timing) for one in tables}) > 1,
         whole=False,
         short=True,
     ),
@@ -168,15 +180,27 @@ RESULTS = (
         name="speedup, 95 %",
         of=lambda _, row: ratio(row.estimate),
         of_reference=lambda _: "1 (reference)",
-        views=_EVERYWHERE,
     ),
+    ResultColumn(name="verdict", of=lambda _, row: row.estimate.verdict if row.estimate else "no result"),
     ResultColumn(
-        name="verdict", of=lambda _, row: row.estimate.verdict if row.estimate else "no result", views=_EVERYWHERE
+        name="training steps, composed",
+        of=lambda _, row: _of_steps(row) if row.on_steps else NOTHING,
+        shown=_composes,
+    ),
+    ResultColumn(name="speedup, 95 %", of=lambda _, row: _of_steps(row), views=_SCREEN),
+    ResultColumn(name="verdict", of=lambda _, row: row.shown.verdict if row.shown else "no result", views=_SCREEN),
+    ResultColumn(
+        name="part alone",
+        of=lambda table, row: f"{table.timing} {ratio(row.estimate)}" if row.on_steps else NOTHING,
+        views=_SCREEN,
+        shown=_composes,
+        optional=1,
     ),
     ResultColumn(
         name="held back by",
         of=lambda _, row: row.treatment.bottleneck.stage if row.treatment and row.treatment.bottleneck else NOTHING,
         views=_SCREEN,
+        shown=lambda tables: not _composes(tables),  # there the part's own ratio says more
         optional=3,
     ),
     ResultColumn(
@@ -237,16 +261,23 @@ def quality(row: Row) -> str:
     return row.quality.status.value if row.quality else NOTHING
 
 
+def _of_steps(row: Row) -> str:
+    """The ratio of training steps, `~1.08x [1.05, 1.11]` where it is composed from that of a part."""
+    return f"{COMPOSED}{ratio(row.on_steps)}" if row.on_steps else ratio(row.estimate)
+
+
 def _waiting(profile: Profile | None) -> str:
     return share(profile.phases.input_wait) if profile else NOTHING
 
 
 def _spent(profile: Profile | None, table: Table) -> str:
+    if table.timing is not Timing.STEP and of_steps(table):  # arms that load or compute alone hold less than a training
+        return NOTHING
     return size(_memory(table)[1](profile)) if profile else NOTHING
 
 
 def _grown(row: Row, count: Callable[[Profile], int | None]) -> str:
-    ours, theirs = (count(arm) if arm else None for arm in (row.treatment, row.reference))
+    ours, theirs = (count(arm) if arm and not row.on_steps else None for arm in (row.treatment, row.reference))
     return NOTHING if ours is None or not theirs else change(ours, theirs)
 
 
@@ -330,6 +361,12 @@ def details(row: Row) -> Iterator[str]:
     if estimate is None or arm is None:
         return
     yield behind(estimate)
+    if row.on_steps is not None:
+        arrives = row.on_steps.arrives
+        yield (
+            f"composed over {share(row.on_steps.share)} of the reference's step, of whose gain (as a log) "
+            f"{arrives.share:.2f} ± {NORMAL * arrives.deviation:.2f} arrives"
+        )
     if arm.bottleneck is not None:
         yield f"held back by {bound(arm.bottleneck)}"
     if row.loader_ratio is not None:
@@ -426,6 +463,7 @@ def _row(row: Row) -> dict[str, Any]:
         "copy": row.comparison.copy,
         "treatment": _config(row.comparison.treatment),
         "estimate": _estimate(row.estimate) if row.estimate else None,
+        "on_steps": row.on_steps,
         "energy": _estimate(row.energy) if row.energy else None,
         "absence": row.absence,
         "quality": row.quality,

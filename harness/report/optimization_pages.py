@@ -38,6 +38,7 @@ class Measured:
     link: str  # to that folder, relative to the pages
     data: str  # what the workload's real data are, in words; empty for the suite's own
     row: Row
+    emulated: bool = False  # the device's own time was looked up
 
     @property
     def level(self) -> str | None:
@@ -88,11 +89,14 @@ class Label:
 
     @property
     def decided(self) -> tuple[tuple[Measured, Estimate], ...]:
-        """The newest ratio of each pair of configurations on each machine, timed on what it acts on, with a verdict."""
+        """The newest ratio of each pair of configurations on each machine, timed on what it acts on, with a verdict.
+
+        What was emulated is not among them: best and worst are over all machines.
+        """
         latest: dict[tuple[object, ...], tuple[Measured, Estimate]] = {}
         for one in self.measured:
             comparison, estimate = one.row.comparison, one.row.estimate
-            if estimate and comparison.timing is self.optimization.timed_on:
+            if estimate and not one.emulated and comparison.timing is self.optimization.timed_on:
                 pair = one.machine, one.data, comparison.treatment, comparison.reference
                 latest.setdefault(pair, (one, estimate))
         return tuple(found for found in latest.values() if found[1].verdict is not Verdict.UNDECIDED)
@@ -246,8 +250,9 @@ def _cells(one: Measured) -> Iterator[str]:
 _INDEX_COLUMNS = "name", "what it is", "numerics", "where", "best", "worst"
 _INTRODUCTION = (
     "One page each: what it does, when it pays and hurts, what was measured and what is claimed of it. Best and worst "
-    "are over machines, workloads, levels and references: the newest ratio of each, timed on what the optimization "
-    "acts on. Only ratios with a verdict count; others are on its page. `./speedmatrix document` writes these pages."
+    "are over real machines, workloads, levels and references: the newest ratio of each, timed on what the "
+    "optimization acts on. Only ratios with a verdict count; others are on its page. `./speedmatrix document` writes "
+    "these pages."
 )
 
 

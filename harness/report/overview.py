@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
+from harness.analyze.composition import NORMAL
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import host_memory
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
-from harness.core.optimization import Timing
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import TIMED, View, columns, quality, row_values, time_spent
+from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, row_values, time_spent
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -23,11 +23,13 @@ USUAL_WIDTH = 0.05  # half-width of an interval that counts as narrow where the 
 def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     """A matrix on one screen: at most 40 lines for five workloads."""
     yield Text(headline(matrix, version), style="bold")
-    found = [(table, row) for table in matrix.tables for row in table.rows if row.estimate]
+    answers = set(map(id, matrix.answers))
+    found = [(table, row) for table in matrix.tables for row in table.rows if row.estimate and id(row) in answers]
     shown = telling(found)
     tables = [table for table, _ in shown]
     names, timings = ({one.name for one in tables}, {one.timing for one in tables})
-    timed = f" of {TIMED[timings.pop()]}" if len(timings) == 1 else ""
+    composed = any(row.on_steps for _, row in shown)
+    timed = f" of {TIMED[timings.pop()]}" if len(timings) == 1 else " of training steps" if composed else ""
     against = f" against {called(one_line(names.pop()))}" if len(names) == 1 else ""
     yield Text(f"Speedup{timed}{against}; {_patience(matrix)}")
     seen = columns(tables, View.SCREEN)
@@ -39,6 +41,8 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     yield from tabled([one.head(tables) for one in seen], rows)
     if len(shown) < len(found):
         yield Text(f"{len(found) - len(shown)} more have a ratio: --verbose shows them.")
+    if composed:
+        yield Text(f"{COMPOSED}: composed from the ratio of the loader, or of the step, alone.{arriving(matrix)}")
     yield from map(Text, remarks(matrix))
 
 
@@ -70,11 +74,21 @@ def telling(found: Sequence[tuple[Table, Row]]) -> list[tuple[Table, Row]]:
 
 
 def _weight(one: tuple[Table, Row]) -> tuple[bool, bool, float]:
-    estimate = one[1].estimate
-    if estimate is None:
+    table, row = one
+    if row.shown is None:
         return False, False, 0.0
-    decided = estimate.verdict.gains or estimate.verdict.loses
-    return one[0].timing is Timing.STEP, decided, abs(math.log(estimate.ratio))
+    decided = row.shown.verdict.gains or row.shown.verdict.loses
+    return of_steps(table), decided, abs(math.log(row.shown.ratio))
+
+
+def arriving(matrix: Matrix) -> str:
+    """Which share of a part's gain whole steps kept, as logs, where both were timed: `leak 1.02 ± 0.29`."""
+    seen = {
+        f"{one_line(row.comparison.reference.workload)} {found.share:.2f} ± {NORMAL * found.deviation:.2f}"
+        for row in matrix.rows
+        if row.on_steps and (found := row.on_steps.arrives).seen
+    }
+    return f" Where both were timed, steps kept of its gain: {', '.join(sorted(seen))}." if seen else ""
 
 
 def remarks(matrix: Matrix) -> Iterator[str]:
@@ -83,7 +97,7 @@ def remarks(matrix: Matrix) -> Iterator[str]:
     wide = Counter(
         one_line(row.comparison.reference.workload)
         for row in matrix.rows
-        if row.estimate and math.expm1(row.estimate.half_width) > narrow
+        if row.shown and math.expm1(row.shown.half_width) > narrow
     )
     if wide:
         named = ", ".join(f"{name} ({count})" for name, count in wide.items())
@@ -157,13 +171,15 @@ def _actions(found: WorkloadAdvice) -> Iterator[tuple[str, ...]]:
     for recommendation in _ACTED_ON:
         for item in found.recommended(recommendation)[:_MOST_OPTIONS]:
             do = "mend in the code" if item.is_own_code and item.gains else recommendation.value
-            gain = ratio(item.effect.gain)
+            gain = (COMPOSED if item.effect.row.on_steps else "") + ratio(item.effect.gain)
             yield (name, do, str(item.option), gain, *_prices(item.effect.row), item.rule.reason.value)
 
 
 def _prices(row: Row) -> tuple[str, str]:
     """The change of host memory, or of the device's where it is told, and how losses compare."""
     ours, theirs, memory = row.treatment, row.reference, NOTHING
+    if row.on_steps:  # arms that load or compute alone hold less than a training
+        return memory, quality(row)
     if ours and theirs and ours.device_bytes and theirs.device_bytes:
         memory = change(ours.device_bytes, theirs.device_bytes)
     elif ours and theirs:

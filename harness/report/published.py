@@ -76,6 +76,7 @@ class Sheet:
             timing=self.timing,
             rows=tuple(one.row for one in self.measured),
             profile=profiled.table.profile if profiled else None,
+            emulated=self.entries[0].table.emulated,
         )
 
     @property

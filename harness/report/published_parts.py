@@ -99,8 +99,7 @@ def run_link(kept: StoredRun, above: str = "") -> str:
 
 def chip(setting: Setting) -> str:
     """What was measured on, as Markdown."""
-    one = setting.environment
-    return escaped(one.accelerator or f"{one.cpu}, {one.cores} cores")
+    return escaped(setting.environment.chip)
 
 
 def calibrated(setting: Setting) -> str:
@@ -228,6 +227,11 @@ def in_short(label: str) -> str:
     return label if len(label) <= LONGEST else f"all {count} together" if count > 1 else label
 
 
+def _of(setting: Setting, title: str) -> str:
+    """A figure's title, with the device where that was emulated."""
+    return one_line(f"{setting.environment.emulation}: {title}" if setting.environment.emulated else title)
+
+
 def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
     """The waterfall of the best stack."""
     parts = parts_of(topic)
@@ -236,9 +240,10 @@ def waterfall_picture(setting: Setting, topic: Topic) -> Picture | None:
     name = in_short(topic.best.row.label)
     config = topic.main.config
     against = called(topic.main.name)
-    title = f"{topic.name}, size {config.size}, batch {config.batch}: the parts of {name}, against {against}"
-    svg = waterfall(one_line(title), one_line(name), parts)
-    return Picture(path=_path(topic.name, setting.key, "waterfall"), words=one_line(title), svg=svg)
+    what = f"{topic.name}, size {config.size}, batch {config.batch}: the parts of {name}, against {against}"
+    title = _of(setting, what)
+    svg = waterfall(title, one_line(name), parts)
+    return Picture(path=_path(topic.name, setting.key, "waterfall"), words=title, svg=svg)
 
 
 def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Picture | None:
@@ -247,7 +252,7 @@ def stages_picture(setting: Setting, topics: Sequence[Topic], name: str) -> Pict
     if not groups:
         return None
     who = one_line(topics[0].name) if len(topics) == 1 else "each workload"
-    title = f"What {who} trains, and what its loader and its step would give alone"
+    title = _of(setting, f"What {who} trains, and what its loader and its step would give alone")
     words = f"{title}: {'; '.join(groups)}"
     return Picture(path=_path(name, setting.key, "stages"), words=words, svg=stage_bars(title, groups))
 
@@ -294,8 +299,9 @@ def heat_map_picture(setting: Setting) -> Picture | None:
     rows = _ranked(tiles)
     if not rows:
         return None
-    title = (
-        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of something else"
+    title = _of(
+        setting,
+        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of something else",
     )
     stacks = sum(row in STACKS for row in rows)
     grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)

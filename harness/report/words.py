@@ -120,8 +120,10 @@ def rate(samples_a_second: float) -> str:
     return f"{digits if samples_a_second < 999.5 else f'{float(digits):,.0f}'} samples/s"
 
 
-def change(ours: float, theirs: float) -> str:
+def change(ours: float | None, theirs: float | None) -> str:
     """From theirs to ours, in whole percent: `+20 %`, `±0 %`."""
+    if ours is None or not theirs:
+        return NOTHING
     percent = round(100 * (ours / theirs - 1))
     return f"{percent:+d} %" if percent else "±0 %"
 

@@ -1,4 +1,4 @@
-"""Arms as processes: each in a process group of its own, so that its loader workers stop and end with it."""
+"""Arms as processes, one or several in each, which leads a group, so that loader workers stop and end with it."""
 
 import json
 import os
@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import typing
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from math import inf
 from pathlib import Path
 from time import monotonic, sleep
@@ -17,6 +18,7 @@ from typing import Any
 
 from harness.core.codec import decode, encode
 from harness.core.configuration import Configuration
+from harness.core.emulation import Emulation
 from harness.core.environment import STEMS, library_of
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
@@ -53,9 +55,11 @@ class Job:
     protocol: Protocol
     data: str  # folder
     device: str
+    emulation: Emulation | None = None  # what an emulated device takes for this arm
     seed: int
     other_seeds: bool  # whether it tells how far first losses of other seeds lie apart
     observed: bool = False  # whether its settings were looked at in full in a former replicate
+    shared: bool = False  # whether other arms live in its process
     workload_path: str | None
     service: str | None  # http://host:port of the server that the workload talks to
 
@@ -133,7 +137,8 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # compiler processes would outlive the start of the arm
+            # All cores compile, before anything is timed; compiler processes end with the warm-up.
+            "TORCHINDUCTOR_COMPILE_THREADS": str(len(os.sched_getaffinity(0))) if recipe.compile else "1",
             "PYTHONHASHSEED": "0",
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]),
         }
@@ -153,80 +158,85 @@ def _is_allocator(library: str) -> bool:
     return any(stem in Path(library).name for stem in STEMS)
 
 
-class ProcessArm:
-    """One configuration alive in a fresh process, suspended whenever it is not asked for anything."""
+class Bereft(Exception):
+    """An arm whose process ended by another arm's doing."""
+
+
+class Host:
+    """A process that one arm lives in or several do, suspended whenever none of them is asked for anything."""
 
     def __init__(self, job: Job, sentinel: Sentinel, deadline_s: float = inf) -> None:
         """Starts the process, which imports while others may be starting too; nothing is waited for beyond a moment.
 
         That moment is one of the monotonic clock; every ask that would outlast it raises BudgetSpent.
         """
-        self._job, self._sentinel, self._deadline_s = job, sentinel, deadline_s
+        self._sentinel, self._deadline_s = sentinel, deadline_s
         self._channel, theirs = socket.socketpair()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the arm
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._memory_kills = memory_kills()
         environment = launch_environment(job.recipe, dict(os.environ))
         with theirs:
             suite = "" if job.workload_path else job.config.workload
-            self._process = forked(theirs, self._log.fileno(), environment, job.seed, suite)
-        self._pending = b""
+            self.process = forked(theirs, self._log.fileno(), environment, job.seed, suite)
+        self._pending, self._asked, self._watched = b"", False, False
+        self.ended = False
+        self.arms = 0  # that live in it
+        self.numbers = count()  # of the arms that it is given
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Asks for something without waiting for the answer."""
         with suppress(BrokenPipeError, ConnectionResetError):  # it has ended already; whoever waits for it is told why
-            send(self._channel, {"job": job})
+            send(self._channel, message)
+            self._asked = True
 
-    @property
-    def begins_beside(self) -> bool:
-        """Whether one core is enough for its start, and no upper bound, steady state or delay is told from a clock."""
-        job, recipe = self._job, self._job.recipe
-        alone = job.device != "cpu" or job.protocol.settle_s > 0 or recipe.threads != 1 or recipe.workers > 0
-        return not alone and recipe.added_delay is None
-
-    def arrive(self) -> None:
-        """Waits for the imports, then suspends the group."""
-        self._answer(self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
-        self._sentinel.add(self._process.group)
-
-    def begin(self) -> dict[str, Any]:
-        """Builds and warms up, then stands still."""
-        return self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
-
-    def settle(self, steps: int, offset: int) -> int:
-        """Resumes the arm for some steps that no clock counts and pauses it again."""
-        message = {"settle": {"steps": steps, "offset": offset}}
-        lead: int = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)["lead"]
-        return lead
-
-    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
-        """Resumes the arm for one window and pauses it again; its memory is read when it stands still."""
-        begun = begin_peaks(self._process.pid)
-        before, message = read_accounts(), {"burst": {"lead": lead, "steps": steps, "start": start}}
-        fields = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)
-        others = share_of_others(before, read_accounts())
-        return fields | {"others": others} | read_memory(self._process.pid, begun=begun)
-
-    def close(self) -> None:
-        """Kills the group, suspended or not, and waits for it."""
-        self._channel.close()
-        group = self._process.pid
-        self._process.end()
-        self._sentinel.remove(group)
-        self._log.close()
-
-    def _ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
+    def ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
+        """Resumes it, asks for something, and pauses it again; raises ArmLost, and Bereft where it ended before."""
+        if self.ended:
+            raise Bereft
         try:
-            # The process alone: it lets its loader workers go on when it takes steps, and not before.
-            os.kill(self._process.pid, signal.SIGCONT)
+            # The process alone: it lets the loader workers of an arm go on when that takes steps, and not before.
+            os.kill(self.process.pid, signal.SIGCONT)
             send(self._channel, message)
         except (BrokenPipeError, ConnectionResetError, ProcessLookupError):
             raise self._lost() from None
-        return self._answer(limit_s, late)
+        self._asked = True
+        return self.answer(limit_s, late)
 
-    def _answer(self, limit_s: float, late: Fault) -> dict[str, Any]:
+    def answer(self, limit_s: float, late: Fault) -> dict[str, Any]:
+        """The answer to what it was asked; raises ArmLost, after which it has ended or waits for what comes next."""
         answer = json.loads(self._receive(limit_s, late))
+        self._asked = False
+        if answer["say"] == "lost" and answer["ends"]:
+            lost = self._told(Fault(answer["kind"]), answer["reason"], answer["trace"])
+            self.end()
+            raise lost
+        self._pause()
+        if not self._watched:
+            self._sentinel.add(self.process.group)
+            self._watched = True
         if answer["say"] == "lost":
             raise self._told(Fault(answer["kind"]), answer["reason"], answer["trace"])
-        self._pause()
         fields: dict[str, Any] = answer["fields"]
         return fields
+
+    def leave(self, number: int, limit_s: float) -> None:
+        """Frees one of several arms; the process ends where that cannot be, or where an arm was broken off."""
+        self.arms -= 1
+        if self._asked:
+            self.end()
+        with suppress(ArmLost, Bereft, BudgetSpent):
+            self.ask({"arm": number, "free": True}, limit_s, Fault.WINDOW_TIME_OUT)
+
+    def end(self) -> None:
+        """Kills the group, suspended or not, and waits for it."""
+        if self.ended:
+            return
+        self.ended = True
+        self._channel.close()
+        group = self.process.pid
+        self.process.end()
+        self._sentinel.remove(group)
+        self._log.close()
 
     def _receive(self, limit_s: float, late: Fault) -> bytes:
         until = monotonic() + limit_s
@@ -235,7 +245,7 @@ class ProcessArm:
             try:
                 received = self._channel.recv(1 << 16)
             except TimeoutError:
-                if self._process.poll() is None:
+                if self.process.poll() is None:
                     self._go_on_waiting(until, limit_s, late)
                     continue
                 received = b""  # a loader worker may still hold the other end
@@ -251,22 +261,21 @@ class ProcessArm:
         """Refuses to wait for an arm whose time is up, or that somebody else has suspended."""
         if monotonic() > self._deadline_s:
             raise BudgetSpent
-        stopped = state_of(self._process.pid) == SUSPENDED
-        if stopped or (monotonic() > until and self._has_a_stopped_worker()):
+        stopped = state_of(self.process.pid) == SUSPENDED
+        # Where several arms live, the workers of all but one are stopped by us.
+        if stopped or (monotonic() > until and self.arms < 2 and self._has_a_stopped_worker()):
             words = "somebody else suspended it (SIGSTOP)"
-            raise ArmLost(Fault.SUSPENDED, with_remedy(Fault.SUSPENDED, words), self._log_tail())
+            raise self._ended(Fault.SUSPENDED, words)
         if monotonic() > until:
-            stack = self._stack()
-            fault, words = fault_silent(late, limit_s, stack, self._log_tail())
-            raise ArmLost(fault, with_remedy(fault, words), self._log_tail())
+            raise self._ended(*fault_silent(late, limit_s, self._stack(), self._log_tail()))
 
     def _has_a_stopped_worker(self) -> bool:
-        return any(state_of(one) == SUSPENDED for one in members_of(frozenset({self._process.pid})))
+        return any(state_of(one) == SUSPENDED for one in members_of(frozenset({self.process.pid})))
 
     def _stack(self) -> str:
         """Where the arm stands, which it writes into its log when it is asked to; empty if it cannot."""
         before = self._log_bytes()
-        os.kill(self._process.pid, SHOW_STACK)
+        os.kill(self.process.pid, SHOW_STACK)
         until = monotonic() + STACK_S
         while self._log_bytes() == before and monotonic() < until:
             sleep(0.05)
@@ -282,11 +291,16 @@ class ProcessArm:
 
     def _lost(self) -> ArmLost:
         try:
-            status = self._process.wait(timeout=HANG_UP_S)
+            status = self.process.wait(timeout=HANG_UP_S)
         except subprocess.TimeoutExpired:
             status = None
-        fault, words = fault_ended(status, memory_kills() - self._memory_kills)
-        return ArmLost(fault, with_remedy(fault, words), self._log_tail())
+        return self._ended(*fault_ended(status, memory_kills() - self._memory_kills))
+
+    def _ended(self, fault: Fault, words: str) -> ArmLost:
+        """What is said of an arm that brought its process to an end, after which there is no other in it."""
+        lost = ArmLost(fault, with_remedy(fault, words), self._log_tail())
+        self.end()
+        return lost
 
     def _log_bytes(self) -> int:
         return os.fstat(self._log.fileno()).st_size
@@ -300,6 +314,96 @@ class ProcessArm:
 
     def _pause(self) -> None:
         try:
-            os.killpg(self._process.group, signal.SIGSTOP)
+            os.killpg(self.process.group, signal.SIGSTOP)
         except ProcessLookupError:
             raise self._lost() from None
+
+
+class ProcessArm:
+    """One configuration alive in a fresh process, which it has for itself or shares."""
+
+    def __init__(self, job: Job, sentinel: Sentinel, deadline_s: float = inf, host: Host | None = None) -> None:
+        """Starts a process unless there is one that is shared; nothing is waited for beyond a moment."""
+        self._job, self._left = job, False
+        self._host = host or Host(job, sentinel, deadline_s)
+        self._host.arms += 1
+        self._number = next(self._host.numbers)
+        if not job.shared:  # it may have to import what its server does not know
+            self._host.send({"arm": self._number, "job": job})
+
+    @property
+    def begins_beside(self) -> bool:
+        """Whether one core is enough for its start, and no upper bound, steady state or delay is told from a clock."""
+        job, recipe = self._job, self._job.recipe
+        alone = job.device != "cpu" or job.protocol.settle_s > 0 or recipe.threads != 1 or recipe.workers > 0
+        return not alone and not job.shared and recipe.added_delay is None
+
+    def arrive(self) -> None:
+        """Waits for the imports, then suspends the group."""
+        if self._job.shared:
+            self._ask({"job": self._job}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+        else:
+            self._host.answer(self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+
+    def begin(self) -> dict[str, Any]:
+        """Builds and warms up, then stands still."""
+        return self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+
+    def settle(self, steps: int, offset: int) -> int:
+        """Resumes the arm for some steps that no clock counts and pauses it again."""
+        message = {"settle": {"steps": steps, "offset": offset}}
+        lead: int = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)["lead"]
+        return lead
+
+    def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
+        """Resumes the arm for one window and pauses it again; its memory is read when it stands still."""
+        process = self._host.process.pid
+        begun = not self._job.shared and begin_peaks(process)
+        before, message = read_accounts(), {"burst": {"lead": lead, "steps": steps, "start": start}}
+        fields = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)
+        others = share_of_others(before, read_accounts())
+        memory = {"host_bytes": None} if self._job.shared else read_memory(process, begun=begun)
+        return fields | {"others": others} | memory
+
+    def close(self) -> None:
+        """Ends its process; one that is shared goes on without it."""
+        if self._left:
+            return
+        self._left = True
+        if self._job.shared:
+            self._host.leave(self._number, self._job.protocol.window_limit_s)
+        else:
+            self._host.end()
+
+    def _ask(self, message: dict[str, Any], limit_s: float, late: Fault) -> dict[str, Any]:
+        return self._host.ask({"arm": self._number, **message}, limit_s, late)
+
+
+IDLE_HOSTS = 4  # that stay though no arm lives in them: of each workload that is measured, in each of its replicates
+
+
+@dataclass(slots=True, kw_only=True)
+class Hosts:
+    """The processes that arms share: one for a workload in each replicate, which stays for the blocks that follow."""
+
+    sentinel: Sentinel
+    deadline_s: float = inf
+    _kept: dict[tuple[object, ...], Host] = field(default_factory=dict)  # the one that was in use last at the end
+
+    def of(self, job: Job) -> Host:
+        """The process of a job's replicate, a new one where there is none that lives."""
+        key = job.config.workload, job.workload_path, job.device, job.seed
+        host = self._kept.pop(key, None)
+        if host is None or host.ended:
+            idle = [one for one, other in self._kept.items() if not other.arms]
+            for least in idle[: max(0, len(idle) + 1 - IDLE_HOSTS)]:
+                self._kept.pop(least).end()
+            host = Host(job, self.sentinel, self.deadline_s)
+        self._kept[key] = host
+        return host
+
+    def end(self) -> None:
+        """Ends them all."""
+        for host in self._kept.values():
+            host.end()
+        self._kept.clear()

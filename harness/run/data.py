@@ -194,7 +194,11 @@ class _Writers:
         partial_folder = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
         command = [sys.executable, "-m", "harness.run.data", workload.name, size, str(partial_folder)]
         try:
-            complaint = self._follow(command + ([workload.path] if workload.path else []), show)
+            if workload.sizes[size].data_bytes:
+                complaint = self._follow(command + ([workload.path] if workload.path else []), show)
+            else:  # the data lie ready elsewhere
+                partial_folder.mkdir(parents=True)
+                complaint = None
             if complaint is not None:
                 raise Mistake(f"The data of {workload.name} could not be written to {self._root}: {complaint}.")
             write_manifest(partial_folder)

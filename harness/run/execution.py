@@ -5,11 +5,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Lost, Precisions, Record, Window, alone
+from harness.core.records import Lost, Precisions, Ready, Record, Window, alone, is_apart
 from harness.plan.cost import Forecast, Pace
-from harness.plan.schedule import Further, by_replicate, further, leads_seen, next_attempt, outstanding, settled
+from harness.plan.schedule import (
+    Further,
+    by_replicate,
+    forget_what_was_shared,
+    further,
+    leads_seen,
+    next_attempt,
+    outstanding,
+    settled,
+)
 from harness.run.arm import BudgetSpent, LiveArm
 from harness.run.replicate import Attempt, Bytes, NoRoom, Room, Watcher
 
@@ -93,13 +103,16 @@ class Campaign:
 
         The workloads whose ratios cost least come first. A block of which nothing could be timed gives way to the next.
         """
-        before, names = self.attempts, sorted(self._forecast.workloads, key=self._forecast.pair_s)
+        before = self.attempts
+        waiting = {block.reference.workload: block for block in reversed(self.plan.blocks) if self._left(block, 0)}
+        costs_s = {name: self._forecast.pair_s(name, block) for name, block in waiting.items()}
+        names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
-            timed = self.windows
+            timed, after_s = self.windows, sum(costs_s.get(one, 0.0) for one in names[number + 1 :])
             for block in self.plan.blocks:
                 if block.reference.workload == name and self.windows == timed:
                     for replicate in range(self.plan.protocol.replicates):
-                        self._measure(block, replicate, *self._worth_beginning(block, replicate, names[number + 1 :]))
+                        self._measure(block, replicate, *self._worth_beginning(block, replicate, after_s))
         return self.attempts > before
 
     def _run_further(self) -> bool:
@@ -113,13 +126,25 @@ class Campaign:
 
     def _measure(self, block: Block, replicate: int, *taken_on: int) -> None:
         while rounds := {one: count for one, count in self._left(block, replicate).items() if one in taken_on}:
-            fitting = dict(list(rounds.items())[: self._room.get(block.identity)])
+            own = self._apart(block)
+            # Those that share a process first; what one of them did to it is known before the others are tried.
+            together = {one: count for one, count in rounds.items() if one not in own} or rounds
+            now = replace(block, shared=block.shared and together.keys().isdisjoint(own))
+            fitting = dict(list(together.items())[: self._room.get(block.identity)])
             if fitting:
-                self._live(block, replicate, fitting)
+                self._live(now, replicate, fitting)
             else:
-                self._in_turn(block, replicate, rounds)
+                self._in_turn(replace(block, shared=False), replicate, rounds)
 
-    def _worth_beginning(self, block: Block, replicate: int, after: Sequence[str]) -> Sequence[int]:
+    def _apart(self, block: Block) -> frozenset[int]:
+        """Treatments of a block that get processes of their own although the others share one."""
+        if not block.shared:
+            return frozenset()
+        kept = (records for (identity, _), records in self._kept.items() if identity == block.identity)
+        found = [record for records in kept for record in records]
+        return frozenset(one for one in range(1, len(block.comparisons) + 1) if is_apart(one, found))
+
+    def _worth_beginning(self, block: Block, replicate: int, after_s: float) -> Sequence[int]:
         """Treatments of a replicate for which the time suffices, in this life and those that must follow it.
 
         A treatment with a replicate missing would give no estimate. So fewer are begun when time is short, and a later
@@ -127,7 +152,7 @@ class Campaign:
         """
         if replicate == 0:
             counts = (self.plan.protocol.replicates, FEWEST_REPLICATES)
-            return self._in_time(block, counts[0], after) or self._in_time(block, counts[1], after)
+            return self._in_time(block, counts[0], after_s) or self._in_time(block, counts[1], after_s)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
         wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
         return self._fitting(block, wanted, self._left_s(), replicate) or self._shortened(block, replicate, wanted)
@@ -168,7 +193,7 @@ class Campaign:
             block=block,
             replicate=replicate,
             number=next_attempt(block, replicate, self._kept.get((block.identity, replicate), [])),
-            timetable=self.plan.protocol,
+            timetable=self.plan.protocol.of(block.timing),
             seed=self.plan.seed,
             start=lambda position: self.start(block, replicate, position),
             record=self._keep,
@@ -188,6 +213,8 @@ class Campaign:
         self.windows += isinstance(record, Window)
         self.records.append(record)
         same.append(record)
+        if (isinstance(record, Lost) and record.arm.shared) or (isinstance(record, Ready) and not record.arm.shared):
+            forget_what_was_shared(record.arm.block, self._kept)
 
     def _check_time(self) -> None:
         if self._left_s() < 0:
@@ -200,18 +227,26 @@ class Campaign:
         """Seconds in which the plan may still be measured, by this run and those that go on with it."""
         return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
 
-    def _in_time(self, block: Block, replicates: int, after: Sequence[str]) -> Sequence[int]:
+    def _in_time(self, block: Block, replicates: int, after_s: float) -> Sequence[int]:
         """Treatments of a block that can get so many replicates before the time is up.
 
-        Workloads that come after it keep a share of the time that buys them as many arms.
+        Workloads that come after it keep a share of the time that buys them as many arms: `after_s` is what one
+        comparison of each of them takes together.
         """
         wanted = sorted(self._left(block, 0))
-        own_s, others_s = self._forecast.pair_s(block.reference.workload), sum(map(self._forecast.pair_s, after))
-        left_s = self._plan_left_s()
-        fair_s = left_s * own_s / (own_s + others_s) if after else left_s
+        name = block.reference.workload
+        if block.timing in {Timing.LOADER, Timing.COMPUTE} and not self._worth_a_part(name, block):
+            return ()
+        own_s, left_s = self._forecast.pair_s(name, block), self._plan_left_s()
+        fair_s = left_s * own_s / (own_s + after_s)
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )
+
+    def _worth_a_part(self, workload: str, block: Block) -> bool:
+        """Whether a part of a step comes to something: steps are timed first, where the plan times them too."""
+        whole = [one for one in self.plan.blocks if one.reference == block.reference and one.timing is Timing.STEP]
+        return not whole or self._forecast.has_ratio_of(workload)
 
     def _fitting(
         self, block: Block, positions: Sequence[int], time_s: float, replicate: int | None = None

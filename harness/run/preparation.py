@@ -21,17 +21,19 @@ from harness import __version__
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Configuration, compose, expected
+from harness.core.emulation import emulation_of, is_emulated
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan, Request
 from harness.core.recipe import Recipe, Value
+from harness.core.records import Ready, Record
 from harness.core.workload import Size
 from harness.measure.surroundings import free_bytes, read_environment
 from harness.plan.cost import Forecast, Pace
 from harness.plan.planning import chosen_workloads, first_what_is_claimed, pace_of, planned, usual_size
 from harness.plan.schedule import by_replicate
-from harness.run.arm import Job, ProcessArm
+from harness.run.arm import Hosts, Job, ProcessArm
 from harness.run.data import START_LIMIT_S, data_folder, data_root, ensure_all, serving
 from harness.run.sentinel import Sentinel
 from harness.store import Run, read_records, resumable
@@ -177,6 +179,8 @@ def prepared(request: Request, command: str = "") -> Prepared:
     catalogue = adopted(catalogue, real_data, size)
     plan = planned(request, catalogue, environment)
     data = {name: described(catalogue.workload(name).sizes[size]) for name in real_data}
+    named = (catalogue.workload(name) for name in chosen_workloads(request, catalogue))
+    data |= {one.name: one.source for one in named if one.source}
     plan = replace(plan, data=data, blocks=tuple(first_what_is_claimed(plan.blocks, catalogue, environment)))
     return Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real_data, command=command)
 
@@ -283,6 +287,8 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
     """The job of one arm of a block."""
     config = block.reference if position == 0 else block.comparisons[position - 1].treatment
     workload, known = ready.catalogue.workload(config.workload), ready.catalogue.known
+    size, device = workload.at(config.size, config.batch), ready.environment.device
+    recipe = ready.recipe(config)
     proof: dict[str, Value] = {}
     for option in config.options:
         # What changes the evaluation alone can be seen only where an evaluation is timed.
@@ -290,25 +296,42 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
             proof |= expected(known[option.name], option.level)
     return Job(
         config=config,
-        size=workload.at(config.size, config.batch),
-        recipe=ready.recipe(config),
+        size=size,
+        recipe=recipe,
         proof=proof,
         timing=block.timing,
         protocol=ready.plan.protocol,
         data=str(data[config.workload, config.size]),
-        device=ready.environment.device,
+        device=device,
+        emulation=emulation_of(device, workload, config.size, size, recipe) if is_emulated(device) else None,
         seed=ready.plan.seed + replicate,
         other_seeds=position == 0,
         observed=replicate > 0,
+        shared=block.shared,
         workload_path=workload.path,
         service=None,
     )
 
 
-def started(job: Job, sentinel: Sentinel, deadline_s: float) -> ProcessArm:
+def known_elsewhere(ready: Prepared, records: Iterable[Record], block: Block, replicate: int) -> bool:
+    """Whether another block has the first losses of this block's reference from the same seed, and their spread.
+
+    A reference without options has no settings to show either, so that it need not begin as it did there. On a CPU
+    arms that share a process have the bits of isolated ones; on another device nobody has seen that yet.
+    """
+    plan = ready.plan
+    alike = {one.identity for one in plan.blocks if one.reference == block.reference} - {block.identity}
+    return not (plan.protocol.judged_again or block.reference.options) and any(
+        isinstance(one, Ready) and one.arm.block in alike and (one.arm.replicate, one.arm.position) == (replicate, 0)
+        and (one.arm.shared is block.shared or ready.environment.device == "cpu")
+        and one.seed_spread is not None for one in records
+    )  # fmt: skip
+
+
+def started(job: Job, sentinel: Sentinel, deadline_s: float, hosts: Hosts) -> ProcessArm:
     """An arm that has started; raises Mistake where the system starts no more processes."""
     try:
-        return ProcessArm(job, sentinel, deadline_s)
+        return ProcessArm(job, sentinel, deadline_s, hosts.of(job) if job.shared else None)
     except OSError as error:
         raise Mistake(
             f"Cannot start another process ({error.strerror}); what was measured is kept: see ulimit -a, make room, "

@@ -1,4 +1,4 @@
-"""A life: the processes of one block alive together, one of them running at a time.
+"""A life: the arms of one block alive together, each in its process or all in one, and one of them running at a time.
 
 All arms take the same number of steps in every window and begin with the same samples, so that what the samples cost is
 no difference between them. Loader workers cannot be told where to go on: where an arm has them, the others leave out
@@ -20,8 +20,8 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
 from harness.core.records import Arm, Fault, Lost, Ready, Record, Spent, Window
-from harness.plan.schedule import order_of_windows
-from harness.run.arm import ArmLost, BudgetSpent, Job, LiveArm, ProcessArm
+from harness.plan.schedule import INTERRUPTED, order_of_windows
+from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
 
 # Examinations: arms that only begin, to show their settings and first losses; several at a time, unlike windows.
@@ -259,7 +259,7 @@ class Attempt:
         for position in positions:
             try:
                 self.arms[position].arrive()
-            except ArmLost as lost:
+            except (ArmLost, Bereft) as lost:
                 self._lose(position, lost)
         self._spent_s["imports_s"] += self.clock() - began_s
 
@@ -281,7 +281,7 @@ class Attempt:
                 raise
         took_s, varying = self.clock() - began_s, False
         for position, answer in zip(positions, answers, strict=True):
-            if isinstance(answer, ArmLost):
+            if isinstance(answer, (ArmLost, Bereft)):
                 self._lose(position, answer)
                 continue
             varying |= answer["effective"].get("varying_shapes") is True
@@ -291,10 +291,10 @@ class Attempt:
             self.room.begun(len(ready), varying_shapes=varying)
         self._spend_on_start(took_s, ready, at_once)
 
-    def _begun(self, position: int) -> dict[str, Any] | ArmLost:
+    def _begun(self, position: int) -> dict[str, Any] | ArmLost | Bereft:
         try:
             return self.arms[position].begin()
-        except ArmLost as lost:
+        except (ArmLost, Bereft) as lost:
             return lost
 
     def _spend_on_start(self, took_s: float, ready: Sequence[Ready], at_once: int) -> None:
@@ -345,7 +345,7 @@ class Attempt:
         began_s = self.clock()
         try:
             return self.arms[position].settle(steps, offset)
-        except ArmLost as lost:
+        except (ArmLost, Bereft) as lost:
             self._lose(position, lost)
             return 0
         finally:
@@ -368,7 +368,7 @@ class Attempt:
     def _window(self, position: int, order: int, began_s: float, turns: Turns, number: int) -> None:
         try:
             window = self.arms[position].window(turns.lead(position, number), turns.steps, turns.start(number))
-        except ArmLost as lost:
+        except (ArmLost, Bereft) as lost:
             self._lose(position, lost)
             return
         # Steps that lead in, and windows that the arm threw away, come before what was timed.
@@ -377,10 +377,15 @@ class Attempt:
         self._spent_s["lead_s"] += window.get("lead_s") or 0.0
         self._keep(Window(arm=self._name(position), order=order, began_s=at_s, **window))
 
-    def _lose(self, position: int, lost: ArmLost) -> None:
-        name = self._name(position)
-        self._keep(Lost(arm=name, outcome=lost.outcome, reason=lost.reason, trace=lost.trace, kind=lost.kind))
+    def _lose(self, position: int, lost: ArmLost | Bereft) -> None:
+        """Records a loss; an arm that another one took with it is no loss, and is built anew in the next attempt."""
         self.arms.pop(position).close()
+        if isinstance(lost, Bereft):
+            return
+        name, outcome, reason = self._name(position), lost.outcome, lost.reason
+        if name.shared:  # whose fault it was is told by a process that it has for itself
+            outcome, reason = INTERRUPTED, f"{reason}; next it gets a process of its own"
+        self._keep(Lost(arm=name, outcome=outcome, reason=reason, trace=lost.trace, kind=lost.kind))
         if lost.kind is Fault.DEVICE_LOST:  # every other arm would be lost to it too, and none by its own fault
             raise Mistake(f"{lost.reason}; what was measured is kept, and the same command continues.")
 
@@ -392,7 +397,13 @@ class Attempt:
         return record
 
     def _name(self, position: int) -> Arm:
-        return Arm(block=self.block.identity, replicate=self.replicate, attempt=self.number, position=position)
+        return Arm(
+            block=self.block.identity,
+            replicate=self.replicate,
+            attempt=self.number,
+            position=position,
+            shared=self.block.shared,
+        )
 
 
 def numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:

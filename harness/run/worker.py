@@ -1,4 +1,4 @@
-"""The worker: the process that is one arm. It builds, warms up, and times windows when it is asked to.
+"""The worker: the process of an arm, or of several. It builds, warms up, and times windows when it is asked to.
 
 python -m harness.run.worker CONTROL   the root that arms are forked from; CONTROL is an inherited socket
 python -m harness.run.worker           trains for `learn`: reads its job from its input, writes a line a step
@@ -14,7 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
+from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Learned
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
@@ -29,41 +30,81 @@ from harness.run.fork_server import ROOT, serve_forks
 from harness.run.sentinel import Sentinel
 
 if TYPE_CHECKING:
+    from harness.measure.residents import Residents
     from harness.measure.session import Task
 
 
 def serve(channel: socket.socket) -> None:
-    """Answers the launcher until it hangs up; a failure is an answer too, and the last one."""
-    try:
-        _serve(channel)
-    except Exception as error:  # noqa: BLE001  whatever goes wrong in an arm is its outcome, with words and trace
-        with suppress(BrokenPipeError, ConnectionResetError):  # the launcher is gone
-            send(channel, {"say": "lost", **_words_for(error), "trace": traceback.format_exc()[-4000:]})
+    """Answers the launcher until it hangs up, or until an arm's failure leaves no arm that could go on."""
+    house = _House()
+    with suppress(BrokenPipeError, ConnectionResetError):  # the launcher is gone
+        for message in _messages(channel):
+            answer = house.answer(message)
+            send(channel, answer)
+            if answer.get("ends"):
+                return
 
 
-def _serve(channel: socket.socket) -> None:
-    messages = _messages(channel)
-    job = read_job(next(messages))
-    if job.service:
-        os.environ[ADDRESS] = job.service
-    task = task_of(job)  # imports what its server did not know of; the launcher waits for all before one is built
-    send(channel, {"say": "arrived", "fields": {}})
-    next(messages)
-    from harness.measure.trial import begin
+# Faults after which no arm of a process can go on, whoever was at fault.
+SPOILING = frozenset({Fault.DEVICE_ERROR, Fault.DEVICE_LOST})
 
-    trial, ready = begin(task, job.timing, job.protocol, job.proof, other_seeds=job.other_seeds, observed=job.observed)
-    send(channel, {"say": "ready", "fields": ready})
-    for message in messages:
-        if settling := message.get("settle"):
-            send(channel, {"say": "settled", "fields": {"lead": trial.settle(**settling)}})
-        else:
-            send(channel, {"say": "burst", "fields": trial.window(**message["burst"])})
+
+@dataclass(slots=True)
+class _House:
+    """The arms of this process: their jobs, and once torch is needed what they live in."""
+
+    jobs: dict[int, Job] = field(default_factory=dict)
+    residents: "Residents | None" = None
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """What an arm has to say to what it is asked; a failure is an answer too, and the last one of that arm."""
+        number = message["arm"]
+        try:
+            return {"say": "done", "fields": self._done(number, message)}
+        except Exception as error:  # noqa: BLE001  whatever goes wrong in an arm is its outcome, with words and trace
+            lost = {"say": "lost", **_words_for(error), "trace": traceback.format_exc()[-4000:]}
+        job = self.jobs.get(number)
+        stays = job is not None and job.shared and lost["kind"] not in SPOILING
+        try:
+            if stays and self.residents:
+                self.residents.free(number)
+        except Exception:  # noqa: BLE001  a process that cannot free an arm serves no other
+            stays = False
+        return lost | {"ends": not stays}
+
+    def _done(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
+        if "job" in message:
+            return self._admitted(number, read_job(message))
+        assert self.residents is not None  # noqa: S101  the job comes first
+        if "begin" in message:
+            job = self.jobs[number]
+            return self.residents.begin(
+                number, job.timing, job.protocol, job.proof, other_seeds=job.other_seeds, observed=job.observed
+            )
+        if "settle" in message:
+            return {"lead": self.residents.settle(number, **message["settle"])}
+        if "burst" in message:
+            return self.residents.window(number, **message["burst"])
+        self.residents.free(number)
+        return {}
+
+    def _admitted(self, number: int, job: Job) -> dict[str, Any]:
+        """Imports what the server did not know of; the launcher waits for all before one is built."""
+        self.jobs[number] = job
+        if job.service:
+            os.environ[ADDRESS] = job.service
+        task = task_of(job)
+        from harness.measure.residents import Residents
+
+        self.residents = self.residents or Residents()
+        self.residents.admit(number, task)
+        return {}
 
 
 def _serve_forks(control: socket.socket) -> None:
     """A root, and in processes that were forked from it the servers of workloads and their arms."""
     # The first optimizer imports the compiler anyway, and that takes as long as torch itself.
-    for module in ("torch._dynamo", "harness.measure.trial"):
+    for module in ("torch._dynamo", "harness.measure.residents"):
         import_module(module)
     child = serve_forks(control)
     if child and child.workload is not None:
@@ -98,9 +139,10 @@ def task_of(job: Job) -> "Task":
         size=job.size,
         recipe=job.recipe,
         data=Path(job.data),
-        device=device_named(job.device),
+        device=device_named(job.device, job.emulation),
         seed=job.seed,
         endless=job.timing is not job.timing.EPOCH,
+        shared=job.shared,
     )
 
 

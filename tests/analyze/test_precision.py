@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of, precisions
+from harness.analyze.composition import precisions
+from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of
 from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS
 from harness.core.records import Lost, Record

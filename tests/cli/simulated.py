@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import Progress
 from harness.core.configuration import Configuration

@@ -3,13 +3,16 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.cli import commands
 from harness.cli import measuring as calibrating
 from harness.cli.checks import rehearse
 from harness.cli.measuring import show
 from harness.cli.reading import rendered
+from harness.core.mistake import Mistake
 from harness.core.plan import Request
 from harness.results import calibration_beside, decides, matrix_of
 from harness.run.preparation import Prepared, prepared
@@ -37,6 +40,19 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_of(results: Path, design: str) -> Path:
     return next(one.parent for one in results.glob("*/*/run.json") if read_run(one.parent).plan.design == design)
+
+
+@pytest.mark.parametrize("given", [{"output": Path("page.md")}, {"only": ["workers"]}])
+def test_what_is_meant_for_isolation_is_refused_without_it(given: dict[str, Any]) -> None:
+    with pytest.raises(Mistake, match="meant for --isolation"):
+        commands.calibrate(**given)
+
+
+def test_a_calibration_of_arms_that_share_a_process_decides_nothing(results: Path) -> None:
+    run = read_run(run_of(results, "calibration"))
+    blocks = tuple(replace(one, shared=True) for one in run.plan.blocks)
+    assert decides(run)
+    assert not decides(replace(run, plan=replace(run.plan, blocks=blocks)))
 
 
 def test_a_known_delay_is_recovered_in_a_rehearsal(results: Path) -> None:

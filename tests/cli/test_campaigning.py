@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from rich.console import Console
 
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
 from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
 from harness.cli import campaign_state

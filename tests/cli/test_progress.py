@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from rich.console import Console
 
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
 from harness.cli.measuring import Progress
 from harness.core.plan import Block, Plan, Request
 from harness.core.records import Record

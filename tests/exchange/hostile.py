@@ -358,7 +358,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     ),
     "a chip of ten thousand letters": (environment(cpu="A" * 10_000), "which is too long or does not print"),
     "terminal commands in a chip's name": (environment(cpu="EPYC\x1b[31m"), "which is too long or does not print"),
-    "a device nobody knows": (environment(device="tpu"), "was measured on 'tpu', and cpu and cuda are known"),
+    "a device nobody knows": (environment(device="tpu"), "was measured on 'tpu', and cpu, cuda, emulated are known"),
     "no cores": (environment(cores=0), f"cores is 0, {AT_LEAST} 1"),
     "negative memory": (environment(memory_bytes=-1), f"memory_bytes is -1, {AT_LEAST} 1"),
     "a variable that moves the cursor": (environment(variables=[["A", "\x1b[2J"]]), "too long or does not print"),

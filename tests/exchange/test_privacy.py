@@ -101,6 +101,7 @@ TEXTS = st.lists(PIECES | st.text(string.printable, max_size=5), max_size=12).ma
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("'/home/alice")
+@example("A://0@0@")
 def test_cleaning_twice_is_cleaning_once(text: str) -> None:
     once = Cleaner().sentence(text)
     assert Cleaner().sentence(once) == once

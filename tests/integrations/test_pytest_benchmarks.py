@@ -288,7 +288,7 @@ def test_plain_pytest_tests_and_benchmark_only_measures(
     [
         (("--speedmatrix-workload=lea",), "There is no workload 'lea'; choose one of "),
         (("--speedmatrix-size=tiny",), "has no size 'tiny'; choose one of smoke"),
-        (("--speedmatrix-device=tpu",), "There is no device 'tpu'; choose auto, cpu or cuda"),
+        (("--speedmatrix-device=tpu",), "There is no device 'tpu'; choose auto, cpu, cuda, emulated"),
         (("--speedmatrix-budget=soon",), "'soon' is not a time; write 90s"),
         (("--speedmatrix-run=nowhere",), "nowhere is not a run"),
         (("--speedmatrix-run=x", "--speedmatrix-size=smoke"), "leave out --speedmatrix-size"),

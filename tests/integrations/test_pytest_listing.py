@@ -13,7 +13,7 @@ from harness.integrations.configurations import Listed, listed, recorded, wanted
 from tests.integrations.recorded import COMPARED, NO_RESULT, record
 
 ROOT = Path(__file__).parents[2]
-ON_CPU = Request(workloads=("leak",), device="cpu", target="none")
+ON_CPU = Request(workloads=("leak",), device="cpu", target="none", design="alone")
 
 
 def entry(label: str, workload: str = "leak") -> Listed:
@@ -86,7 +86,7 @@ def test_what_is_no_run() -> None:
 def test_all_that_is_listed_is_one_look_at_all_workloads() -> None:
     both = [*LEAK, entry("all", "spoof")]
     want = wanted(ON_CPU, both, both)
-    assert want.words == ("run", "leak", "spoof", "--target", "none", "--device", "cpu")
+    assert want.words == ("run", "leak", "spoof", "--design", "alone", "--target", "none", "--device", "cpu")
 
 
 def test_a_part_of_several_workloads_is_a_look_at_those() -> None:

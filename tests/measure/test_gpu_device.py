@@ -186,7 +186,7 @@ def test_the_clock_covers_what_is_still_queued() -> None:
 
 def test_a_batch_arrives_in_its_format_and_nobody_waits() -> None:
     gpu("a pinned batch is sent channels-last without a wait of the host")
-    move = transfer_to(device().torch, Recipe(channels_last=True, non_blocking=True, pin_memory=True))
+    move = transfer_to(device(), Recipe(channels_last=True, non_blocking=True, pin_memory=True))
     batch = [torch.rand(8, 3, 32, 32).pin_memory(), torch.zeros(8).pin_memory()]
     with no_waits():
         images, targets = move(batch)

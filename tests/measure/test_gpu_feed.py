@@ -35,7 +35,7 @@ print(json.dumps(evidence.of_launch(Cuda('cuda'))))
 
 def road() -> SideStream:
     device = Cuda("cuda")
-    move = transfer_to(device.torch, Recipe(non_blocking=True, pin_memory=True))
+    move = transfer_to(device, Recipe(non_blocking=True, pin_memory=True))
     return SideStream(move, device, EventPhases(device))
 
 

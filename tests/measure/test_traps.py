@@ -59,8 +59,8 @@ def test_workers_that_silently_fall_back_to_none_are_seen(
     task = task_of("leak", smoke_data["leak"], ("workers=2",))
     assert inactive(task, {"workers": 2}) == ()
 
-    def without(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool) -> Feed:
-        return open_feed(dataset, size, patched(recipe, {"workers": 0}), seed, endless=endless)
+    def without(dataset: Any, size: Size, recipe: Any, seed: int, **keywords: Any) -> Feed:
+        return open_feed(dataset, size, patched(recipe, {"workers": 0}), seed, **keywords)
 
     fallen_back: Callable[..., Feed] = without
     monkeypatch.setattr(session, "open_feed", fallen_back)
@@ -82,8 +82,8 @@ def test_a_larger_batch_that_comes_in_parts_is_seen(
     task, proof = task_at(LARGER, smoke_data["leak"]), {"micro_batches": 1, "whole_batches": True}
     assert inactive(task, proof) == ()
 
-    def halved(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool) -> Feed:
-        return open_feed(dataset, replace(size, batch=size.batch // 2), recipe, seed, endless=endless)
+    def halved(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool, pin: Any) -> Feed:
+        return open_feed(dataset, replace(size, batch=size.batch // 2), recipe, seed, endless=endless, pin=pin)
 
     monkeypatch.setattr(session, "open_feed", halved)
     assert inactive(task, proof) == ("whole_batches is False, not True",)

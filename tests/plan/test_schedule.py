@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import groupby, pairwise
 from random import Random
 
 from hypothesis import given
@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import Timing
-from harness.plan.schedule import blocks, order_of_windows
+from harness.core.plan import Block
+from harness.plan.schedule import blocks, in_their_own, order_of_windows
 
 ROUNDS = st.dictionaries(st.integers(1, 9), st.integers(0, 13), max_size=6)
 
@@ -87,3 +88,33 @@ def test_workloads_take_turns() -> None:
     long, short = [comparison(index) for index in range(6)], [comparison(index, "speaker") for index in range(6, 8)]
     found = blocks([*long, *short], 2)
     assert [block.reference.workload for block in found] == ["leak", "speaker", "leak", "leak"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([Timing.STEP, Timing.LOADER])), max_size=30))
+def test_an_order_that_is_kept_is_kept_by_those_that_share_too(drawn: list[tuple[str, Timing]]) -> None:
+    """What a design has put first comes first; within a run of its order those that share a process do."""
+    given_in = [comparison(index, workload, timing) for index, (workload, timing) in enumerate(drawn)]
+    numbers = {one.label: index for index, one in enumerate(given_in)}
+    plain, found = (
+        blocks(given_in, 40, shares, in_order=True) for shares in (in_their_own, lambda one: numbers[one.label] % 3 > 0)
+    )
+    assert not any(block.shared for block in plain)
+    for workload in "ab":
+        runs = [[*run] for (reference, _), run in groupby(given_in, kind) if reference.workload == workload]
+        assert labels(plain, workload) == [[one.label for one in run] for run in runs]
+        parts = [
+            [one.label for one in run if (numbers[one.label] % 3 > 0) is shared]
+            for run in runs
+            for shared in (True, False)
+        ]
+        assert labels(found, workload) == [one for one in parts if one]
+    for block in found:
+        assert {numbers[one.label] % 3 > 0 for one in block.comparisons} == {block.shared}
+
+
+def labels(planned: tuple[Block, ...], workload: str) -> list[list[str]]:
+    return [[one.label for one in block.comparisons] for block in planned if block.reference.workload == workload]
+
+
+def kind(one: Comparison) -> tuple[Configuration, Timing]:
+    return one.reference, one.timing

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
 from harness.cli.measuring import Progress
 from harness.core.codec import decode, encode
 from harness.core.optimization import Timing

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.invented.hidden import PROCESS_S, PROCESSES, REFERENCE, conventional, draw_ratio, hide, measured
 from benchmarks.invented.machines import DELAYS, WORLDS, World
-from harness.analyze.estimate import precisions
+from harness.analyze.composition import precisions
 from harness.core.protocol import PROTOCOLS, SETTLING_STEPS, Protocol
 from harness.core.records import Window
 from harness.plan.schedule import PER_WINDOW_PAIR

@@ -97,7 +97,8 @@ def test_what_was_looked_at_in_full_is_told_only_as_far_as_it_costs_no_step(
     task, proof = task_of("spoof", smoke_data["spoof"], (option,)), proof_of(option)
     told: list[dict[str, Any]] = []
     for observed in (False, True):
-        trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False, observed=observed)
+        protocol = replace(UNTIMED, judged_again=True)
+        trial, ready = begin(task, Timing.STEP, protocol, proof, other_seeds=False, observed=observed)
         trial.session.feed.close()
         assert ready["inactive"] == ()
         told.append(ready)
@@ -112,3 +113,15 @@ def test_an_option_that_is_seen_to_be_off_in_a_later_replicate_is_told(smoke_dat
     trial, ready = begin(task, Timing.STEP, UNTIMED, proof_of("workers=2"), other_seeds=False, observed=True)
     trial.session.feed.close()
     assert any(words.startswith("workers is ") for words in ready["inactive"])
+
+
+@pytest.mark.parametrize("timing", [Timing.STEP, Timing.LOADER, Timing.COMPUTE])
+def test_a_first_look_judges_first_losses_once(timing: Timing, smoke_data: dict[str, Path]) -> None:
+    task = task_of("spoof", smoke_data["spoof"], ())
+    for observed in (False, True):
+        trial, ready = begin(task, timing, UNTIMED, {}, other_seeds=True, observed=observed)
+        window = trial.window(1, 2)
+        trial.session.feed.close()
+        judged = 0 if observed else UNTIMED.loss_steps
+        assert (len(ready["losses"]), ready["seed_spread"] is None) == (judged, observed)
+        assert window["steps"] == 2

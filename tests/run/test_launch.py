@@ -108,3 +108,29 @@ def test_segments_can_grow_only_if_every_one_of_them_can() -> None:
 def test_the_threads_of_a_recipe_reach_every_library() -> None:
     environment = launched(Recipe(threads=2))
     assert {environment[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"2"}
+
+
+def test_all_cores_compile_and_nobody_else_starts_compilers() -> None:
+    name, cores = "TORCHINDUCTOR_COMPILE_THREADS", len(os.sched_getaffinity(0))
+    assert launched(patched(Recipe(), {"compile": "default"}))[name] == str(cores)
+    assert launched(Recipe())[name] == "1"
+
+
+COMPILERS = """import psutil, time
+from torch._inductor.async_compile import AsyncCompile
+from harness.measure.warm_up import end_compilers
+AsyncCompile.process_pool().submit(int).result()
+before = len(psutil.Process().children())
+end_compilers()
+print(before, len(psutil.Process().children()))"""
+
+
+@pytest.mark.thorough
+def test_compilers_end_before_anything_is_timed() -> None:
+    environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILERS], env=environment, capture_output=True, text=True, check=True
+    )
+    before, after = map(int, done.stdout.split())
+    assert before > 0
+    assert after == 0

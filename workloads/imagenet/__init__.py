@@ -23,7 +23,7 @@ def _size(
         },
         original_epoch_steps=50_000 // 256,
         step_s=(0.0375 if image_px < 64 else 0.007) * batch,  # a small picture trains on the core that fetches it
-        compute_s=0.0 if image_px < 64 else 0.0006 * batch,
+        compute_s=(0.4 * 0.0375 if image_px < 64 else 0.0006) * batch,
     )
 
 

@@ -33,7 +33,7 @@ def _size(*, batch: int, epoch_steps: int, files: int, validation_files: int, wa
         },
         original_epoch_steps=562,
         step_s=0.0005 * batch if batch < 5632 else 0.3,  # a small batch trains on the core that loads it
-        compute_s=0.0 if batch < 5632 else 0.005,
+        compute_s=0.00047 * batch if batch < 5632 else 0.005,
     )
 
 

@@ -32,6 +32,7 @@ QUICK = Size(
     },
     original_epoch_steps=1_092_009 // 100,
     step_s=0.27,
+    compute_s=0.12,
 )  # fmt: skip
 
 STANDARD = Size(

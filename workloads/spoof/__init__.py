@@ -34,6 +34,7 @@ QUICK = Size(
     },
     original_epoch_steps=ORIGINAL_EPOCH_STEPS,
     step_s=0.24,
+    compute_s=0.19,
 )  # fmt: skip
 
 STANDARD = Size(

@@ -206,7 +206,8 @@ def footprints(matrices: Iterable[Matrix], workload: str, environment: Environme
     tables = [one for matrix in matrices for one in matrix.tables if one.config.workload == workload]
     profiles = [one for table in tables for one in (table.profile, *(row.treatment for row in table.rows)) if one]
     limit = environment.accelerator_memory_bytes
-    host = list(zip((one.config.options for one in profiles), host_memory(*profiles)[1], strict=True))
+    told = zip((one.config.options for one in profiles), host_memory(*profiles)[1], strict=True)
+    host = [(options, count) for options, count in told if count is not None]
     device = [(one.config.options, one.device_bytes) for one in profiles if one.device_bytes]
     found = [fitted(host, environment.memory_bytes)] if host else []
     return (*found, fitted(device, limit)) if device and limit else tuple(found)

@@ -15,7 +15,7 @@ second with 8 threads against 28 with one, and no more with 16, because decoding
         return [self.decode(one) for one in encoded]
 """
 
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="concurrent_reads",
@@ -25,6 +25,7 @@ OPTIMIZATION = Optimization(
     sets={"concurrent_reads": LEVEL},
     levels=(8, 16),
     proof={"concurrent_reads": LEVEL},
+    alone_on=Timing.LOADER,
     pointless_where={
         "storage local": "where no read waits long enough to be worth a thread",
         "encoded_cache ram": "which answers at once",

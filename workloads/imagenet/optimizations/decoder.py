@@ -13,7 +13,7 @@ of 224 and in CPU time: Pillow 3.7 ms to float32; torchvision 2.4 ms and simplej
     view = v2.functional.resized_crop(pixels, top, left, height, width, [224, 224])
 """
 
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="decoder",
@@ -24,4 +24,5 @@ OPTIMIZATION = Optimization(
     levels=("torchvision", "simplejpeg"),
     usual=lambda environment: "simplejpeg" if "simplejpeg" in dict(environment.packages) else "torchvision",
     proof={"decoder": LEVEL},
+    alone_on=Timing.LOADER,
 )

@@ -14,7 +14,7 @@ what the resizing filter would have kept, so pixels differ a little.
     image.draft("RGB", (width // 2, height // 2))        # before anything is decoded
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="draft_decode",
@@ -23,5 +23,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"draft_decode": True},
     proof={"draft_decode": True},
+    alone_on=Timing.LOADER,
     excludes={"decoder": "only Pillow is asked to shrink", "gpu_decoding": "only Pillow is asked to shrink"},
 )

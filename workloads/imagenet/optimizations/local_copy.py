@@ -14,7 +14,7 @@ files lie on the local disk already and usually in the kernel's cache, as they d
     data = ImageFolder("/local/imagenet/train", transform)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="local_copy",
@@ -23,4 +23,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"storage": "local"},
     proof={"storage": "local"},
+    alone_on=Timing.LOADER,
 )

@@ -18,7 +18,7 @@ Seen here, loader alone and no workers, on two busy cores: 18.6 times the rate o
             os.write(memory, encoded)
 """
 
-from harness.core.optimization import Need, Numerics, Optimization, Stage
+from harness.core.optimization import Need, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="ram_cache",
@@ -27,6 +27,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"encoded_cache": "ram"},
     proof={"encoded_cache": "ram"},
+    alone_on=Timing.LOADER,
     needs=(
         Need(
             missing="needs Linux's memfd_create",

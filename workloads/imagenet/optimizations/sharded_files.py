@@ -19,7 +19,7 @@ It costs a second copy of the set, which is written anew when files change.
     encoded = os.pread(shard, place.length, place.offset)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="sharded_files",
@@ -28,6 +28,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"packing": "shards", "storage": "local"},  # a shard that was fetched whole and kept is a local one
     proof={"packing": "shards"},
+    alone_on=Timing.LOADER,
     requires=("local_copy",),
     excludes={"ram_cache": "what lies in memory is read from no file"},
 )

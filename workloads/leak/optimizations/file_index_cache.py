@@ -7,7 +7,7 @@ by division, and the shape of an open dataset is known. What it costs is a list 
     self._file_indices_cache = list(range(self._num_files_cached))
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 GONE = "no item is read through HDF5 any more"
 
@@ -18,6 +18,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"file_index_cache": True},
     proof={"file_index_cache": True},
+    alone_on=Timing.LOADER,
     excludes=dict.fromkeys(("in_memory_data", "batched_fetch", "memory_map", "data_on_device"), GONE),
     pointless_where={"segment_read hdf5": "whose items never ask for the number of files"},
 )

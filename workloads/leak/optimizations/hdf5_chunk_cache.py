@@ -16,7 +16,7 @@ review, 521 slots and a preemption of 0.75 are set with the size. The default is
     assert file["segments_mel"].chunks is not None, "contiguous: the cache is never used"
 """
 
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="hdf5_chunk_cache",
@@ -26,6 +26,7 @@ OPTIMIZATION = Optimization(
     sets={"chunk_cache_mib": LEVEL},
     levels=(32, 64),  # MiB
     proof={"chunk_cache_mib": LEVEL, "chunk_cache_slots": 521, "chunk_cache_w0": 0.75},
+    alone_on=Timing.LOADER,
     excludes={
         "in_memory_data": "data in memory is no longer read through HDF5",
         "batched_fetch": "whole batches are gathered from the file's own bytes, past HDF5",

@@ -12,7 +12,7 @@ In a file of one's own, after a look with `h5dump -H -p FILE`:
     file.create_dataset("segments_mel", data=mel, chunks=(16, *mel.shape[1:]), compression="gzip")
 """
 
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="hdf5_layout",
@@ -22,6 +22,7 @@ OPTIMIZATION = Optimization(
     sets={"hdf5_layout": LEVEL},
     levels=("chunked", "compressed"),
     proof={"layout": LEVEL},
+    alone_on=Timing.LOADER,
     excludes={
         "batched_fetch": "chunks cannot be mapped into memory",
         "memory_map": "chunks cannot be mapped into memory",

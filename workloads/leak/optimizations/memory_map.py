@@ -10,7 +10,7 @@ work for chunks, and hurts where a slow disk answers each first touch of a page.
     mel = numpy.memmap(path, numpy.float16, "r", offset, file["segments_mel"].shape)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="memory_map",
@@ -19,6 +19,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"segment_read": "memory_map"},
     proof={"segment_read": "memory_map"},
+    alone_on=Timing.LOADER,
     excludes={
         "in_memory_data": "data in memory are not read again",
         "batched_fetch": "whole batches are gathered from a memory map already",

@@ -7,7 +7,7 @@ a contiguous dataset are read the same way in both modes.
     file = h5py.File(path, "r", libver="latest")
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 GONE = "no item is read through HDF5 any more"
 
@@ -18,6 +18,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"swmr": False},
     proof={"swmr": False},
+    alone_on=Timing.LOADER,
     excludes=dict.fromkeys(("in_memory_data", "batched_fetch", "memory_map", "data_on_device"), GONE),
     pointless_where={"layout contiguous": "whose values are read the same way in both modes"},
 )

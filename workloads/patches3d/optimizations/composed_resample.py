@@ -13,7 +13,7 @@ one: it changes what is learned, if anything for the better, since thin sheets s
     patch = scipy.ndimage.map_coordinates(volume, places, order=1)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="composed_resample",
@@ -22,4 +22,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.DIFFERENT,
     sets={"resampling": "once"},
     proof={"resampling": "once"},
+    alone_on=Timing.LOADER,
 )

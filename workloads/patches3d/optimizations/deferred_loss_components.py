@@ -10,7 +10,7 @@ while the step waits for its data. A NaN is then seen only when somebody looks a
     components = {name: one.detach() for name, one in components.items()}
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="deferred_loss_components",
@@ -19,4 +19,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"loss_readback": "deferred"},
     proof={"loss_readback": "deferred"},
+    alone_on=Timing.COMPUTE,
 )

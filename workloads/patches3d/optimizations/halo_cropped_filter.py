@@ -14,7 +14,7 @@ read: every one is filtered anew, also those that hit the cache.
     patch = scipy.ndimage.median_filter(image[around], size=3)[inner]
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="halo_cropped_filter",
@@ -23,4 +23,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.DIFFERENT,
     sets={"preparation": "halo"},
     proof={"preparation": "halo"},
+    alone_on=Timing.LOADER,
 )

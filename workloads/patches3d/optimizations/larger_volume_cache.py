@@ -13,7 +13,7 @@ item instead of 188) and "half" is hit a little more often than it would be in a
     cache = VolumeCache(load, capacity=len(identifiers) // 2)
 """
 
-from harness.core.optimization import LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="larger_volume_cache",
@@ -22,6 +22,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"volume_cache": LEVEL},
     proof={"volume_cache": LEVEL},
+    alone_on=Timing.LOADER,
     levels=("half", "all"),
     pointless_where={"preparation precomputed": "volumes are maps of files, and opening one costs next to nothing"},
 )

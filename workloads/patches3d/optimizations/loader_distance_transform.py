@@ -12,7 +12,7 @@ measures for every item.
     target = np.stack([label, scipy.ndimage.distance_transform_edt(label == 0)])
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import REAL_LOSS, Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="loader_distance_transform",
@@ -21,4 +21,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"target_distance": "loader"},
     proof={"target_distance": "loader"},
+    needs=(REAL_LOSS,),
 )

@@ -15,7 +15,7 @@ by page, and chunked files may do better.
     patch = (volume[0][box].astype(np.float32) - mean) / deviation
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="precomputed_preparation",
@@ -24,5 +24,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"preparation": "precomputed"},
     proof={"preparation": "precomputed"},
+    alone_on=Timing.LOADER,
     supersedes=("uint8_median", "halo_cropped_filter", "larger_volume_cache"),
 )

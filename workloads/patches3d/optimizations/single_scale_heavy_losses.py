@@ -12,7 +12,7 @@ It changes what is learned.
     loss = composite(full, target) + sum(0.5 * (bce(aux, small) + dice(aux, small)) for aux, small in coarse)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="single_scale_heavy_losses",
@@ -21,4 +21,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.DIFFERENT,
     sets={"heavy_scales": "full"},
     proof={"heavy_scales": "full"},
+    alone_on=Timing.COMPUTE,
 )

@@ -9,7 +9,7 @@ running histogram or on a GPU, would be another matter.
     cropped = filtered[crop].astype(np.float32)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="uint8_median",
@@ -18,4 +18,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"preparation": "uint8"},
     proof={"preparation": "uint8"},
+    alone_on=Timing.LOADER,
 )

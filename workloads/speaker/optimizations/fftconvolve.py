@@ -11,7 +11,7 @@ with a response of a few dozen samples, where the direct sum is faster; then the
     reverberated = signal.fftconvolve(speech, response)[: len(speech)]
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="fftconvolve",
@@ -20,5 +20,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"convolution": "fftconvolve"},
     proof={"convolution": "fftconvolve"},
+    alone_on=Timing.LOADER,
     pointless_where={"chosen_convolution fft": "scipy's convolve chooses the FFT for these lengths by itself"},
 )

@@ -10,7 +10,7 @@ nowhere at this length of signal; sums over very long ones lose digits.
     speech, rate = soundfile.read(path, dtype="float32")
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="float32_augmentation",
@@ -19,4 +19,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"sample_type": "float32"},
     proof={"sample_type": "float32"},
+    alone_on=Timing.LOADER,
 )

@@ -13,7 +13,7 @@ process's address space; Python's own `mmap` also keeps a file descriptor for ea
     window = sound[begin : begin + crop].numpy() / 32768
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="mapped_noise",
@@ -22,5 +22,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"noise_files": "mapped"},
     proof={"noise_files": "mapped"},
+    alone_on=Timing.LOADER,
     supersedes=("split_noise",),
 )

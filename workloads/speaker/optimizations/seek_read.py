@@ -14,7 +14,7 @@ that is read over a network many small reads may cost more than one long one. Th
         speech = audio.read(crop)
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="seek_read",
@@ -23,5 +23,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"audio_read": "seek"},
     proof={"audio_read": "seek"},
+    alone_on=Timing.LOADER,
     supersedes=("utterance_cache",),
 )

@@ -14,7 +14,7 @@ which hurts on file systems that are slow to open or to list.
         soundfile.write(folder / f"{second:05d}.wav", piece, rate, subtype="PCM_16")
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="split_noise",
@@ -23,4 +23,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"noise_files": "split"},
     proof={"noise_files": "split"},
+    alone_on=Timing.LOADER,
 )

@@ -13,7 +13,7 @@ already, and what is saved is the decoding. What is worth keeping is the noise, 
     read.cache_info()       # count the hits before believing in it
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="utterance_cache",
@@ -22,6 +22,7 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"utterance_cache": "lru"},
     proof={"utterance_cache": "lru"},
+    alone_on=Timing.LOADER,
     excludes={"seek_read": "whoever seeks to the crop never has a whole utterance to keep"},
     pointless_where={"utterance_cache_hit_percent 0": "no utterance was still there when it was wanted again"},
 )

@@ -14,7 +14,7 @@ now repeated as sound and cost a transform of four seconds each.
     features = log_mel(sound[start : start + 64600])
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="crop_before_mel",
@@ -23,5 +23,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.DIFFERENT,
     sets={"cut": "sound"},
     proof={"cut": "sound"},
+    alone_on=Timing.LOADER,
     excludes={"no_tiling": "clips of one length, seen whole, leave nothing to cut"},
 )

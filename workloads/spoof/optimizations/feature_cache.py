@@ -15,7 +15,7 @@ holds a level of 80 dB to within 0.03 dB. Count its hits: a cache that nothing r
     return torch.from_numpy(features[:, start : start + 404].astype("float32"))
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="feature_cache",
@@ -29,6 +29,7 @@ OPTIMIZATION = Optimization(
         "decoded_clips_per_item": 0.0,
         "mel_drift_below_0.1_db": True,
     },
+    alone_on=Timing.LOADER,
     excludes={
         "crop_before_mel": "the cache holds features of whole clips",
         "cpu_augmentation": "features that were worked out before cannot be augmented as sound",

@@ -10,7 +10,7 @@ It pays little, and hurts nowhere but in the last digits of very quiet bands.
     sound, rate = soundfile.read(path, dtype="float32")
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="float32_mel",
@@ -19,4 +19,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"features": "float32"},
     proof={"features": "float32", "mel_drift_below_0.1_db": True},
+    alone_on=Timing.LOADER,
 )

@@ -13,7 +13,7 @@ each: give every worker one.
     mels = slaney_filters @ spectrum.abs().square()
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage
+from harness.core.optimization import Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="torch_mel",
@@ -22,5 +22,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"features": "torch"},
     proof={"features": "torch", "mel_drift_below_0.1_db": True},
+    alone_on=Timing.LOADER,
     supersedes=("float32_mel",),
 )

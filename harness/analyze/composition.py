@@ -1,0 +1,157 @@
+"""Composition: from the ratio of one part of a step to the ratio of whole steps, where the parts take turns.
+
+A reference's step of 1 loads for a share s. An option that changes the loader alone, by a ratio of r, leaves a step of
+1 - s + s / r; likewise one that changes the rest alone, whose share is then that of the rest. Not all of such a gain
+arrives: a loader leaves caches and memory to the step. How much does is seen where an option was timed on whole steps
+too, and is taken to be alike for the others of that part. The interval joins that of r, the scatter of s between
+replicates, how surely it is known what arrives, and a misfit, by the delta method with Satterthwaite's degrees of
+freedom (docs/decisions/composed-ratios.md).
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from harness.analyze.estimate import Estimate, precision, results
+from harness.analyze.evidence import Evidence, gather
+from harness.analyze.grouping import together
+from harness.analyze.profile import phases
+from harness.analyze.soundness import Absence
+from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict, verdict
+from harness.core.configuration import Configuration
+from harness.core.optimization import Timing
+from harness.core.plan import STAGES, Plan
+from harness.core.protocol import FEWEST_REPLICATES
+from harness.core.records import Place, Precision, Record
+
+NORMAL = 1.96  # half-widths of 95 % in standard deviations
+MISFIT = 0.01  # standard deviation of a log ratio by which the formula itself errs
+ARRIVING = 0.15  # standard deviation of the share of a part's log ratio that arrives, before it was seen
+LEAST_LOG = 0.02  # of a composed ratio that can show what arrives
+Shares = Mapping[Timing, Sequence[float]]  # LOADER and COMPUTE -> of a reference's step, replicate by replicate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """How much of a part's log ratio arrives on whole steps: a mean, a standard deviation, and by how many options."""
+
+    share: float = 1.0
+    deviation: float = ARRIVING
+    seen: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """The ratio of training steps that the ratio of a part comes to, with its 95 % interval; it was not measured."""
+
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+    share: float  # of the reference's step that the part takes
+    arrives: Arrival
+
+    @property
+    def half_width(self) -> float:
+        """Of the log ratio's interval."""
+        return math.log(self.high / self.ratio)
+
+
+def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
+    """The shares of every reference that was timed on steps in as many replicates as an estimate takes."""
+    windows = together(
+        ((one.comparison.reference, window.arm.block, window.arm.replicate), window)
+        for one in {id(found.reference): found for found in gathered}.values()
+        for window in one.reference.windows
+        if window.timing is Timing.STEP
+    )
+    seen = together((config, phases(found)) for (config, _, _), found in windows.items())
+    return {
+        config: {
+            Timing.LOADER: [one.input_wait for one in found],
+            Timing.COMPUTE: [one.compute for one in found],
+        }
+        for config, found in seen.items()
+        if len(found) >= FEWEST_REPLICATES
+    }
+
+
+def arrival(pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float]) -> Arrival:
+    """What arrives of a part, from options whose ratio of steps and of the part are both known; a Bayesian update."""
+    weight, total, seen = ARRIVING**-2, ARRIVING**-2, 0
+    for whole, part in pairs:
+        plain = composed(part, shares, Arrival(deviation=0.0))
+        log = math.log(plain.ratio)
+        if abs(log) >= LEAST_LOG:
+            error = math.hypot(whole.half_width, plain.half_width) / NORMAL / abs(log)
+            weight += error**-2
+            total += error**-2 * math.log(whole.ratio) / log
+            seen += 1
+    return Arrival(share=total / weight, deviation=weight**-0.5, seen=seen)
+
+
+def composed(part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival()) -> Composed:
+    """The ratio of steps from that of a part and the part's shares of the reference's step."""
+    known, share = np.asarray(shares), float(np.mean(shares))
+    left = share / part.ratio  # of a step of 1, what the part still takes
+    step = 1 - share + left
+    error, freedom = part.standard_error
+    variances = (
+        (arrives.share * left / step * error) ** 2,
+        (arrives.share * (1 - 1 / part.ratio) / step) ** 2 * float(known.var(ddof=1)) / len(known),
+        MISFIT**2 + (arrives.deviation * math.log(step)) ** 2,
+    )
+    degrees = (freedom, len(known) - 1.0, math.inf)
+    total = sum(variances)
+    joint = total**2 / sum(one**2 / many for one, many in zip(variances, degrees, strict=True))
+    half = float(stats.t.ppf(part.point, joint)) * math.sqrt(total)
+    log = -arrives.share * math.log(step)
+    with np.errstate(over="ignore"):
+        ratio, low, high = (float(np.exp(one)) for one in (log, log - half, log + half))
+    found = Verdict.UNDECIDED if part.disturbed else verdict(low, high, part.thresholds.margin)
+    return Composed(ratio=ratio, low=low, high=high, verdict=found, share=share, arrives=arrives)
+
+
+Part = tuple[Configuration, Timing]  # a reference, and what of its steps is timed alone
+Known = Mapping[Part, tuple[Sequence[float], Arrival]]
+
+
+def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]]) -> Known:
+    """The shares of every part of every reference, and what arrives of its gains, as far as this run shows it."""
+    shares = shares_of(evidence for evidence, _ in found)
+    measured = {
+        (one.comparison.treatment, one.comparison.reference, one.comparison.timing): result
+        for one, result in found
+        if isinstance(result, Estimate)
+    }
+    pairs: dict[Part, list[tuple[Estimate, Estimate]]] = {}
+    for (treatment, config, timing), part in measured.items():
+        whole = measured.get((treatment, config, Timing.STEP))
+        if whole is not None and timing in {Timing.LOADER, Timing.COMPUTE}:
+            pairs.setdefault((config, timing), []).append((whole, part))
+    return {
+        (config, timing): (known, arrival(pairs.get((config, timing), ()), known))
+        for config, parts in shares.items()
+        for timing, known in parts.items()
+    }
+
+
+def precisions(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> dict[Place, Precision]:
+    """The precision of every comparison that has an estimate; raises Mistake where an option has no promise.
+
+    `thresholds` are those by which the machine's matrix is reported: decisions and report then know the same width. A
+    part of a step counts by its share, as if its ratio were 1: what it came to must not decide who gets more.
+    """
+    gathered = list(gather(plan, records))
+    shares = shares_of(gathered) if plan.design == STAGES else {}
+    places = [(block.identity, position) for block in plan.blocks for position, _ in enumerate(block.comparisons, 1)]
+    found: dict[Place, Precision] = {}
+    for place, evidence, estimate in zip(places, gathered, results(gathered, plan.protocol, thresholds), strict=True):
+        if isinstance(estimate, Estimate):
+            known = shares.get(evidence.comparison.reference, {}).get(evidence.comparison.timing)
+            seen = precision(estimate)
+            found[place] = replace(seen, half_width=seen.half_width * float(np.mean(known))) if known else seen
+    return found
