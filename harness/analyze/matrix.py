@@ -235,6 +235,12 @@ class Matrix:
         return tuple(row for row in self.rows if not (row.on_steps and row.comparison.treatment in whole))
 
     @property
+    def copies(self) -> tuple[Estimate, ...]:
+        """The ratios of the references against themselves."""
+        same = (row for row in self.rows if row.comparison.treatment == row.comparison.reference)
+        return tuple(row.estimate for row in same if row.estimate)
+
+    @property
     def workloads(self) -> tuple[str, ...]:
         """All workloads in order, those that have nothing but missing results too."""
         named = (*(one.config.workload for one in self.tables), *(one.workload for one in self.no_results))

@@ -61,6 +61,10 @@ Isolation = Annotated[
     str,
     typer.Option(help="process: each arm has its own; shared: one for those of a workload that can share one."),
 ]
+Copies = Annotated[
+    int,
+    typer.Option(min=0, max=20, help="Of the reference, timed among the others: each ratio should be 1."),
+]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="All of it: settings, notes and causes, and each missing result by name.")
@@ -148,6 +152,7 @@ def plan(
     target: Target = None,
     seed: Seed = 0,
     isolation: Isolation = "process",
+    copies: Copies = 0,
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
@@ -160,7 +165,7 @@ def plan(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
-        isolation=isolation,
+        isolation=isolation, copies=copies,
     )  # fmt: skip
     show_plan(request, as_json=json)
 
@@ -192,6 +197,7 @@ Luck = Annotated[
         "run leak --only batched_fetch --only hdf5_chunk_cache --batch 5632 --probe loader --reference original",
         "run speaker --stack seek_read+workers=1 --protocol standard --budget none",
         "run leak --design against_itself",
+        "run --copies 1",
     )
 )
 def run(
@@ -209,6 +215,7 @@ def run(
     target: Target = None,
     seed: Seed = 0,
     isolation: Isolation = "process",
+    copies: Copies = 0,
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
@@ -228,7 +235,7 @@ def run(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
-        isolation=isolation,
+        isolation=isolation, copies=copies,
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))

@@ -37,6 +37,7 @@ class Request:
     own: Path | None = None  # a Python file that defines WORKLOAD
     data_roots: tuple[str, ...] = ()  # [WORKLOAD=]FOLDER of real data
     isolation: str = "process"  # of every arm, or `shared`: one process for those that can share one
+    copies: int = 0  # of the reference, hidden among the treatments of every workload
     environment: Environment | None = None  # that is planned for; None: this machine's
 
     @property
@@ -67,6 +68,7 @@ class Request:
         yield "--target", _given(self.target)
         yield "--seed", (self.seed,) if self.seed else ()
         yield "--isolation", () if self.isolation == usual.isolation else (self.isolation,)
+        yield "--copies", (self.copies,) if self.copies else ()
         yield "--device", () if self.device == usual.device else (self.device,)
         yield "--workload", (self.own.name,) if self.own else ()
         yield "--data-root", tuple(map(placeless, self.data_roots))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from random import Random
 
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import (
@@ -204,7 +205,7 @@ def _both_ways(entries: Iterable[Entry], catalogue: Catalogue) -> Iterator[Entry
     known = [one for one in entries if not isinstance(one, NoResult)]
     if known:
         first = known[0]
-        known.append(replace(first, label="itself", treatment=first.reference, timing=Timing.STEP))
+        known.insert(0, replace(first, label="itself", treatment=first.reference, timing=Timing.STEP))
     for one in known:
         if reason := _by_its_recipes(one, catalogue):
             yield NoResult(workload=one.reference.workload, label=one.label, reason=f"needs its own process: {reason}")
@@ -212,12 +213,27 @@ def _both_ways(entries: Iterable[Entry], catalogue: Catalogue) -> Iterator[Entry
             yield from (one, replace(one, copy=1))
 
 
+def _hiding_copies(request: Request, scope: Scope, entries: Iterable[Entry]) -> list[Entry]:
+    """The entries with copies of the reference among those that come first, at places that the seed decides.
+
+    Each is timed on what its neighbour is timed on. Its ratio is 1, so that it shows by how much others err.
+    """
+    found, random = list(entries), Random(f"{request.seed} {scope.workload.name}")
+    able = [one for one in found if isinstance(one, Comparison) and one.reference == scope.reference]
+    for copy in range(request.copies if able else 0):
+        beside = random.choice(able[: scope.protocol.treatments])
+        itself = replace(beside, label="itself", treatment=scope.reference, copy=copy + 1)
+        found.insert(found.index(beside) + random.randrange(2), itself)
+    return found
+
+
 def planned(request: Request, catalogue: Catalogue, environment: Environment) -> Plan:
     """The plan of a request on a machine, whose real data, if any, the catalogue has adopted; raises Mistake."""
     protocol = _protocol(request)
     context = Context(catalogue=catalogue, environment=environment, protocol=protocol)
     scopes = tuple(_scopes(request, context))
-    entries = [entry for scope in scopes for entry in _entries(request, scope, catalogue)]
+    found = (_hiding_copies(request, scope, _entries(request, scope, catalogue)) for scope in scopes)
+    entries = [entry for of_workload in found for entry in of_workload]
     comparisons = [entry for entry in entries if not isinstance(entry, NoResult)]
     if not comparisons:
         reasons = "; ".join(
@@ -236,7 +252,7 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
                 comparisons,
                 protocol.treatments,
                 _sharing(request, catalogue, environment.device),
-                in_order=request.design == STAGES,
+                in_order=request.design in {STAGES, BOTH_WAYS},
             )
         ),
         no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
@@ -333,7 +349,7 @@ def _reference(request: Request, workload: Workload, context: Context) -> Config
 
 def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[Entry]:
     if request.design == BOTH_WAYS:
-        yield from _both_ways(_entries(replace(request, design="alone"), scope, catalogue), catalogue)
+        yield from _both_ways(_entries(replace(request, design=STAGES), scope, catalogue), catalogue)
         return
     if request.design not in DESIGNS:
         raise Mistake(f"There is no design '{request.design}'; choose one of {', '.join(DESIGNS)}.")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from statistics import median
 from typing import Any
 
 from harness.analyze.composition import NORMAL
@@ -68,9 +69,19 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
         "configurations": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
         "noise": matrix.noise,
+        "copies": _copies(matrix.copies),
         "time": time_spent(matrix),
     }
     return tuple((name, one_line(text)) for name, text in found.items() if text)
+
+
+def _copies(found: Sequence[Estimate]) -> str:
+    if not found:
+        return ""
+    held, width = sum(one.low <= 1 <= one.high for one in found), median(one.half_width for one in found)
+    return (
+        f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * width:.0f} % (median)"
+    )
 
 
 _SPENT = {

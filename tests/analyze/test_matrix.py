@@ -15,6 +15,7 @@ from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Promise, Stage, Timing, promises
 from harness.core.plan import Block, NoResult
 from harness.core.records import Arm, Lost, Ready, Record, Window
+from harness.report.matrix import heading
 from tests.analyze.simulate_moderation import METHODS, moderated
 from tests.analyze.synthetic import (
     ENVIRONMENT,
@@ -309,3 +310,12 @@ def test_an_unknown_switch_is_a_mistake_with_a_remedy() -> None:
 def test_holes_of_the_plan_keep_their_words() -> None:
     no_result = NoResult(workload="leak", label="compile", reason="needs a C++ compiler (g++)")
     assert matrix(plan(WORKERS, no_results=(no_result,)), []).no_results == (no_result,)
+
+
+def test_copies_of_the_reference_are_known_apart_and_counted() -> None:
+    itself = Comparison(label="itself", treatment=config(), reference=config(), timing=Timing.STEP, copy=1)
+    found = matrix(plan(itself), records(0, 1.0))
+    (copy,) = found.copies
+    assert copy.low <= 1 <= copy.high
+    assert dict(heading(found))["copies"].startswith("1 of 1 references hold 1.00x against themselves, within ±")
+    assert "copies" not in dict(heading(matrix(plan(WORKERS), records(0, 3.0, **STARTS["workers"]))))

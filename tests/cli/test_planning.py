@@ -69,6 +69,25 @@ def test_a_stack_is_measured_beside_a_crossed_design_of_what_is_named() -> None:
     assert found == ["workers=2+amp_bfloat16", "amp_bfloat16"]
 
 
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("design", ["stages", "alone"])
+def test_copies_of_the_reference_are_timed_among_the_first_and_as_those_are(design: str, seed: int) -> None:
+    without, found = plan(design, seed=seed), plan(design, seed=seed, copies=2)
+    copies = [one for one in found.comparisons if one.treatment == one.reference]
+    assert sorted(one.copy for one in copies) == [1, 2]
+    assert [one for one in found.comparisons if one not in copies] == list(without.comparisons), "nothing is displaced"
+    first = [one.timing for one in without.comparisons[: without.protocol.treatments]]
+    assert all(one.timing in first and one.reference == found.blocks[0].reference for one in copies)
+
+
+def test_where_copies_stand_is_drawn() -> None:
+    def places(seed: int) -> list[int]:
+        found = plan("alone", seed=seed, copies=1).comparisons
+        return [place for place, one in enumerate(found) if one.copy]
+
+    assert len({tuple(places(seed)) for seed in range(8)}) > 2
+
+
 def test_too_many_for_a_factorial_is_a_mistake() -> None:
     with pytest.raises(Mistake, match="are too many; name 6 at most"):
         plan("factorial")
