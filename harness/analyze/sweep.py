@@ -1,13 +1,20 @@
 """The sweep: what an option is worth on emulated devices of many speeds, and at which step time it stops paying."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from statistics import median
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.matrix import Matrix
+from harness.analyze.matrix import Row, Table
+from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
+from harness.core.emulation import EMULATED, emulation_of, known_devices
+from harness.core.environment import Environment
+from harness.core.recipe import Recipe
+from harness.core.workload import Workload
 
 PAYS = 1.05  # a speedup of 5 %: whatever shortens the input never stops paying altogether, however long a step is
 
@@ -18,6 +25,7 @@ class Point:
 
     step_s: float
     estimate: Estimate
+    predicted: float | None = None  # what loader and device, as seen at the other step times, come to here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,12 @@ class Curve:
         """Where it gives most."""
         return max(self.points, key=lambda one: one.estimate.ratio)
 
+    @property
+    def missed(self) -> float | None:
+        """By how much the predictions err at most, as a factor of 1 or more; None where there is none."""
+        known = [(one.estimate.ratio, one.predicted) for one in self.points if one.predicted]
+        return max((math.exp(abs(math.log(seen / told))) for seen, told in known), default=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
@@ -77,32 +91,80 @@ class Sweep:
     curves: tuple[Curve, ...]
 
 
-def sweep_of(matrices: Iterable[tuple[float, Matrix]]) -> tuple[Sweep, ...]:
-    """The workloads of runs that differ in the device's step time, in seconds, alone."""
-    found = sorted(matrices, key=lambda one: one[0])
-    references = dict.fromkeys(table.config for _, matrix in found for table in matrix.tables)
+Measured = tuple[float, Environment, Sequence[Table]]  # the device's step time in seconds, and what was measured there
+
+
+def sweep_of(measured: Iterable[Measured]) -> tuple[Sweep, ...]:
+    """The workloads of what was measured on devices that differ in their step time alone."""
+    found = sorted(measured, key=lambda one: one[0])
+    references = dict.fromkeys(table.config for _, _, tables in found for table in tables)
     return tuple(_of_one(reference, found) for reference in references)
 
 
-def _of_one(reference: Configuration, matrices: Sequence[tuple[float, Matrix]]) -> Sweep:
-    points: dict[str, list[Point]] = {}
+def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
+    rows: dict[str, list[tuple[float, Row]]] = {}
     missing: dict[str, dict[float, str]] = {}
-    for step_s, matrix in matrices:
-        for row in (row for table in matrix.tables if table.config == reference for row in table.rows):
+    for step_s, _, tables in measured:
+        for row in (row for table in tables if table.config == reference for row in table.rows):
             if row.estimate and math.isfinite(row.estimate.high):
-                points.setdefault(row.label, []).append(Point(step_s=step_s, estimate=row.estimate))
+                rows.setdefault(row.label, []).append((step_s, row))
             else:
                 words = row.absence.words if row.absence else "too few replicates"
                 missing.setdefault(row.label, {})[step_s] = words
     curves = [
-        Curve(label=label, points=tuple(held), no_results=missing.get(label, {})) for label, held in points.items()
+        Curve(label=label, points=tuple(foretold(held)), no_results=missing.get(label, {}))
+        for label, held in rows.items()
     ]
-    environment = matrices[0][1].environment
+    environment = measured[0][1]
     return Sweep(
         reference=reference,
         host=f"{environment.cpu}, {environment.cores} cores",
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
+
+
+def foretold(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
+    """An option's rows by step time, each beside what all others come to there."""
+    for step_s, row in rows:
+        others = [one for one in rows if one[0] != step_s]
+        ours, theirs = (_predicted_s(others, step_s, which) for which in ("treatment", "reference"))
+        assert row.estimate  # noqa: S101  rows without one are no points
+        yield Point(step_s=step_s, estimate=row.estimate, predicted=theirs / ours if ours and theirs else None)
+
+
+def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str) -> float | None:
+    """What a step takes at one step time of the device, by what loader and step took alone at the others.
+
+    They take turns, unless loader workers go ahead: then the longer of them counts.
+    """
+    loading, beside, ahead = [], [], False
+    for at_s, row in others:
+        arm: Profile | None = getattr(row, which)
+        if arm is not None and arm.loader_rate and arm.compute_rate:
+            loading.append(arm.config.batch / arm.loader_rate)
+            beside.append(arm.config.batch / arm.compute_rate - at_s)
+            ahead = bool(arm.facts.get("workers"))
+    if not loading:
+        return None
+    device_s = max(step_s, step_s + median(beside))
+    return max(median(loading), device_s) if ahead else median(loading) + device_s
+
+
+FASTEST = Recipe(autocast="bfloat16", channels_last=True)  # in which a device is marked, where that is known
+
+
+def known_times(workload: Workload, reference: Configuration) -> dict[str, float]:
+    """The step times of known devices, in seconds: as long a sample as in the real system, at the reference's batch."""
+    size = workload.sizes.get("standard")
+    if size is None:
+        return {}
+    time_of = partial(emulation_of, workload=workload, size_name="standard", size=size)
+    found = {}
+    for name, device in known_devices().items():
+        times = time_of(f"{EMULATED}:{name}", recipe=FASTEST) or time_of(f"{EMULATED}:{name}", recipe=Recipe())
+        if times:
+            found[device.title] = times.step_s / size.batch * reference.batch
+    return dict(sorted(found.items(), key=lambda one: one[1]))
 
 
 def last_above(points: Sequence[tuple[float, float]], level: float = PAYS) -> float:

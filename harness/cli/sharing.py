@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.analyze.collection import TOO_SMALL
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, build_matrix
+from harness.analyze.sweep import known_times
 from harness.catalogue import read_catalogue
 from harness.cli.reading import accounts, witnesses_of
 from harness.core.catalogue import Catalogue
@@ -227,7 +228,9 @@ def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claim
 def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
     ours = [folder for folder in folders if not (folder / ORIGIN).exists()]
     # What somebody else measured decides claims where we measured nothing ourselves.
-    return published_place(name, stored_runs(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
+    found = published_place(name, stored_runs(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
+    swept = (one.reference for one in found.sweeps if one.reference.workload in catalogue.workloads)
+    return replace(found, marks={one.workload: known_times(catalogue.workload(one.workload), one) for one in swept})
 
 
 def _files(publication: Publication, results: Path, format_link: str | None) -> Iterator[tuple[str, str]]:

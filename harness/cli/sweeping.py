@@ -8,14 +8,13 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 
 from rich.console import Console
 
 from harness.analyze.matrix import Matrix
-from harness.analyze.sweep import Sweep, spaced, sweep_of
+from harness.analyze.sweep import known_times, spaced, sweep_of
 from harness.api import measured
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import Terminal
@@ -23,18 +22,15 @@ from harness.cli.reading import check_form, deliver, deliver_parts
 from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
 from harness.core.configuration import compose
-from harness.core.emulation import EMULATED, IN_TABLES, OF_THE_HOST, emulation_of, known_devices, precision_of
+from harness.core.emulation import EMULATED, IN_TABLES, OF_THE_HOST, precision_of
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Stage, Timing
 from harness.core.plan import Request
-from harness.core.recipe import Recipe
 from harness.core.workload import Workload
 from harness.report.sweep import figures_of, sweep_parts
 from harness.results import matrix_of
 from harness.run.preparation import Place, Prepared, age_s, prepared, run_of, seconds_of
 from harness.store import is_finished
-
-FASTEST = Recipe(autocast="bfloat16", channels_last=True)  # in which a device is marked, where that is known
 
 
 def step_times(text: str) -> tuple[str, ...]:
@@ -103,8 +99,10 @@ def show(
 ) -> int:
     """Shows what runs say together; `places` are a file, and a folder for a figure of each workload, or None."""
     output, figures = places
-    sweeps = sweep_of((_seconds(device.partition(":")[2], device), matrix) for device, matrix in found)
-    marks = {one.reference.workload: known_times(workloads[one.reference.workload], one) for one in sweeps}
+    sweeps = sweep_of(
+        (_seconds(device.partition(":")[2], device), matrix.environment, matrix.tables) for device, matrix in found
+    )
+    marks = {one.reference.workload: known_times(workloads[one.reference.workload], one.reference) for one in sweeps}
     if form == "json":
         deliver(json.dumps({"emulated": True, "marks": marks, "sweeps": encode(sweeps)}, indent=1) + "\n", output)
     else:
@@ -114,20 +112,6 @@ def show(
         figures.mkdir(parents=True, exist_ok=True)
         deliver(svg, figures / name)
     return 0 if any(one.curves for one in sweeps) else 1
-
-
-def known_times(workload: Workload, sweep: Sweep) -> dict[str, float]:
-    """The step times of known devices, in seconds: as long a sample as in the real system, at the sweep's batch."""
-    size = workload.sizes.get("standard")
-    if size is None:
-        return {}
-    time_of = partial(emulation_of, workload=workload, size_name="standard", size=size)
-    found = {}
-    for name, device in known_devices().items():
-        times = time_of(f"{EMULATED}:{name}", recipe=FASTEST) or time_of(f"{EMULATED}:{name}", recipe=Recipe())
-        if times:
-            found[device.title] = times.step_s / size.batch * sweep.reference.batch
-    return dict(sorted(found.items(), key=lambda one: one[1]))
 
 
 # `steps`: a run on a real device as entries for the table of an emulated one.

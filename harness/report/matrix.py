@@ -79,9 +79,7 @@ def _copies(found: Sequence[Estimate]) -> str:
     if not found:
         return ""
     held, width = sum(one.low <= 1 <= one.high for one in found), median(one.half_width for one in found)
-    return (
-        f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * width:.0f} % (median)"
-    )
+    return f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * width:.0f} % (median)"
 
 
 _SPENT = {

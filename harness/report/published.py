@@ -1,7 +1,7 @@
 """What is published: the surest answers of a folder of results, by machine, setting, workload and table."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from re import sub
 
@@ -12,7 +12,9 @@ from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
 from harness.analyze.search.winner import WINNER
+from harness.analyze.sweep import Sweep, sweep_of
 from harness.core.configuration import Configuration
+from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
@@ -197,6 +199,22 @@ class Place:
     name: str
     settings: tuple[Setting, ...]  # the newest first, our own before contributed ones
     accounts: tuple[Account, ...] = ()
+    marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # workload -> known devices' step times
+
+    @property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """Its workloads over the step time of emulated devices, as far as several times were measured."""
+        newest: dict[tuple[float, str], Setting] = {}
+        for setting in self.settings:
+            at_s = step_named(setting.environment.device) if setting.environment.emulated else None
+            for topic in setting.topics if at_s else ():
+                if topic.main and at_s:
+                    newest.setdefault((at_s, topic.name), setting)
+        found = (
+            (at_s, setting.environment, [one.main.table for one in setting.topics if one.name == name and one.main])
+            for (at_s, name), setting in newest.items()
+        )
+        return tuple(one for one in sweep_of(found) if any(len(curve.points) > 1 for curve in one.curves))
 
     @property
     def is_contributed(self) -> bool:

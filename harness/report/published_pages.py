@@ -17,7 +17,7 @@ from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report import matrix as sentences
-from harness.report.document import escaped, grid
+from harness.report.document import escaped, grid, to_markdown
 from harness.report.matrix import TIMED, View, quality
 from harness.report.published import STACKS, Place, Publication, Setting, Sheet, Topic, file_name
 from harness.report.published_parts import (
@@ -41,10 +41,13 @@ from harness.report.published_parts import (
     software,
     stacked,
     stages_picture,
+    sweep_picture,
     timed,
     unbroken,
     waterfall_picture,
 )
+from harness.report.sweep import EMULATED, HOW, sweep_table, time
+from harness.report.sweep import sentences as sentences_of
 from harness.report.words import NOTHING, one_line, ratio, shortened, size
 
 # What was measured twice, on the page of a machine: do two runs give the same answer?
@@ -106,7 +109,9 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     if len(place.settings) > 1:
         yield from ("", "Environments are never mixed: each has tables and figures of its own, the newest first.")
         for setting in place.settings[1:]:
-            yield from ("", _unlike(setting, place.settings[0]))
+            if not setting.environment.emulated:  # whose row says what is emulated
+                yield from ("", _unlike(setting, place.settings[0]))
+    yield from _sweeps(place)
     for setting in place.settings:
         yield from _setting(setting)
     if verified:
@@ -114,6 +119,17 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
         yield from ("", "## Verified", "", f"Whether each optimization keeps its promise about losses: {files}.")
     yield from ("", "## Runs", "")
     yield from grid(_RUNS, (_run(setting, kept) for setting in place.settings for kept in setting.runs))
+
+
+def _sweeps(place: Place) -> Iterator[Part]:
+    """What options of the input are worth beside devices of other speeds, a figure and a table for each workload."""
+    for number, one in enumerate(place.sweeps):
+        if not number:
+            yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
+        config = one.reference
+        yield from ("", f"### {escaped(f'{config.workload}, size {config.size}, batch {config.batch}')}", "")
+        yield from (sweep_picture(place, one), "", to_markdown(sweep_table(one)).strip(), "")
+        yield from (f"- {escaped(sentence)}" for sentence in sentences_of(one, place.marks.get(config.workload, {})))
 
 
 def _environment(setting: Setting) -> tuple[str, ...]:
@@ -638,7 +654,7 @@ def _machine(place: Place) -> tuple[str, ...]:
     runs = [kept for setting in place.settings for kept in setting.runs]
     return (
         f"[{escaped(place.name)}]({quote(place.name)}/README.md)" + (" (contributed)" if place.is_contributed else ""),
-        "; ".join(dict.fromkeys(chip(setting) for setting in place.settings)),
+        _chips(place),
         str(len(place.settings)),
         str(len(runs)),
         days(runs),
@@ -647,8 +663,26 @@ def _machine(place: Place) -> tuple[str, ...]:
     )
 
 
+def _chips(place: Place) -> str:
+    """What was measured on; of many emulated step times the first and the last."""
+    if place.sweeps:
+        times = sorted({point.step_s for one in place.sweeps for curve in one.curves for point in curve.points})
+        return escaped(f"emulated steps of {time(times[0])} to {time(times[-1])} on {place.sweeps[0].host}")
+    return "; ".join(dict.fromkeys(chip(setting) for setting in place.settings))
+
+
 def _place(place: Place) -> Iterator[Part]:
     yield from ("", f"## {escaped(place.name)}" + (" (contributed)" if place.is_contributed else ""), "")
+    if place.sweeps:
+        yield EMULATED
+        for one in place.sweeps:
+            picture = sweep_picture(place, one)
+            yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
+            yield from (
+                f"- {escaped(words)}" for words in sentences_of(one, place.marks.get(one.reference.workload, {}))
+            )
+        yield from ("", f"[More]({quote(place.name)}/README.md): every step time with its tables, and every run.")
+        return
     if not place.answers:
         yield f"No training step has a ratio against the baseline yet. [More]({quote(place.name)}/README.md)"
         return

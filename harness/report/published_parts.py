@@ -15,6 +15,7 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import UNFINISHED
+from harness.analyze.sweep import Sweep
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
@@ -32,7 +33,8 @@ from harness.report.figures import (
     waterfall,
 )
 from harness.report.matrix import TIMED, quality, settings
-from harness.report.published import STACKS, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.published import STACKS, Place, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.sweep import sweep_figure
 from harness.report.words import NOTHING, called, one_line, ratio, stage
 
 BEST_COLUMNS = (
@@ -290,6 +292,15 @@ def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
     title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
     path = _path(sheet.config.workload, setting.key, f"pairs-{_of_table(sheet)}")
     return Picture(path=path, words=title, svg=interaction_map(title, pairs))
+
+
+def sweep_picture(place: Place, sweep: Sweep) -> Picture:
+    """Speedup over the step time of emulated devices, of one workload."""
+    config = sweep.reference
+    digest = sha256(str(config).encode()).hexdigest()[:8]
+    title = one_line(f"{config.workload}, size {config.size}, emulated devices: speedup over the device's step time")
+    svg = sweep_figure(sweep, place.marks.get(config.workload, {}))
+    return Picture(path=f"figures/{file_name(config.workload)}-sweep-{digest}.svg", words=title, svg=svg)
 
 
 def heat_map_picture(setting: Setting) -> Picture | None:

@@ -29,7 +29,8 @@ EMULATED = (
 )
 HOW = (
     f"An option pays where its speedup is {PAYS:g}x or more. The bracket holds the step times at which the low and the "
-    "high ends of its intervals cross that; between measured times all three are on straight lines."
+    "high ends of its intervals cross that; between measured times all three are on straight lines. Dashes in a figure "
+    "are foretold, each from what loader and step took alone at the other step times."
 )
 
 
@@ -40,7 +41,7 @@ def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, float]
         known, config = marks.get(one.reference.workload, {}), one.reference
         yield Heading(one_line(f"{config.workload}, size {config.size}, batch {config.batch}, emulated devices"))
         yield Text(f"Host: {one_line(one.host)}. Reference: {_named(one)}.")
-        yield from _table(one)
+        yield from sweep_table(one)
         yield Text(HOW)
         yield from (Text(sentence) for sentence in sentences(one, known))
 
@@ -52,7 +53,8 @@ def sentences(sweep: Sweep, known: Mapping[str, float]) -> Iterator[str]:
             f"{name} ({time(at)} a step) {_between(curve, at)}" for name, at in known.items() if _between(curve, at)
         ]
         on = f"; on an emulated {', '.join(told)}" if told else ""
-        yield f"{curve.label} {pays(curve)}{on}."
+        within = curve.missed and f"; loader and step alone foretell it within {100 * (curve.missed - 1):.0f} %"
+        yield f"{curve.label} {pays(curve)}{on}{within or ''}."
 
 
 def pays(curve: Curve) -> str:
@@ -98,7 +100,8 @@ def _named(sweep: Sweep) -> str:
     return "+".join(map(str, sweep.reference.options)) or "baseline"
 
 
-def _table(sweep: Sweep) -> Iterator[Part]:
+def sweep_table(sweep: Sweep) -> Iterator[Part]:
+    """One row for each step time, one column for each option."""
     times = sorted({point.step_s for curve in sweep.curves for point in curve.points})
     columns = [Column(name="step, emulated", whole=True), *(Column(name=one.label) for one in sweep.curves)]
     rows = []
@@ -182,6 +185,9 @@ def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[floa
     for one, (x, _) in zip(curve.points, places, strict=True):
         low, high = y_of(one.estimate.low), y_of(one.estimate.high)
         yield Line(x1=x, y1=high, x2=x, y2=low, colour=colour, width=1.4, opacity=0.7)
+    foretold = [(x_of(one.step_s), y_of(one.predicted)) for one in curve.points if one.predicted]
+    for (x1, y1), (x2, y2) in pairwise(foretold):
+        yield Line(x1=x1, y1=y1, x2=x2, y2=y2, colour=colour, is_dashed=True, opacity=0.6)
     first = places[-1][1]
     while any(abs(first - other) < 15 for other in taken):
         first -= 15

@@ -1,11 +1,14 @@
 """Sweeps: where an option stops paying, told from curves whose answer is known."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.sweep import PAYS, Curve, Point, Sweep, last_above, spaced
+from harness.analyze.sweep import PAYS, Curve, Point, Sweep, foretold, last_above, spaced
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration
 from harness.report.document import to_markdown
@@ -64,6 +67,34 @@ def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
     assert found.until.at_s == pytest.approx(LOAD_S / (PAYS - 1), rel=0.02)
     assert found.since.low_s < found.since.at_s < found.since.high_s
     assert pays(found) == "pays from 2 ms [1.6 ms, 2.4 ms] to 800 ms [660 ms, 1 s] a step"
+
+
+def seen(step_s: float, load_s: float, workers: int | None) -> Any:
+    """What an arm shows beside a device of that step time, whose host takes 1 ms a step beside it."""
+    facts = {"workers": workers}
+    config = Configuration(workload="imagenet", size="quick", batch=16)
+    return SimpleNamespace(config=config, loader_rate=16 / load_s, compute_rate=16 / (step_s + 0.001), facts=facts)
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_loader_and_step_alone_foretell_a_ratio_at_a_step_time_that_they_were_not_seen_at(workers: int | None) -> None:
+    def ratio(at: float) -> float:
+        device_s = at + 0.001
+        return (LOAD_S + device_s) / (max(0.02, device_s) if workers else 0.02 + device_s)
+
+    times = (0.002, 0.02, 0.2)
+    rows: list[Any] = [
+        (at, SimpleNamespace(
+            estimate=estimate(ratio(at), 0.02), reference=seen(at, LOAD_S, None), treatment=seen(at, 0.02, workers)
+        )) for at in times
+    ]  # fmt: skip
+    points = tuple(foretold(rows))
+    assert [one.predicted for one in points] == pytest.approx([ratio(at) for at in times])
+    assert Curve(label="a", points=points, no_results={}).missed == pytest.approx(1.0)
+    off = (points[0], replace(points[1], estimate=estimate(points[1].predicted * 1.2, 0.02)))  # type: ignore[operator]
+    assert Curve(label="a", points=off, no_results={}).missed == pytest.approx(1.2)
+    (alone,) = foretold(rows[:1])
+    assert alone.predicted is None, "a point must not foretell itself"
 
 
 @pytest.mark.parametrize(

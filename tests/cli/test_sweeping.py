@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from harness.analyze.matrix import Matrix
-from harness.analyze.sweep import Sweep
+from harness.analyze.sweep import known_times
 from harness.catalogue import read_catalogue
-from harness.cli.sweeping import entries, known_times, show, show_steps, step_times
+from harness.cli.sweeping import entries, show, show_steps, step_times
 from harness.core.configuration import Configuration
 from harness.core.emulation import times_in
 from harness.core.mistake import Mistake
@@ -32,7 +32,7 @@ def test_what_is_no_range_is_refused(text: str) -> None:
 def test_known_devices_stand_at_what_a_sample_takes_them_in_the_real_system() -> None:
     workload = read_catalogue(ledger=False).workloads["imagenet"]
     config = Configuration(workload="imagenet", size="quick", batch=16)
-    found = known_times(workload, Sweep(reference=config, host="", curves=()))
+    found = known_times(workload, config)
     assert list(found)[-1] == "T4"
     assert found["A100"] == pytest.approx(16 / 2470, rel=0.01), "in bfloat16, as is published"
     assert found["T4"] == pytest.approx(16 / 130, rel=0.01), "which has no bfloat16"

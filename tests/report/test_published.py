@@ -11,13 +11,14 @@ from harness.analyze.search.winner import WINNER
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Bound, Claim, Metric, Tried
 from harness.core.configuration import Option
+from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.report.figures import MARK
 from harness.report.published import Place, Publication, Topic, file_name
 from harness.report.published_pages import LONGEST_NAME, index_page, machine_page, surprises, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
-from tests.analyze.synthetic import config
+from tests.analyze.synthetic import ENVIRONMENT, config
 from tests.report.collected import ANOTHER, Made, kept, placed
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
@@ -302,6 +303,37 @@ def test_a_stack_that_is_not_the_product_of_its_parts_surprises() -> None:
     )
     assert "less than the product" in facts(WORKERS, AMP, replace(BOTH, ratio=1.3))
     assert "product of its parts" not in facts(WORKERS, AMP, replace(BOTH, ratio=1.8))
+
+
+def emulated(device: str) -> Environment:
+    """A device whose step takes a time that was set."""
+    return replace(ENVIRONMENT, device=f"emulated:{device}", accelerator=f"emulated {device}")
+
+
+def test_emulated_step_times_become_a_curve_of_each_workload() -> None:
+    runs = [
+        kept(replace(WORKERS, ratio=ratio), day=day, environment=emulated(device))
+        for day, device, ratio in ((2, "2ms", 3.0), (3, "40ms", 1.5), (4, "900ms", 1.01), (1, "2ms", 9.0))
+    ]
+    place = replace(placed(*runs), marks={"leak": {"T4": 0.04}})
+    (found,) = place.sweeps
+    (curve,) = found.curves
+    assert [round(one.estimate.ratio, 1) for one in curve.points] == [3.0, 1.5, 1.0], "the newest of each"
+    page = machine_page(place)
+    (picture,) = [one for one in page.pictures if "sweep" in one.path]
+    assert picture.svg.startswith(MARK)
+    assert "T4" in picture.svg
+    assert "workers pays below" in page.text
+    assert "differs from the first" not in page.text, "the table has what was emulated"
+    index = index_page(Publication(places=(place,)), None).text
+    assert f"(example-9000/{picture.path})" in index
+    assert "emulated steps of 2 ms to 900 ms on" in index
+    assert "| emulated 2ms" not in index
+
+
+def test_one_step_time_is_no_curve() -> None:
+    assert placed(kept(WORKERS, environment=emulated("2ms"))).sweeps == ()
+    assert placed(kept(WORKERS), kept(WORKERS, environment=emulated("a100"))).sweeps == ()
 
 
 def test_nothing_measured_is_said_in_words() -> None:
