@@ -27,6 +27,7 @@ from harness.analyze.verdict import (
 )
 from harness.core.claims import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
 from harness.core.configuration import Configuration
+from harness.core.optimization import Timing
 from harness.core.plan import Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Record
@@ -49,6 +50,8 @@ class ClaimVerdict(StrEnum):
     NO_EFFECT = "no effect"
     HARMFUL = "harmful"
     TESTED_OTHERWISE = "tested otherwise"  # something else was measured than it names: neither right nor wrong
+    HOLDS_EMULATED = "holds on an emulated device"
+    FAILS_EMULATED = "fails on an emulated device"
     UNDECIDED = "undecided"
     NOT_MEASURED = "not measured yet"
     NOT_TESTABLE_HERE = "not testable here"
@@ -492,3 +495,33 @@ def _quality(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
     if len({one.claim_verdict for one in judged}) > 1:
         return ClaimVerdict.UNDECIDED, "; ".join(f"{one.claim_verdict} on {one.workload}" for one in judged)
     return judged[0].claim_verdict, f"on all of {len(judged)} workloads"
+
+
+# Emulated devices: only what their host does was timed, so that nothing is confirmed or refuted there.
+
+TOLD_EMULATED = frozenset({Timing.STEP, Timing.EPOCH})
+AS_CLAIMED = "standard"  # the size at which a device's step is as long as the claim's
+
+
+def on_emulated(found: Finding) -> Finding:
+    """What a machine whose device is emulated says of a claim, in verdicts of their own."""
+    claim, word = found.claim, found.claim_verdict
+    parts = tuple(map(on_emulated, found.parts))
+    if word is ClaimVerdict.UNTESTABLE:
+        return replace(found, parts=parts)
+    if claim.metric is not Metric.THROUGHPUT or claim.timing not in TOLD_EMULATED:
+        words = "an emulated device tells nothing but the throughput of training"
+        here = ClaimVerdict.NOT_TESTABLE_HERE
+        return Finding(claim=claim, workload=found.workload, claim_verdict=here, words=words, parts=parts)
+    sizes = {one.basis.config.size for one in (found, *parts) if one.basis}
+    if word in _RULED and sizes - {AS_CLAIMED}:
+        words = "; ".join(filter(None, (f"the device's step is not that of size {AS_CLAIMED}", found.words)))
+        return replace(found, claim_verdict=ClaimVerdict.TESTED_OTHERWISE, words=words, parts=parts)
+    if word in REFUTED:
+        words = "; ".join(filter(None, (str(word), found.words)))
+        return replace(found, claim_verdict=ClaimVerdict.FAILS_EMULATED, words=words, parts=parts)
+    holds = word in {ClaimVerdict.CONFIRMED, ClaimVerdict.UNDERSTATED}
+    return replace(found, claim_verdict=ClaimVerdict.HOLDS_EMULATED if holds else word, parts=parts)
+
+
+_RULED = frozenset({ClaimVerdict.CONFIRMED, ClaimVerdict.UNDERSTATED, *REFUTED})

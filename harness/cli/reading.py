@@ -15,7 +15,7 @@ from rich.table import Table
 
 from harness import __version__
 from harness.analyze.advice import Advice, Recommendation, advise
-from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, trials
+from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, on_emulated, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Column, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
@@ -25,6 +25,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
 from harness.core.configuration import Comparison
+from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
@@ -289,10 +290,10 @@ def _below(results: Path) -> list[Path]:
 
 
 def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:
-    """Every run of real times on a real device, without what was measured at a size that proves nothing."""
+    """Every run of real times, without what was measured at a size or for a step time that nobody claims a thing of."""
     for folder in folders:
         run = read_run(folder)
-        if answers(run) and not run.environment.emulated:
+        if answers(run) and not _is_of_a_step_time(run.environment):
             one = _read(folder)
             large = tuple(trial for trial in one.trials if trial.evidence.comparison.treatment.size != TOO_SMALL)
             yield Witness(folder=one.folder, began=one.began, environment=one.environment, trials=large)
@@ -304,10 +305,16 @@ def _read(folder: Path) -> Witness:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
-    if run.environment.emulated:
-        raise Mistake(f"{folder} was measured on an emulated device, and claims are about real ones; name another run.")
+    if _is_of_a_step_time(run.environment):
+        raise Mistake(
+            f"{folder} emulates a step time, and claims are about devices; name a run of emulated:a100 or so."
+        )
     made = trials(run.plan, read_records(folder), thresholds_of(folder))
     return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
+
+
+def _is_of_a_step_time(environment: Environment) -> bool:
+    return environment.emulated and step_named(environment.device) is not None
 
 
 def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, only: str | None) -> Account:
@@ -315,10 +322,12 @@ def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, o
     newest_first = sorted(witnesses, key=lambda one: (one.began, one.folder), reverse=True)
     everywhere = ANY if only in catalogue.workloads else only  # a claim about any workload is one about each
     wanted = [claim for claim in catalogue.claims if only is None or claim.workload in {only, everywhere}]
+    found = (_finding(claim, newest_first, catalogue, only) for claim in wanted)
+    emulated = newest_first[0].environment.emulated
     return Account(
         machine=machine,
         runs=tuple(one.folder for one in newest_first),
-        findings=tuple(_finding(claim, newest_first, catalogue, only) for claim in wanted),
+        findings=tuple(on_emulated(one) if emulated else one for one in found),
     )
 
 

@@ -15,6 +15,7 @@ from harness.analyze.claims import (
     find,
     matching,
     measure,
+    on_emulated,
     trials,
 )
 from harness.analyze.verdict import Thresholds
@@ -276,3 +277,47 @@ def test_a_comparison_is_found_by_its_stacks_and_what_it_was_timed_on() -> None:
 def test_of_two_equal_comparisons_the_one_with_an_estimate_is_taken() -> None:
     made = trials(plan(comparison("workers"), replace(comparison("workers"), copy=1)), records(1, 1.2))
     assert matching(TRIED, "leak", made) is made[1]
+
+
+def emulated(ratio: float, size: str = "standard", **facts: Any) -> Finding:
+    found = judged(claim(**facts), records(0, ratio))
+    assert found.basis is not None
+    return on_emulated(replace(found, basis=replace(found.basis, config=replace(found.basis.config, size=size))))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "word"),
+    [
+        (1.75, ClaimVerdict.HOLDS_EMULATED),
+        (4.0, ClaimVerdict.HOLDS_EMULATED),
+        (1.2, ClaimVerdict.FAILS_EMULATED),
+        (1.0, ClaimVerdict.FAILS_EMULATED),
+        (0.8, ClaimVerdict.FAILS_EMULATED),
+        (1.505, ClaimVerdict.UNDECIDED),
+    ],
+)
+def test_an_emulated_device_has_verdicts_of_its_own(ratio: float, word: ClaimVerdict) -> None:
+    found = emulated(ratio)
+    assert found.claim_verdict is word
+    assert found.claim_verdict not in {*REFUTED, ClaimVerdict.CONFIRMED}
+    assert found.measured_value is not None
+
+
+def test_a_claim_that_fails_on_an_emulated_device_says_how() -> None:
+    assert emulated(1.2).words == "overstated"
+    assert emulated(0.8).words == "harmful"
+
+
+def test_at_another_size_an_emulated_step_is_not_that_of_the_claim() -> None:
+    found = emulated(1.75, size="quick")
+    assert found.claim_verdict is ClaimVerdict.TESTED_OTHERWISE
+    assert found.words == "the device's step is not that of size standard"
+
+
+@pytest.mark.parametrize(
+    "facts", [{"metric": Metric.START_UP}, {"metric": Metric.DEVICE_SHARE}, {"timing": Timing.EVALUATION}]
+)
+def test_an_emulated_device_tells_nothing_else(facts: dict[str, Any]) -> None:
+    found = emulated(1.75, **facts) if "timing" in facts else on_emulated(judged(claim(**facts), records(0, 1.75)))
+    assert found.claim_verdict is ClaimVerdict.NOT_TESTABLE_HERE
+    assert found.measured_value is None

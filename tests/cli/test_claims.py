@@ -248,3 +248,22 @@ def test_the_design_rehearses(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     ended = call("rehearse leak --design claims --protocol brief --seed 3", monkeypatch, capsys)
     assert ended.status == 0
     assert "intervals cover the truth" in ended.out
+
+
+def test_an_emulated_device_has_verdicts_of_its_own_and_a_step_time_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of, found = planned(compared("batched_fetch", size="standard")), records(0, 3.0)
+    device = replace(ENVIRONMENT, device="emulated:a100", accelerator="emulated A100")
+    kept(of, found, environment=device)
+    times = kept(of, found, day=2, environment=replace(device, device="emulated:18ms", accelerator="emulated 18ms"))
+    told = json.loads(shown("--format json", monkeypatch, capsys).out)
+    (machine,) = told["machines"]
+    assert machine["machine"].startswith("emulated-a100")
+    verdicts = {one["verdict"] for one in machine["findings"]}
+    assert verdicts <= {
+        "holds on an emulated device", "fails on an emulated device", "not measured yet", "not testable here",
+        "untestable", "undecided", "tested otherwise",
+    }  # fmt: skip
+    ended = shown(str(times), monkeypatch, capsys)
+    assert (ended.status, "emulates a step time" in ended.err) == (2, True)
