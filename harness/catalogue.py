@@ -95,7 +95,7 @@ def read_workload(path: Path) -> Workload:
     """
     where = parse_address(str(path))
     found = read_file(where.path)
-    here = Address(where.path.resolve(), where.names)
+    here = replace(where, path=where.path.resolve())
     if isinstance(workload := found.names.get("WORKLOAD"), Workload) and not where.names:
         return replace(workload, path=str(here))
     jobs: list[DescribesWorkload] = _jobs(found, where)

@@ -279,7 +279,7 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
         device=environment.device,
         seed=seed,
         other_seeds=False,
-        workload_path=workload.path,
+        workload_path=workload.path_for(recipe),
         service=None,
     )
 

@@ -247,12 +247,16 @@ def run(
         "tune train.py:job --budget 10m --only workers=2 --only channels_last",
         "tune train.py:job,other",
         "tune train.py --stack workers=2+channels_last --reference original",
+        "tune train.py --against HEAD~3",
     )
 )
 def tune(
     job: Annotated[
         str, typer.Argument(help="A Python file with a job (speedmatrix.job), FILE or FILE:NAME; with NAME,OTHER two.")
     ],
+    against: Annotated[
+        str | None, typer.Option(help="A commit: the code as it is now is compared with the code as it was there.")
+    ] = None,
     batch: Batch = None,
     design: Design = "alone",
     only: Only = None,
@@ -281,7 +285,8 @@ def tune(
         batch=batch, design=design, only=tuple(only or ()), stack=stack, reference=reference, probe=probe,
         protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, device=device, own=Path(job), target=target,
     )  # fmt: skip
-    raise typer.Exit(measured(request, Place(results=results, data=data, budget=budget, fresh=fresh), verbose=verbose))
+    place = Place(results=results, data=data, budget=budget, fresh=fresh)
+    raise typer.Exit(measured(request, place, against, verbose=verbose))
 
 
 @app.command(

@@ -33,7 +33,7 @@ from harness.cli.reading import console, print_matrix
 from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from harness.core.own_file import parse_address
+from harness.core.own_file import NOW, parse_address
 from harness.core.plan import BOTH_WAYS, Block, Plan, Request, placeless
 from harness.core.records import Lost, Record, Window
 from harness.measure.surroundings import read_environment, unused_gpu
@@ -276,12 +276,23 @@ def measure(request: Request, place: Place, shown: Callable[[Path], int] | None 
     return (shown or partial(show_matrix, request.own))(folder)
 
 
-def tune(request: Request, place: Place, *, verbose: bool) -> int:
-    """Shows what is seen of a job, then measures it and prints its matrix; gives the exit status of `measure`."""
-    workload = read_workload(request.own or Path())
+def tune(request: Request, place: Place, against: str | None, *, verbose: bool) -> int:
+    """Shows what is seen of a job, then measures it and prints its matrix; gives the exit status of `measure`.
+
+    `against` is a commit with whose code the code of now is compared.
+    """
     where = parse_address(str(request.own))
-    if len(where.names) > 1 and not request.only and not request.stack:
-        request = replace(request, only=where.names[1:])
+    beside = where.names[1:]
+    if against:
+        from harness.own.history import check_alike, since
+
+        then, now = since(where, against)
+        if request.batch is None:
+            check_alike(then, now, against)
+        request, beside = replace(request, own=Path(str(then))), (NOW,)
+    workload = read_workload(request.own or Path())
+    if beside and not request.only and not request.stack:
+        request = replace(request, only=beside)
     console().print("\n".join((workload.title, *workload.seen)), highlight=False, markup=False)
     return measure(request, place, partial(show_matrix, request.own, verbose=verbose))
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import pickle
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -24,23 +25,36 @@ class Reached(BaseException):
         self.job = job
 
 
+NOW = "now"  # the option that puts the code of the working tree in the place of a commit's
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where something of a user's lies: a file, and the names in it, of which the first is the reference."""
+    """Where something of a user's lies: a file, and the names in it, of which the first is the reference.
+
+    `version` tells of a file that is compared with itself at another time: of the old one where the new one lies, and
+    `NOW` of the new one.
+    """
 
     path: Path
     names: tuple[str, ...] = ()
+    version: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}:{','.join(self.names)}" if self.names else str(self.path)
+        names = f":{','.join(self.names)}" if self.names else ""
+        return f"{self.path}{names}" + (f"@{self.version}" if self.version else "")
+
+
+_ADDRESS = re.compile(r"(?P<path>.*?(?:\.py|\.job))(?::(?P<names>[^@]*))?(?:@(?P<version>.*))?")
 
 
 def parse_address(text: str) -> Address:
     """An address from `train.py`, `train.py:job` or `train.py:job,other`."""
-    path, separator, names = text.rpartition(":")
-    if separator and path.endswith((".py", PICKLED)):
-        return Address(Path(path), tuple(filter(None, (one.strip() for one in names.split(",")))))
-    return Address(Path(text))
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return Address(Path(text))
+    names = (one.strip() for one in (found["names"] or "").split(","))
+    return Address(Path(found["path"]), tuple(filter(None, names)), found["version"] or "")
 
 
 @dataclass(frozen=True, slots=True)

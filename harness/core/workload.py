@@ -197,6 +197,8 @@ class Workload:
     unstackable: Callable[[Recipe, int], str | None] = always_stackable
     data_version: int = 1  # raised when `prepare` writes other files than before
     path: str | None = None  # a file outside the package, when the workload is the user's own
+    # Where an option's arms take their code from in place of `path`: other versions of the user's own file.
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
     source: str = ""  # of the user's own training, in words with a digest: other code is another plan
     seen: tuple[str, ...] = ()  # what was inferred of it, in lines
     # Choices of the recipe that this system's step or data cannot take -> why, as it stands where a result is missing.
@@ -206,6 +208,10 @@ class Workload:
     def found_on(self, device: str) -> tuple[str, ...]:
         """What the real system had switched on, on such a device: PyTorch's defaults are not the same on all."""
         return tuple(name for name in self.original if device == "cuda" or name not in DEFAULTS_OF_CUDA)
+
+    def path_for(self, recipe: Recipe) -> str | None:
+        """The file outside the package that an arm runs, which may be another version of it."""
+        return next((path for name, path in self.elsewhere.items() if recipe.choice(name)), self.path)
 
     def at(self, size: str, batch: int) -> Size:
         """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake."""

@@ -15,7 +15,7 @@ from typing import Any
 from harness.api import Matrix, run
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage
-from harness.core.own_file import PICKLED, Address, Reached, is_being_read
+from harness.core.own_file import NOW, PICKLED, Address, Reached, is_being_read, parse_address
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Size, Workload
 from harness.own.inference import Facts, digest_of, facts_text, look, read_facts
@@ -104,9 +104,13 @@ class Job:
         named = dict(zip(address.names[1:], others, strict=True))
         name = self.name or (address.path.stem if address.path.suffix == ".py" else "job")
         words = f"{address.names} {self.name} {self.batch}"
-        digest = digest_of(address.path, words)
+        newer = parse_address(address.version) if address.version not in {"", NOW} else None
+        digest = digest_of(address.path, words + (digest_of(newer.path, words) if newer else ""))
         facts = _kept_facts(self, f"{name}-{digest}", address.path, named)
-        builder = Builder(job=self, others=named, seeded=facts.seeded, file=address.path)
+        builder = Builder(
+            job=self, others=named, seeded=facts.seeded, file=address.path,
+            versions={NOW: address.version == NOW} if address.version else {},
+        )  # fmt: skip
         size = Size(
             batch=facts.batch, epoch_steps=facts.epoch_steps, evaluation_items=0, data_bytes=0,
             shape={"items": facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
@@ -115,13 +119,16 @@ class Job:
         return Workload(
             name=name, title=f"{name}: training of the user's own", origin=address.path.name,
             parameters=facts.parameters, traits=frozenset(facts.traits), sizes=dict.fromkeys(SIZES, size),
-            parts=builder.parts, own=dict.fromkeys((*(one.name for one in self.options), *named), False),
+            parts=builder.parts,
+            own=dict.fromkeys((*(one.name for one in self.options), *named, *builder.versions), False),
+            elsewhere={NOW: str(replace(newer, version=NOW))} if newer else {},
             original=facts.original, least_samples=facts.least_samples, fixed=facts.fixed,
             operations=dict.fromkeys(SIZES, facts.operations) if facts.operations else {},
             source=f"own training, {address.path.name} {digest}", seen=tuple(described_facts(facts).splitlines()),
             optimizations=(
                 *(_optimization(one, name) for one in self.options),
-                *(_variant(one, name) for one in named),
+                *(_variant(one, name, f"The job {one} in place of this one") for one in named),
+                *(_variant(one, name, "The code as it is now") for one in builder.versions),
             ),
         )  # fmt: skip
 
@@ -175,7 +182,7 @@ def option(
     `active` is given an object with `model`, `loss`, `dataset` and `batch`, after the first steps. `numerics` says what
     it may do to losses: exact, close or different. Raises Mistake for a name that is taken.
     """
-    if not NAME.fullmatch(name) or name in COMMON_FIELDS:
+    if not NAME.fullmatch(name) or name in {*COMMON_FIELDS, NOW}:
         raise Mistake(f"'{name}' cannot name an option; take another name of small letters, digits and underscores.")
     if numerics not in set(Numerics):
         raise Mistake(f"There are no numerics '{numerics}'; choose {', '.join(Numerics)}.")
@@ -206,9 +213,9 @@ def _optimization(one: OwnOption, workload: str) -> Optimization:
     )  # fmt: skip
 
 
-def _variant(name: str, workload: str) -> Optimization:
+def _variant(name: str, workload: str, title: str) -> Optimization:
     return Optimization(
-        name=name, title=f"The job {name} in place of this one", stage=Stage.DEVICE, numerics=Numerics.DIFFERENT,
+        name=name, title=title, stage=Stage.DEVICE, numerics=Numerics.DIFFERENT,
         sets={name: True}, proof={name: True}, workload=workload,
     )  # fmt: skip
 

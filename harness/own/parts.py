@@ -169,6 +169,7 @@ class Builder:
     others: "Mapping[str, Job]"  # by the name of the option that puts them in this one's place
     seeded: bool
     file: Path | None
+    versions: Mapping[str, bool] = field(default_factory=dict)  # by the name of the option that asks for another one
     built_from: "Job | None" = None
     model: nn.Module | None = None
     _shapes: dict[int, Shape] = field(default_factory=dict)
@@ -254,7 +255,7 @@ class Builder:
         model = built.model.inner if isinstance(built.model, Stepping) else built.model
         seen = Built(dataset=built.dataset, model=model, loss=built.loss, device_stage=None, batch=built.batch)
         shown |= {one.name: bool(one.active(seen)) for one in self.job.options}
-        return shown | {name: job is other for name, other in self.others.items()}
+        return shown | dict(self.versions) | {name: job is other for name, other in self.others.items()}
 
 
 def optimizer_of(job: "Job", model: nn.Module, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -308,7 +308,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         other_seeds=position == 0,
         observed=replicate > 0,
         shared=block.shared,
-        workload_path=workload.path,
+        workload_path=workload.path_for(recipe),
         service=None,
     )
 

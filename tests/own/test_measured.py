@@ -108,6 +108,28 @@ def test_two_jobs_are_compared_from_the_shell(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.thorough
+def test_the_code_of_now_is_compared_with_that_of_a_commit(tmp_path: Path) -> None:
+    # The file itself stays as it is: what changed lies beside it, and each arm must import its own version of that.
+    (tmp_path / "oracle.py").write_text(
+        f"import timing\n{ORACLE.replace(f'Slow({LOAD_MS} / 8)', 'Slow(timing.MS / 8)')}"
+    )
+    (tmp_path / "timing.py").write_text(f"MS = {LOAD_MS}\n")
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "slow")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    (tmp_path / "timing.py").write_text(f"MS = {LOAD_MS / 4}\n")
+    words = ("--against", "HEAD", "--replicates", "2", "--rounds", "3", "--budget", "none", "--results", "kept")
+    python(tmp_path, "-P", "-m", "harness", "tune", "oracle.py:job", *words)
+    (run,) = tmp_path.glob("kept/*/*/run.json")
+    assert str(tmp_path) not in run.read_text(), "no place of this machine is kept"
+    program = f"import speedmatrix\n{TOLD.format(f'speedmatrix.load({str(run.parent)!r})')}"
+    (row,) = json.loads(python(tmp_path, "-c", program))
+    assert row[0] == "now"
+    assert holds(row, (LOAD_MS + STEP_MS) / (LOAD_MS / 4 + STEP_MS)), row
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
 def test_loader_workers_that_are_no_copies_of_the_trainer_find_the_users_classes(tmp_path: Path) -> None:
     asked = 'job.measure(budget="none", stack="workers=1+start_method=spawn", replicates=2, rounds=2)'
     (tmp_path / "oracle.py").write_text(f"{ORACLE}\nmatrix = {asked}\n{TOLD.format('matrix')}\n")
