@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
+from math import hypot
 from typing import NamedTuple
 
 from harness.analyze.attribution import (
@@ -432,9 +433,39 @@ class WorkloadAdvice:
         """Whether it was measured at a size that shows that things run, and no more."""
         return self.base is not None and self.base.config.size == TOO_SMALL
 
+    @property
+    def foremost(self) -> "Foremost | None":
+        """What to do first: the combination that surely gains most, else the first option; None where nothing gains."""
+        made = [one.best for one in self.ready_made if one.best]
+        if made:
+            best = max(made, key=lambda one: one.gain.low)
+            first, last = best.rows[0], best.rows[-1]
+            return Foremost(
+                label=last.label, reference=first.comparison.reference, treatment=best.config, gain=best.gain
+            )
+        single = next(iter(self.recommended(Recommendation.SWITCH_ON)), None)
+        if single is None:
+            return None
+        effect = single.effect
+        return Foremost(label=str(single.option), reference=effect.below, treatment=effect.above, gain=effect.gain)
+
     def recommended(self, *wanted: Recommendation) -> tuple[Item, ...]:
         """The items with one of these recommendations, in order."""
         return tuple(one for one in self.items if one.recommendation in wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foremost:
+    """A configuration that is advised in place of another, and what a run showed it to gain."""
+
+    label: str
+    reference: Configuration
+    treatment: Configuration
+    gain: Gain
+
+    def held(self, afresh: Gain) -> bool:
+        """Whether a fresh measurement shows a gain, and no other than both intervals allow."""
+        return afresh.low > 1 and abs(afresh.log - self.gain.log) <= hypot(afresh.half_width, self.gain.half_width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

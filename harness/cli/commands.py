@@ -672,15 +672,29 @@ def report(
         show_report(run, format, output, results, verbose=verbose)
 
 
-@app.command(epilog=examples("advise", "advise results/…/… --format markdown --output advice.md"))
+@app.command(
+    epilog=examples("advise", "advise results/…/… --format markdown --output advice.md", "advise --check --budget 10m")
+)
 def advise(
     run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
     format: Format = "terminal",  # noqa: A002
     output: Output = None,
     results: Results = Path("results"),
     verbose: Verbose = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Measure what is advised first afresh; status 1 where it does not hold.")
+    ] = False,
+    workload: Own = None,
+    data: Data = None,
+    budget: Annotated[str, typer.Option(help="With --check: time to measure (90s, 20m), or none.")] = "5m",
 ) -> None:
-    """Says what to switch on, leave, fix and stack after a run, with the evidence and the code; needs no torch."""
+    """Says what to switch on, leave, fix and stack after a run, with the evidence and the code."""
+    if check:
+        from harness.cli.measuring import check_advice
+        from harness.run.preparation import Place
+
+        raise typer.Exit(check_advice(run, workload, Place(results=results, data=data, budget=budget)))
+
     from harness.cli.reading import show_advice
 
     show_advice(run, format, output, results, verbose=verbose)

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import __version__
+from harness.analyze.attribution import gain
 from harness.analyze.calibration import calibrate
 from harness.analyze.estimate import Estimate, results, so_far
 from harness.analyze.evidence import gather
@@ -29,8 +30,9 @@ from harness.analyze.pairing import pair
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.api import Until, measure_into, measured, written
 from harness.catalogue import APART, read_catalogue, read_workload
-from harness.cli.reading import console, print_matrix
+from harness.cli.reading import advised_by, console, print_matrix
 from harness.core.codec import encode
+from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.own_file import NOW, parse_address
@@ -46,7 +48,7 @@ from harness.report.document import to_markdown
 from harness.report.isolation import apart_toml, isolation_parts, page_parts
 from harness.report.prediction import winner_parts, winner_to_json
 from harness.report.words import duration, factor, looks, ratio
-from harness.results import decides, finished, matrix_of, measured_both_ways
+from harness.results import decides, finished, matrix_of, measured_both_ways, newest, read_kept
 from harness.run.fork_server import ROOT
 from harness.run.preparation import (
     REPORT_S,
@@ -390,6 +392,41 @@ def write_isolation(results: Path, page: Path) -> None:
     apart = apart_of(found)
     page.write_text(to_markdown(page_parts(found, apart)), encoding="utf-8")
     (ROOT / "harness" / APART).write_text(apart_toml(apart), encoding="utf-8")
+
+
+# `advise --check`: what a run advises, measured afresh before anybody believes it.
+
+
+def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
+    """Measures each workload's foremost advice in fresh processes, from another seed; 1 where any does not hold."""
+    folder, catalogue = run or newest(place.results), read_catalogue(own)
+    found = read_run(folder)
+    advice, _ = advised_by(read_kept(folder), tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    asked = [(one.workload, one.foremost) for one in advice.workloads if one.foremost]
+    if not asked:
+        raise Mistake(f"{folder} advises nothing yet; measure it further, or name another run.")
+    rows, budget_s, began_s = [], seconds_of(place.budget), monotonic() - age_s()
+    for number, (name, one) in enumerate(asked):
+        left_s = budget_s and (budget_s - (monotonic() - began_s)) / (len(asked) - number)
+        request = Request(
+            workloads=() if own else (name,), size=one.treatment.size, batch=one.treatment.batch, own=own,
+            stack=_named(one.treatment), reference=_named(one.reference), device=found.environment.device,
+            seed=found.plan.seed + 1,
+        )  # fmt: skip
+        now = replace(place, budget=f"{left_s:.0f}s" if left_s else "none")
+        afresh = matrix_of(measured(request, now, Terminal(Console()), command=request.command)).rows[0].estimate
+        rows.append((name, one, gain(afresh) if afresh else None))
+    table = Table("workload", "in place of", "advised", "was", "afresh, 95 %", "holds", title="Measured afresh")
+    for name, one, again in rows:
+        words = ratio(again) if again else "no ratio"
+        held = "yes" if again and one.held(again) else "no"
+        table.add_row(name, _named(one.reference), one.label, ratio(one.gain), words, held)
+    console().print(table)
+    return 0 if all(again and one.held(again) for _, one, again in rows) else 1
+
+
+def _named(config: Configuration) -> str:
+    return "+".join(map(str, config.options)) or "baseline"
 
 
 # `best`: searches the fastest stack, and prints the winner.

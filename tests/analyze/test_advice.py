@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.advice import Reason, Recommendation, is_own_code, remedy, snippet
+from harness.analyze.advice import Foremost, Reason, Recommendation, is_own_code, remedy, snippet
 from harness.analyze.attribution import Gain, break_even, start_up_s
 from harness.analyze.estimate import MOST_REPLICATES, Estimate, replicates_to_decide
 from harness.analyze.evidence import Side
@@ -26,6 +26,28 @@ def test_gains_come_first_and_in_their_order() -> None:
         Recommendation.SWITCH_ON,
         Recommendation.LEAVE_OFF,
     ]
+
+
+def test_the_combination_that_surely_gains_most_is_foremost_and_else_the_first_option() -> None:
+    both = Made(on=("amp", "workers"), ratio=3.5)
+    found = advice_on(Made(on=("workers",), ratio=3.0), Made(on=("amp",), ratio=1.2), both).foremost
+    assert found is not None
+    assert (found.label, found.treatment, found.reference) == ("amp+workers", config("amp", "workers"), config())
+    assert found.gain.ratio == pytest.approx(3.5)
+    evaluated = advice_on(Made(on=("workers",), ratio=2.0, timing=Timing.EVALUATION)).foremost
+    assert evaluated is not None
+    assert (evaluated.label, evaluated.treatment) == ("workers", config("workers"))
+    assert advice_on(Made(on=("amp",), ratio=0.8)).foremost is None
+
+
+@pytest.mark.parametrize(
+    ("afresh", "holds"), [((2.0, 0.05), True), ((2.2, 0.05), True), ((2.4, 0.05), False), ((1.02, 0.05), False)]
+)
+def test_advice_holds_where_a_fresh_measurement_gains_as_much(afresh: tuple[float, float], holds: bool) -> None:
+    one = Foremost(
+        label="a", reference=config(), treatment=config("workers"), gain=Gain(log=math.log(2), half_width=0.1)
+    )
+    assert one.held(Gain(log=math.log(afresh[0]), half_width=afresh[1])) is holds
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,21 @@ def test_two_jobs_are_compared_from_the_shell(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.thorough
+def test_what_is_advised_is_measured_afresh(tmp_path: Path) -> None:
+    (tmp_path / "oracle.py").write_text(ORACLE)
+    words = ("--budget", "none", "--results", "kept")
+    python(
+        tmp_path, "-P", "-m", "harness", "tune", "oracle.py:job", "--only", "faster_model", "--replicates", "2", *words
+    )
+    told = python(tmp_path, "-P", "-m", "harness", "advise", "--check", "--workload", "oracle.py:job", *words)
+    assert "Measured afresh" in told
+    assert "faster_model" in told
+    assert " yes " in told
+    assert {json.loads(one.read_text())["plan"]["seed"] for one in tmp_path.glob("kept/*/*/run.json")} == {0, 1}
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
 def test_the_code_of_now_is_compared_with_that_of_a_commit(tmp_path: Path) -> None:
     # The file itself stays as it is: what changed lies beside it, and each arm must import its own version of that.
     (tmp_path / "oracle.py").write_text(
