@@ -59,7 +59,10 @@ Seed = Annotated[int, typer.Option(help="Decides the order of windows and the mo
 Device = Annotated[str, typer.Option(help=f"auto, {' or '.join(DEVICES)}.")]
 Isolation = Annotated[
     str,
-    typer.Option(help="process: each arm has its own; shared: one for those of a workload that can share one."),
+    typer.Option(
+        help="Whose arms share a process: shared (all that can), parts (in the design stages on a CPU where the loader "
+        "or the step alone is timed), process (none)."
+    ),
 ]
 Copies = Annotated[
     int,
@@ -151,7 +154,7 @@ def plan(
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
-    isolation: Isolation = "process",
+    isolation: Isolation = "parts",
     copies: Copies = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -214,7 +217,7 @@ def run(
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
-    isolation: Isolation = "process",
+    isolation: Isolation = "parts",
     copies: Copies = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -609,7 +612,7 @@ def campaign(
     device: Device = "auto",
     protocol: Protocol = "brief",
     seed: Seed = 0,
-    isolation: Isolation = "process",
+    isolation: Isolation = "parts",
     results: Results = Path("results"),
     data: Data = None,
     fresh: Fresh = False,

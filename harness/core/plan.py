@@ -36,7 +36,9 @@ class Request:
     device: str = "auto"
     own: Path | None = None  # a Python file that defines WORKLOAD
     data_roots: tuple[str, ...] = ()  # [WORKLOAD=]FOLDER of real data
-    isolation: str = "process"  # of every arm, or `shared`: one process for those that can share one
+    # Whose arms share a process, as far as they can: those of `parts` of a step in the design `stages` on a CPU, all
+    # (`shared`), or none (`process`).
+    isolation: str = "parts"
     copies: int = 0  # of the reference, hidden among the treatments of every workload
     environment: Environment | None = None  # that is planned for; None: this machine's
 

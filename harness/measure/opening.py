@@ -54,7 +54,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
     seen: list[Any] = []
 
     def remembering() -> Any:
-        seen.append(session.feed.fetch())
+        seen.append(_loaded(session, len(seen)))
         return seen[-1]
 
     step, device = session.step_from(remembering), session.task.device
@@ -84,7 +84,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
 
 def take_first_batch(session: Session) -> Opening:
     """Takes one batch and no step, where a former replicate has shown all that steps show."""
-    batch = session.feed.fetch()
+    batch = _loaded(session, 0)
     return Opening(
         first_step_s=0.0,
         step_s=0.0,
@@ -95,6 +95,12 @@ def take_first_batch(session: Session) -> Opening:
         backwards=0,
         habits={},
     )
+
+
+def _loaded(session: Session, number: int) -> Any:
+    """Batch `number`, which another arm of the process may have loaded."""
+    task = session.task
+    return task.first.fetch(number, session.feed.fetch, task.device.torch) if task.first else session.feed.fetch()
 
 
 def _placed(session: Session, batch: Any) -> Any:

@@ -7,12 +7,10 @@ numbers, which goes on where that arm had left it. What an arm leaves behind is 
 
 import ctypes
 import gc
-import random
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from harness.core.configuration import inactive
@@ -20,36 +18,13 @@ from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.measure.devices import effective_backend, settle_backend
+from harness.measure.first_batches import FirstBatches, Randomness
 from harness.measure.session import Task
 from harness.measure.trial import Trial, begin
 
 
 class Unsettled(RuntimeError):
     """A process that does not take back the settings with which an arm began."""
-
-
-@dataclass(frozen=True, slots=True)
-class Randomness:
-    """The state of all random numbers that a process draws from."""
-
-    of_python: Any
-    of_numpy: Any
-    of_torch: torch.Tensor
-    of_device: torch.Tensor | None
-
-    @classmethod
-    def now(cls, device: torch.device) -> "Randomness":
-        """As it is at this moment."""
-        on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-        return cls(random.getstate(), np.random.get_state(), torch.get_rng_state(), on_device)  # noqa: NPY002
-
-    def restore(self, device: torch.device) -> None:
-        """As it was then."""
-        random.setstate(self.of_python)
-        np.random.set_state(self.of_numpy)  # noqa: NPY002  what a data set of a user may draw from
-        torch.set_rng_state(self.of_torch)
-        if self.of_device is not None:
-            torch.cuda.set_rng_state(self.of_device, device)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,10 +52,13 @@ class Residents:
     arms: dict[int, Resident] = field(default_factory=dict)
     seated: int | None = None  # whose turn it is
     _first: Randomness | None = None  # as the process began
+    _batches: dict[str, FirstBatches] = field(default_factory=dict)
 
-    def admit(self, number: int, task: Task) -> None:
-        """Takes note of an arm that is to be built."""
+    def admit(self, number: int, task: Task, batches: str | None = None) -> None:
+        """Takes note of an arm that is to be built; arms with the same `batches` have loaders that give the same."""
         self._first = self._first or Randomness.now(torch.device("cpu"))
+        if batches:
+            task = replace(task, first=self._batches.setdefault(batches, FirstBatches()))
         self.arms[number] = Resident(task=task, randomness=self._first)
 
     def begin(

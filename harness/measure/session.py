@@ -17,6 +17,7 @@ from harness.core.workload import Evaluation, Parts, Size
 from harness.measure.delay import Delay, delay_of
 from harness.measure.devices import Device
 from harness.measure.feed import Feed, open_feed
+from harness.measure.first_batches import FirstBatches
 from harness.measure.loop import Habit, examined, habits_of, recording
 from harness.measure.phases import Phases, phases_for
 from harness.measure.step import Batch, Bound, StepGraph, marking, shape_of_step, trained_by
@@ -120,6 +121,7 @@ class Task:
     seed: int  # of the model; the data's order is the same for every seed
     endless: bool  # leave out the boundary between epochs
     shared: bool = False  # other arms live in the same process
+    first: FirstBatches | None = None  # where some of them have a loader that gives the same
 
 
 @dataclass(slots=True, kw_only=True)

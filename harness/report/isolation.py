@@ -3,16 +3,20 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from statistics import median
 
 from harness.analyze.grouping import together
 from harness.analyze.isolation import Agreement, BothWays
 from harness.core.catalogue import Apart
 from harness.core.recipe import OF_PROCESS
 from harness.report.document import Column, Heading, Part, Span, Table, Text
+from harness.report.matrix import TIMED
 from harness.report.words import one_line, ratio
 
 COLUMNS = (
-    "configuration", Column(name="shared"), Column(name="isolated"), Column(name="shared over isolated"), "they",
+    "configuration", "timed on", Column(name="shared"), Column(name="isolated"), Column(name="shared over isolated"),
+    "they",
 )  # fmt: skip
 
 
@@ -28,20 +32,27 @@ def isolation_parts(found: Sequence[BothWays]) -> Iterator[Part]:
         yield Table(COLUMNS, tuple(map(_row, here)))
 
 
-def summary(found: Iterable[BothWays]) -> str:
-    """How many comparisons agree, disagree, and are undecided."""
-    counts = Counter(one.agreement for one in found)
-    total = counts.total()
+def summary(found: Sequence[BothWays]) -> str:
+    """How many comparisons are compatible, how many of them closely, and how wide the intervals of each way are."""
+    if not found:
+        return "Nothing was measured both ways yet."
+    counts, total = Counter(one.agreement for one in found), len(found)
+    compatible = total - counts[Agreement.DISAGREE]
+    shared, isolated = (median(way(one).half_width for one in found) for way in (SHARED, ISOLATED))
     return (
-        f"Of {total} comparisons that were measured both ways {counts[Agreement.AGREE]} agree within 2.5 %, "
-        f"{counts[Agreement.DISAGREE]} disagree beyond their intervals, and {counts[Agreement.UNDECIDED]} are known "
-        "too widely to tell. Of ratios that agree, one in twenty would disagree by chance."
+        f"Of {total} comparisons that were measured both ways {compatible} ({100 * compatible / total:.0f} %) have "
+        f"ratios that their intervals allow to be the same, {counts[Agreement.AGREE]} of them within 2.5 %; by chance "
+        f"one in twenty would differ. Half the intervals are narrower than ±{100 * shared:.1f} % in shared processes, "
+        f"and than ±{100 * isolated:.1f} % in isolated ones."
     )
 
 
+SHARED, ISOLATED = attrgetter("shared"), attrgetter("isolated")
+
+
 def _row(one: BothWays) -> tuple[str, ...]:
-    label = one_line(one.comparison.label)
-    return label, ratio(one.shared), ratio(one.isolated), ratio(one.quotient), one.agreement.value
+    label, timing = one_line(one.comparison.label), TIMED[one.comparison.timing]
+    return label, timing, ratio(one.shared), ratio(one.isolated), ratio(one.quotient), one.agreement.value
 
 
 def page_parts(found: Sequence[BothWays], apart: Sequence[Apart]) -> Iterator[Part]:
@@ -51,10 +62,8 @@ def page_parts(found: Sequence[BothWays], apart: Sequence[Apart]) -> Iterator[Pa
     yield Heading("Kept apart", 2)
     yield Text(
         (
-            Span("With "),
-            Span("--isolation shared", "code"),
-            Span(" these have processes of their own all the same: options whose ratios disagree, and choices that a "),
-            Span("process makes once for all its arms ("),
+            Span("These have processes of their own wherever others share one: options whose ratios disagree, and "),
+            Span("choices that a process makes once for all its arms ("),
             Span("harness/core/recipe.py", "code"),
             Span(")."),
         )

@@ -60,6 +60,7 @@ class Job:
     other_seeds: bool  # whether it tells how far first losses of other seeds lie apart
     observed: bool = False  # whether its settings were looked at in full in a former replicate
     shared: bool = False  # whether other arms live in its process
+    batches: str | None = None  # which of them have loaders that give the same batches: those that say the same here
     workload_path: str | None
     service: str | None  # http://host:port of the server that the workload talks to
 

@@ -24,7 +24,7 @@ from harness.core.configuration import Configuration, compose, expected
 from harness.core.emulation import emulation_of, is_emulated
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
+from harness.core.optimization import Optimization, Timing
 from harness.core.plan import Block, Plan, Request
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Ready, Record
@@ -308,9 +308,16 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         other_seeds=position == 0,
         observed=replicate > 0,
         shared=block.shared,
+        batches=str(block.reference) if block.shared and _loads_alike(config, block, known) else None,
         workload_path=workload.path_for(recipe),
         service=None,
     )
+
+
+def _loads_alike(config: Configuration, block: Block, known: Mapping[str, Optimization]) -> bool:
+    """Whether an arm that steps on batches of the device gets those of the reference: it differs in its step alone."""
+    differing = set(config.options) ^ set(block.reference.options)
+    return block.timing is Timing.COMPUTE and all(known[one.name].alone_on is Timing.COMPUTE for one in differing)
 
 
 def known_elsewhere(ready: Prepared, records: Iterable[Record], block: Block, replicate: int) -> bool:

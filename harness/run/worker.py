@@ -97,7 +97,7 @@ class _House:
         from harness.measure.residents import Residents
 
         self.residents = self.residents or Residents()
-        self.residents.admit(number, task)
+        self.residents.admit(number, task, job.batches)
         return {}
 
 

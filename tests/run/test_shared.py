@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
 from harness.analyze.evidence import gather
@@ -19,10 +20,12 @@ from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF
 from harness.core.recipe import OF_PROCESS, Recipe, of_process
 from harness.core.records import Fault, Lost, Ready, Record, Window
-from harness.plan.planning import own_process
+from harness.measure.first_batches import FirstBatches
+from harness.plan.planning import own_process, planned
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, Bereft, Hosts, Job, ProcessArm
 from harness.run.execution import Campaign
+from harness.run.preparation import job_of as prepared_job_of
 from harness.run.preparation import known_elsewhere, prepared
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.sentinel import Sentinel
@@ -93,6 +96,60 @@ def test_first_losses_are_those_of_an_isolated_arm_to_the_last_bit(
             losses[shared] = found
             assert len({arm._host.process.group for arm in arms}) == (1 if shared else len(arms))
     assert losses[True] == losses[False]
+
+
+STEPS = ((), ("amp_bfloat16",), ("set_to_none",), ("anomaly_detection",))  # options of the step alone
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_first_batches_are_loaded_once_and_losses_are_those_of_an_isolated_arm(
+    workload: str, smoke_data: Mapping[str, Path]
+) -> None:
+    losses: dict[bool, list[Any]] = {}
+    for shared in (False, True):
+        alone = [job_of(workload, smoke_data[workload], names, shared=shared) for names in STEPS]
+        jobs = [replace(one, timing=Timing.COMPUTE, batches="baseline" if shared else None) for one in alone]
+        with alive(jobs) as arms:
+            ready = []
+            for arm in arms:
+                ready.append(arm.begin())
+                arm.window(1, 2, 0)
+            losses[shared] = [one["losses"] for one in ready]
+    assert losses[True] == losses[False]
+    assert len(set(map(tuple, losses[True]))) > 1, "one of them computes otherwise"
+
+
+def test_batches_that_were_kept_stay_as_they_were_loaded() -> None:
+    loaded = [[torch.full((2,), float(number)), (torch.ones(1), "a name")] for number in range(2)]
+    device, numbers = torch.device("cpu"), iter(loaded)
+
+    def load() -> Any:
+        torch.rand(3)  # as a data set does that augments
+        return next(numbers)
+
+    first, drawn = FirstBatches(), []
+    for _ in range(3):
+        torch.manual_seed(5)
+        for number in range(2):
+            batch = first.fetch(number, load, device)
+            assert batch[0].tolist() == [number, number]
+            assert batch[1][1] == "a name"
+            batch[0].mul_(7)  # as a step may do
+        drawn.append(torch.rand(1).item())
+    assert len(set(drawn)) == 1, "whoever draws next draws what it would have drawn after loading"
+
+
+def test_only_arms_that_differ_in_their_step_take_the_batches_of_others() -> None:
+    usual = prepared(Request(workloads=("leak",), size="quick", device="cpu"))
+    data = {("leak", "quick"): Path()}
+    told: dict[Timing, set[str | None]] = {}
+    for block in usual.plan.blocks:
+        for position in range(len(block.comparisons) + 1):
+            job = prepared_job_of(usual, data, block, 0, position)
+            told.setdefault(block.timing, set()).add(job.batches)
+    assert told.pop(Timing.COMPUTE) == {str(usual.plan.blocks[0].reference)}
+    assert set().union(*told.values()) == {None}
 
 
 def test_a_process_serves_the_blocks_of_its_replicate_and_no_other(smoke_data: Mapping[str, Path]) -> None:
@@ -177,6 +234,25 @@ def test_a_plan_keeps_those_apart_that_need_it_with_a_reference_of_their_own() -
     (alone,) = [one for one in ready.plan.comparisons if one.label == "tuned_malloc"]
     assert str(own_process(alone, ready.catalogue, "cpu")).startswith("malloc: ")
     assert not any(block.shared for block in prepared(replace(WISH, isolation="process")).plan.blocks)
+
+
+def test_parts_of_a_step_share_unless_somebody_says_otherwise() -> None:
+    usual = Request(workloads=("leak",), size="quick", device="cpu")
+
+    def shared(request: Request) -> set[Timing]:
+        blocks = prepared(request).plan.blocks
+        assert not any(
+            block.shared and own_process(one, CATALOGUE, "cpu") for block in blocks for one in block.comparisons
+        )
+        return {block.timing for block in blocks if block.shared}
+
+    assert shared(usual) == {Timing.LOADER, Timing.COMPUTE}
+    assert shared(replace(usual, isolation="process")) == set()
+    assert shared(replace(usual, isolation="shared")) > {Timing.LOADER, Timing.COMPUTE, Timing.STEP}
+    assert shared(replace(usual, design="alone")) == set()
+    assert shared(replace(usual, device="emulated:a100")) == set()
+    gpu = replace(prepared(usual).environment, device="cuda")
+    assert not any(block.shared for block in planned(replace(usual, device="cuda"), CATALOGUE, gpu).blocks)
 
 
 # Invented processes: what a campaign makes of losses.
