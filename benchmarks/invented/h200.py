@@ -11,6 +11,7 @@ isolated arm each time, a shared process once. Whole steps load their batch in o
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -26,7 +27,7 @@ from harness.plan.cost import OTHER_SEEDS, START_S, Pace
 from harness.plan.planning import PROCESS, SHARED, pace_of, planned
 from harness.run.arm import launch_environment
 from harness.run.execution import Campaign
-from harness.run.preparation import Prepared, known_elsewhere
+from harness.run.preparation import Prepared, job_of, known_elsewhere
 from harness.run.rehearsal import REPLICATE_NOISE, WINDOW_NOISE, Effects, VirtualClock
 
 SESSION_S, IMPORTS_S, CONTEXT_S = 25 * 60.0, 6.0, 2.0
@@ -53,7 +54,6 @@ class Session:
     isolation: str
     design: str
     probe: str | None
-    kept: bool
     protocol: Protocol
     planned: int
     ratios: int
@@ -74,6 +74,7 @@ class Machine:
     clock: VirtualClock = field(default_factory=VirtualClock)
     roots: set[tuple[object, ...]] = field(default_factory=set)
     contexts: set[tuple[object, ...]] = field(default_factory=set)
+    loaded: set[tuple[object, ...]] = field(default_factory=set)  # processes with the loaders whose batches they keep
     spent_s: dict[str, float] = field(default_factory=dict)
 
     def spend(self, what: str, seconds: float) -> None:
@@ -96,7 +97,7 @@ class InventedArm:
     random: Random
     observed: bool  # it was seen in full before
     reference: bool
-    kept: bool  # what if arms of a process trained their first steps on the batches that its first arm had loaded
+    batches: str | None  # of whose loader, for arms of a process that keeps them
     luck: float = 0.0
 
     begins_beside = False
@@ -140,7 +141,7 @@ class InventedArm:
         if self.timing is Timing.LOADER and not judged:
             spend("first steps", self.step_s)
         else:
-            spend("first steps", protocol.loss_steps * (self._whole_s if is_first or not self.kept else self.step_s))
+            spend("first steps", protocol.loss_steps * (self.step_s if self._are_loaded() else self._whole_s))
         on_device, _ = STEPS_S[self.config.workload]  # steps that show something are taken on batches that are there
         spread_s = OTHER_SEEDS * protocol.loss_steps * on_device if self.reference and judged else 0.0
         probed_s = protocol.upper_bound_s if self.timing is Timing.STEP else 0.0
@@ -154,6 +155,15 @@ class InventedArm:
             "loader_rate": None, "compute_rate": None, "score": None,
             "cycle_steps": 1 if self.timing is Timing.COMPUTE else 400,
         }  # fmt: skip
+
+    def _are_loaded(self) -> bool:
+        """Whether another arm of its process has loaded its first batches."""
+        if self.batches is None or self.host is None:
+            return False
+        key = (*self.host, self.batches)
+        found = key in self.machine.loaded
+        self.machine.loaded.add(key)
+        return found
 
     def settle(self, steps: int, offset: int) -> int:  # noqa: ARG002  its steps are all alike
         """Steps that no clock counts."""
@@ -195,14 +205,10 @@ def session(
     probe: str | None,
     *,
     design: str = "alone",
-    kept: bool = False,
     seed: int = 0,
     session_s: float = SESSION_S,
 ) -> Session:
-    """A session over all five workloads, by the brief protocol, each option alone unless another design is named.
-
-    `kept` asks what if the arms of a process had their first batches from its first arm: nothing does that yet.
-    """
+    """A session over all five workloads, by the brief protocol, each option alone unless another design is named."""
     catalogue, machine, random = read_catalogue(), Machine(), Random(seed)
     request = Request(
         workloads=tuple(STEPS_S), size="standard", device="cuda", design=design, probe=probe, isolation=isolation,
@@ -210,6 +216,8 @@ def session(
     )  # fmt: skip
     plan = planned(request, catalogue, H200)
     ready, records, effects = Prepared(catalogue=catalogue, environment=H200, plan=plan), list[Record](), Effects()
+
+    data = dict.fromkeys(((name, "standard") for name in STEPS_S), Path())
 
     def start(block: Block, replicate: int, position: int) -> InventedArm:
         config = block.reference if position == 0 else block.comparisons[position - 1].treatment
@@ -225,7 +233,7 @@ def session(
             random=Random(random.random()),
             observed=replicate > 0 or (position == 0 and known_elsewhere(ready, records, block, replicate)),
             reference=position == 0,
-            kept=kept,
+            batches=job_of(ready, data, block, replicate, position).batches,
         )
 
     campaign = Campaign(
@@ -237,7 +245,6 @@ def session(
         isolation=isolation,
         design=design,
         probe=probe,
-        kept=kept,
         protocol=plan.protocol,
         planned=len(plan.comparisons),
         ratios=len(precisions(plan, records)),
@@ -261,7 +268,6 @@ def lines(found: list[Session]) -> Iterator[str]:
         shares = [one.spent_s.get(part, 0.0) / one.over_s for part in parts]
         told = " | ".join(f"{100 * share:.0f} %" for share in [*shares, max(0.0, 1 - sum(shares))])
         steps = "on resident batches" if one.probe else "whole, and parts alone" if one.design == STAGES else "whole"
-        steps += ", were first batches kept" * one.kept
         yield f"| {steps} | {one.isolation} | {one.ratios} | {one.planned} | {told} |"
 
 
@@ -269,5 +275,5 @@ if __name__ == "__main__":
     both = PROCESS, SHARED
     plain = [session(isolation, probe) for probe in (None, "compute") for isolation in both]
     usual = [session(isolation, None, design=STAGES) for isolation in both]
-    for line in lines([*plain, session(SHARED, "compute", kept=True), *usual]):
+    for line in lines([*plain, *usual]):
         print(line)

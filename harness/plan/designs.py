@@ -422,11 +422,13 @@ def stages(scope: Scope) -> Iterator[Entry]:
 
     All together and what goes to the cause are timed on steps, then options that change the loader alone or the step
     alone on that, the cause too: what it shows on steps tells how much of a part's gain arrives there. The rest
-    follows, on steps.
+    follows, on steps. Where these are hardly more than loading, steps on batches of the device are far cheaper: they
+    come first.
     """
     everything_on, *others = combined(scope)
     first, whole = [everything_on], others
     apart: dict[Timing, list[Entry]] = {one: [] for one in _parts(scope)}
+    loads = Timing.COMPUTE in apart and Timing.LOADER not in apart
     for optimization in ordered(scope):
         entry = single(scope, optimization, optimization.usual_level(scope.environment))
         if not isinstance(entry, Comparison) or entry.reference != scope.reference:
@@ -439,7 +441,8 @@ def stages(scope: Scope) -> Iterator[Entry]:
             first.append(entry)
         elif part is None:
             whole.append(entry)
-    yield from (*first, *(one for part in apart.values() for one in part))
+    alone = [one for part in apart.values() for one in part]
+    yield from (*alone, *first) if loads else (*first, *alone)
     yield from sorted(whole, key=_kind)
 
 

@@ -40,6 +40,9 @@ class Scope:
     chosen: tuple[Option, ...] = ()  # what designs that cross options are about; empty means all that go together
 
 
+ALONE: Mapping[Timing | None, str] = {Timing.LOADER: "the loader", Timing.COMPUTE: "the step"}
+
+
 def single(scope: Scope, optimization: Optimization, level: int | str | None) -> Entry:
     """One optimization on top of the reference and of what it requires, or the words for why not."""
     option = Option(name=optimization.name, level=level)
@@ -47,6 +50,9 @@ def single(scope: Scope, optimization: Optimization, level: int | str | None) ->
         return NoResult(workload=scope.workload.name, label=str(option), reason=reason)
     if option in scope.reference.options:
         return NoResult(workload=scope.workload.name, label=str(option), reason="on in the reference already")
+    if scope.probe in ALONE and optimization.alone_on not in {None, scope.probe}:
+        reason = f"changes {ALONE[optimization.alone_on]} alone, and this times {ALONE[scope.probe]}"
+        return NoResult(workload=scope.workload.name, label=str(option), reason=reason)
     below = with_required(scope, optimization)
     return compare(based_on(scope, below), str(option), stacked(below, option), optimization.timed_on)
 
