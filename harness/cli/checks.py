@@ -33,7 +33,16 @@ from harness.cli.measuring import Progress, Terminal, preparing, preparing_all
 from harness.cli.reading import print_matrix
 from harness.core.catalogue import Catalogue
 from harness.core.codec import decode, encode
-from harness.core.configuration import Comparison, Configuration, Conflict, compose, expected, parse_config, unmet
+from harness.core.configuration import (
+    Comparison,
+    Configuration,
+    ConfigurationRequest,
+    Conflict,
+    compose,
+    expected,
+    parse_config,
+    unmet,
+)
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -41,7 +50,7 @@ from harness.core.parallel import cgroup_cpu_quota, usable_cores
 from harness.core.plan import Block, Request
 from harness.core.protocol import BRIEF
 from harness.core.records import Lost, Ready
-from harness.core.workload import Learned, Lesson, Workload, Yardstick
+from harness.core.workload import Learned, Lesson, Traced, Workload, Yardstick
 from harness.measure.gpu import GpuSettings, driver_of, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
@@ -57,6 +66,7 @@ from harness.measure.surroundings import (
 )
 from harness.measure.unwritten import reads_unwritten
 from harness.plan.planning import Context
+from harness.report.words import duration
 from harness.results import matrix_of
 from harness.run.arm import Job
 from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes, serving
@@ -224,38 +234,85 @@ def _variables() -> Finding:
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
 
-def learn(
-    what: str,
-    steps: int | None,
-    seed: int,
-    device: str,
-    *,
-    own: Path | None,
-    data: Path | None,
-    data_roots: tuple[str, ...],
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exercise:
+    """What `learn` and `trace` train, as it was typed."""
+
+    what: str
+    steps: int | None
+    seed: int
+    device: str
+    own: Path | None
+    data: Path | None
+    data_roots: tuple[str, ...]
+
+
+def learn(asked: Exercise) -> int:
     """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
-    catalogue, environment = read_catalogue(own), read_environment(device)
-    if environment.emulated:
-        raise Mistake("An emulated device leaves the model out, so that nothing is learned on it; take --device cpu.")
-    request = parse_config(what)
-    real = roots(data_roots, catalogue, (request.workload,))
-    catalogue = adopted(catalogue, real, request.size)
-    workload = catalogue.workload(request.workload)
-    lesson = workload.lesson
+    catalogue, environment = read_catalogue(asked.own), _real(asked.device)
+    request = parse_config(asked.what)
+    lesson = catalogue.workload(request.workload).lesson
     if lesson is None:
-        raise Mistake(f"{workload.name} states no lesson; give its Workload a `lesson` with steps, chance and clear.")
+        raise Mistake(
+            f"{request.workload} states no lesson; give its Workload a `lesson` with steps, chance and clear."
+        )
     if lesson.batch and request.batch is None:
         request = replace(request, batch=lesson.batch)
-    config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
     console = Console(highlight=False)
     with measuring_alone():
-        with preparing(f"{config.workload}: writing its files", console) as show:
-            folder = real.get(config.workload) or ensure_data(data_root(data), workload, config.size, show)
-        job = _job(config, catalogue, environment, folder, seed)
+        job, workload, catalogue = _exercised(asked, request, environment, console)
         job = replace(job, size=replace(job.size, epoch_steps=lesson.epoch_steps or job.size.epoch_steps))
-        learned = _given(job, workload, catalogue, steps or lesson.steps, console)
-    return _print(config, learned, lesson, console)
+        learned = _given(job, workload, catalogue, Assigned(asked.steps or lesson.steps), console)
+    assert isinstance(learned, Learned)  # noqa: S101  no trace was asked for
+    return _print(job.config, learned, lesson, console)
+
+
+def _real(device: str) -> Environment:
+    environment = read_environment(device)
+    if environment.emulated:
+        raise Mistake("An emulated device leaves the model out, so that nothing is learned on it; take --device cpu.")
+    return environment
+
+
+def _exercised(
+    asked: Exercise, request: ConfigurationRequest, environment: Environment, console: Console
+) -> tuple[Job, Workload, Catalogue]:
+    """The job, its workload and the catalogue with the real data, if any; files are written first."""
+    catalogue = read_catalogue(asked.own)
+    real = roots(asked.data_roots, catalogue, (request.workload,))
+    catalogue = adopted(catalogue, real, request.size)
+    workload = catalogue.workload(request.workload)
+    config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
+    with preparing(f"{config.workload}: writing its files", console) as show:
+        folder = real.get(config.workload) or ensure_data(data_root(asked.data), workload, config.size, show)
+    return _job(config, catalogue, environment, folder, asked.seed), workload, catalogue
+
+
+TRACED_STEPS = 5
+
+
+def trace(asked: Exercise, output: Path) -> int:
+    """Profiles a few steps of a configuration, writes the trace and prints where their time goes; gives 0."""
+    if not output.parent.is_dir() or not output.name.endswith((".json", ".json.gz")):
+        raise Mistake(f"A trace cannot be written to {output}; name a .json or .json.gz file in a folder that exists.")
+    environment, console = _real(asked.device), Console(highlight=False)
+    with measuring_alone():
+        job, workload, catalogue = _exercised(asked, parse_config(asked.what), environment, console)
+        task = Assigned(asked.steps or TRACED_STEPS, str(output.resolve()))
+        traced = _given(job, workload, catalogue, task, console)
+    assert isinstance(traced, Traced)  # noqa: S101  a trace was asked for
+    if traced.inactive:
+        raise Mistake(f"{job.config} did not take effect: {'; '.join(traced.inactive)}; nothing was traced of it.")
+    clock = "device" if environment.accelerated else "host"
+    title = (
+        f"{job.config}: {duration(traced.step_s)} a step under the profiler, {100 * traced.waited:.0f} % for a batch"
+    )
+    table = Table("operator", "calls a step", f"{clock}'s own time a step", "share", title=title, title_justify="left")
+    for name, count, seconds in traced.operators:
+        table.add_row(name, f"{count:,}", duration(seconds), f"{100 * seconds / traced.step_s:.0f} %")
+    console.print(table)
+    console.print(f"The profiler slows steps down: for how long they take, use run. {output} opens in ui.perfetto.dev.")
+    return 0
 
 
 def _job(config: Configuration, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
@@ -284,7 +341,15 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
     )
 
 
-def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, console: Console) -> Learned:
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """How many steps, and the file for what a profiler sees of them."""
+
+    steps: int
+    trace: str | None = None
+
+
+def _given(job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, console: Console) -> Learned | Traced:
     trained = [one for one in job.config.options if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
     slow = compose(workload, trained, catalogue.known)
     sentinel = Sentinel()
@@ -297,12 +362,13 @@ def _given(job: Job, workload: Workload, catalogue: Catalogue, steps: int, conso
                 *columns, bars.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
             ) as progress,
         ):
-            task = progress.add_task("learning", total=steps)
+            bar = progress.add_task("tracing" if task.trace else "learning", total=None if task.trace else task.steps)
 
             def show(step: int, loss: float) -> None:
-                progress.update(task, completed=step, description=f"learning, loss {loss:.3g}")
+                progress.update(bar, completed=step, description=f"learning, loss {loss:.3g}")
 
-            return give(Assignment(job=replace(job, service=address), slow=slow, steps=steps), sentinel, show)
+            given = Assignment(job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace)
+            return give(given, sentinel, show)
     finally:
         sentinel.close()
 

@@ -460,9 +460,38 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a configuration from its first weights: does it learn, and can its evaluation be believed?"""
+    from harness.cli.checks import Exercise
     from harness.cli.checks import learn as given
 
-    raise typer.Exit(given(config, steps, seed, device, own=workload, data=data, data_roots=tuple(data_root or ())))
+    raise typer.Exit(
+        given(
+            Exercise(
+                what=config, steps=steps, seed=seed, device=device, own=workload, data=data,
+                data_roots=tuple(data_root or ()),
+            )
+        )
+    )  # fmt: skip
+
+
+@app.command(epilog=examples("trace leak", "trace speaker:seek_read+workers=1 --steps 8 --output speaker.json.gz"))
+def trace(
+    config: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL].", callback=todays)],
+    steps: Annotated[int | None, typer.Option(min=1, help="Profiled steps, after a warm-up; else 5.")] = None,
+    output: Annotated[Path, typer.Option(help="The trace's file, .json or .json.gz.")] = Path("trace.json.gz"),
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    data: Data = None,
+) -> None:
+    """Writes what torch.profiler sees of a few steps, for Perfetto or TensorBoard, and prints what costs most."""
+    from harness.cli.checks import Exercise
+    from harness.cli.checks import trace as traced
+
+    asked = Exercise(
+        what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+    )
+    raise typer.Exit(traced(asked, output))
 
 
 @app.command(epilog=examples("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))

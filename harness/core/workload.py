@@ -236,6 +236,18 @@ class DescribesWorkload(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What a profiler saw of some training steps, which it slows down itself."""
+
+    step_s: float  # mean, on the host's clock
+    waited: float  # share of that for the next batch
+    operators: tuple[
+        tuple[str, int, float], ...
+    ]  # name, calls a step, own seconds a step; where it is one, the device's
+    inactive: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
     """Losses of a training, and three evaluations of its model."""
 

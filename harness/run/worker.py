@@ -23,7 +23,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
-from harness.core.workload import ADDRESS, Learned
+from harness.core.workload import ADDRESS, Learned, Traced
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import ROOT, serve_forks
@@ -158,20 +158,21 @@ def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-# `learn`: a model trained from its first weights in a process of its own, as every arm has one.
+# `learn` and `trace`: a model trained from its first weights in a process of its own, as every arm has one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A job, and what is to be learned in it."""
+    """A job, and what is to be learned of it: a lesson, or where its steps spend their time."""
 
     job: Job
     slow: Recipe  # how the real system evaluates
     steps: int
+    trace: str | None = None  # the file for what a profiler sees
 
 
-def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Learned:
-    """Has the lesson learned in a fresh process; raises Mistake with the reason when it fails."""
+def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Learned | Traced:
+    """Has it done in a fresh process; gives what came of it; raises Mistake with the reason when it fails."""
     environment = launch_environment(assignment.job.recipe, dict(os.environ))
     if assignment.job.service:
         environment[ADDRESS] = assignment.job.service
@@ -201,7 +202,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
 
 def _follow(
     process: "subprocess.Popen[str]", assignment: Assignment, show: Callable[[int, float], None]
-) -> Learned | None:
+) -> Learned | Traced | None:
     assert process.stdin and process.stdout  # noqa: S101, PT018  both are pipes
     process.stdin.write(json.dumps(encode(assignment)))
     process.stdin.close()
@@ -209,6 +210,8 @@ def _follow(
         said = json.loads(line)
         if "learned" in said:
             return decode(Learned, said["learned"], "lesson")
+        if "traced" in said:
+            return decode(Traced, said["traced"], "trace")
         if "lost" in said:
             raise Mistake(f"{assignment.job.config} could not be trained: {said['lost']}.")
         show(said["step"], float(said["loss"]))
@@ -216,7 +219,7 @@ def _follow(
 
 
 def _serve_lesson() -> None:
-    from harness.measure.trial import learn
+    from harness.measure.trial import learn, trace
 
     assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
     job = assignment.job
@@ -228,6 +231,9 @@ def _serve_lesson() -> None:
         channel.flush()
 
     try:
+        if assignment.trace:
+            say(traced=trace(task_of(job), job.proof, assignment.steps, assignment.trace))
+            return
         learned = learn(
             task_of(job), assignment.slow, job.proof, assignment.steps, lambda step, loss: say(step=step, loss=loss)
         )

@@ -1,0 +1,47 @@
+"""`trace`: what a profiler saw of a real training, in a file that its viewers open, and in a table."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import call
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("names", ["channels_last", "workers=1"])
+def test_a_trace_holds_the_steps_that_were_asked_for(
+    names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "leak.json.gz"
+    ended = call(f"trace leak@smoke:{names} --steps 4 --output {path} --data {tmp_path}", monkeypatch, capsys)
+    assert (ended.status, ended.err) == (0, "")
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    steps = [one for one in events if str(one.get("name", "")).startswith("ProfilerStep#") and one.get("ph") == "X"]
+    assert len({one["name"] for one in steps}) == 4
+    waits = [one for one in events if one.get("name") == "wait for the next batch" and one.get("ph") == "X"]
+    assert len(waits) == 4
+    assert "aten::convolution_backward" in ended.out
+    assert f"leak@smoke#64:{names}" in ended.out.replace("\n", "")
+    assert "opens in ui.perfetto.dev" in " ".join(ended.out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("leak --output nowhere/trace.json", "A trace cannot be written to nowhere/trace.json"),
+        ("leak --output trace.txt", "name a .json or .json.gz file"),
+        ("leak --device emulated:a100", "An emulated device leaves the model out"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_what_cannot_be_traced_has_one_sentence(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = call(f"trace {words}", monkeypatch, capsys)
+    assert ended.status == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
