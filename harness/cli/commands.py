@@ -68,6 +68,9 @@ Copies = Annotated[
     int,
     typer.Option(min=0, max=20, help="Of the reference, timed among the others: each ratio should be 1."),
 ]
+Shard = Annotated[
+    str | None, typer.Option(help="Only this part of the plan, as 3/12: for several machines of one kind.")
+]
 Format = Annotated[str, typer.Option(help="terminal, markdown or json.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="All of it: settings, notes and causes, and each missing result by name.")
@@ -139,7 +142,14 @@ def doctor(results: Results = Path("results"), data: Data = None) -> None:
     raise typer.Exit(show_health(results, data))
 
 
-@app.command(epilog=examples("plan", "plan leak --design levels", "plan leak speaker --only workers=2 --json"))
+@app.command(
+    epilog=examples(
+        "plan",
+        "plan leak --design levels",
+        "plan leak speaker --only workers=2 --json",
+        "plan --design alone --shards 12",
+    )
+)
 def plan(
     workloads: Workloads = None,
     size: Size = None,
@@ -159,17 +169,24 @@ def plan(
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
+    shard: Shard = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Instead: so many parts, how long each takes, and which are measured.")
+    ] = None,
+    results: Results = Path("results"),
     json: Json = False,
 ) -> None:
     """Shows what a run would measure, in which order, and what it would leave out and why."""
-    from harness.cli.measuring import show_plan
+    from harness.cli.measuring import show_plan, show_shards
 
     request = Request(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
-        isolation=isolation, copies=copies,
+        isolation=isolation, copies=copies, shard=shard,
     )  # fmt: skip
+    if shards:
+        raise typer.Exit(show_shards(request, shards, results))
     show_plan(request, as_json=json)
 
 
@@ -201,6 +218,7 @@ Luck = Annotated[
         "run speaker --stack seek_read+workers=1 --protocol standard --budget none",
         "run leak --design against_itself",
         "run --copies 1",
+        "run --design alone --shard 3/12 --budget none",
     )
 )
 def run(
@@ -222,6 +240,7 @@ def run(
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
+    shard: Shard = None,
     results: Results = Path("results"),
     data: Data = None,
     budget: Budget = "7m",
@@ -238,7 +257,7 @@ def run(
         workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
         reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
         device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
-        isolation=isolation, copies=copies,
+        isolation=isolation, copies=copies, shard=shard,
     )  # fmt: skip
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))

@@ -42,6 +42,7 @@ from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import seconds_for
 from harness.plan.planning import SHARED, own_process, protocol_named, usual_size
 from harness.plan.schedule import outstanding
+from harness.plan.sharding import shards
 from harness.report.calibration import calibration_parts
 from harness.report.document import show as show_parts
 from harness.report.document import to_markdown
@@ -57,11 +58,12 @@ from harness.run.preparation import (
     age_s,
     measuring_alone,
     prepared,
+    run_of,
     seconds_of,
     stopping_on_terminate,
 )
 from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
-from harness.store import is_finished, read_records, read_run
+from harness.store import Run, changes, is_finished, read_records, read_run
 
 # Progress: how a run goes, on the terminal.
 
@@ -261,6 +263,38 @@ def show_plan(request: Request, *, as_json: bool) -> None:
         "[bold]run[/bold] with the same words measures them.",
         highlight=False,
     )
+
+
+def show_shards(request: Request, count: int, results: Path) -> int:
+    """Prints a plan's parts, how long each takes and what there is of it; gives 0 when all are measured, else 3."""
+    ready = prepared(replace(request, shard=None))
+    parts = shards(ready.plan, ready.paces, count)
+    table = Table("shard", "blocks", "comparisons", "about", "state", title=f"{count} shards of one plan")
+    states = []
+    for number, blocks in enumerate(parts, 1):
+        one = prepared(replace(request, shard=f"{number}/{count}"))
+        states.append(_state(run_of(one), results))
+        total = sum(len(block.comparisons) for block in blocks)
+        length = duration(seconds_for(one.plan, ready.paces))
+        table.add_row(f"{number}/{count}", str(len(blocks)), str(total), length, states[-1])
+    console().print(table)
+    words = replace(request, shard="NUMBER/COUNT").command
+    console().print(f"{words} measures one; runs of all lie together in one folder of results.", highlight=False)
+    return 0 if all(one.startswith("measured") for one in states) else 3
+
+
+def _state(wanted: Run, results: Path) -> str:
+    """What there is of a run in a folder of results, wherever it was measured."""
+    found = [folder for folder in sorted(results.glob("*/*/")) if (folder / "run.json").is_file()]
+    same = [folder for folder in found if folder.name.endswith(f"-{wanted.digest}")]
+    if done := [folder for folder in same if is_finished(folder)]:
+        return "measured" if len(done) == 1 else f"measured {len(done)} times: the newest counts"
+    if same:
+        return "begun: the same command continues it there"
+    alike = (read_run(folder) for folder in found if folder.name[:8].isdigit())
+    if other := next((one for one in alike if one.plan == wanted.plan), None):
+        return f"in another environment: {'; '.join(changes(other, wanted))}"
+    return "missing"
 
 
 def measure(request: Request, place: Place, shown: Callable[[Path], int] | None = None) -> int:

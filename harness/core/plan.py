@@ -40,6 +40,7 @@ class Request:
     # (`shared`), or none (`process`).
     isolation: str = "parts"
     copies: int = 0  # of the reference, hidden among the treatments of every workload
+    shard: str | None = None  # NUMBER/COUNT: one of so many parts of the plan
     environment: Environment | None = None  # that is planned for; None: this machine's
 
     @property
@@ -71,6 +72,7 @@ class Request:
         yield "--seed", (self.seed,) if self.seed else ()
         yield "--isolation", () if self.isolation == usual.isolation else (self.isolation,)
         yield "--copies", (self.copies,) if self.copies else ()
+        yield "--shard", _given(self.shard)
         yield "--device", () if self.device == usual.device else (self.device,)
         yield "--workload", (self.own.name,) if self.own else ()
         yield "--data-root", tuple(map(placeless, self.data_roots))

@@ -30,6 +30,7 @@ from harness.plan.cost import USUAL, Pace
 from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
 from harness.plan.feasibility import Entry, Scope, all_options, compare, single
 from harness.plan.schedule import blocks, in_their_own
+from harness.plan.sharding import shard_of
 
 # Stacks by name: what `all` and `original` stand for on this machine, in a configuration, a reference or a stack.
 #
@@ -247,7 +248,7 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
     if request.replicates is None and len(comparisons) < SMALLEST_POOL:
         protocol = replace(protocol, replicates=REPLICATES_ALONE)
-    return Plan(
+    plan = Plan(
         design=request.design,
         seed=request.seed,
         protocol=protocol,
@@ -264,6 +265,14 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         names=_names(request, scopes, comparisons),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
     )
+    return shard_of(plan, paces_of(plan, catalogue, environment), request.shard) if request.shard else plan
+
+
+def paces_of(plan: Plan, catalogue: Catalogue, environment: Environment) -> dict[str, Pace]:
+    """How fast the baseline steps of a plan's workloads are, about."""
+    sizes = {block.reference.workload: block.reference.size for block in plan.blocks}
+    here = environment.device, environment.cores
+    return {name: pace_of(catalogue.workload(name), size, *here) for name, size in sizes.items()}
 
 
 def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue, device: str) -> Plan:

@@ -31,7 +31,7 @@ from harness.core.records import Ready, Record
 from harness.core.workload import Size
 from harness.measure.surroundings import free_bytes, read_environment
 from harness.plan.cost import Forecast, Pace
-from harness.plan.planning import chosen_workloads, first_what_is_claimed, pace_of, planned, usual_size
+from harness.plan.planning import chosen_workloads, first_what_is_claimed, paces_of, planned, usual_size
 from harness.plan.schedule import by_replicate
 from harness.run.arm import Hosts, Job, ProcessArm
 from harness.run.data import START_LIMIT_S, data_folder, data_root, ensure_all, serving
@@ -158,11 +158,7 @@ class Prepared:
     @property
     def paces(self) -> dict[str, Pace]:
         """How fast the baseline steps of the plan's workloads are, about."""
-        configs = (block.reference for block in self.plan.blocks)
-        here = self.environment.device, self.environment.cores
-        return {
-            config.workload: pace_of(self.catalogue.workload(config.workload), config.size, *here) for config in configs
-        }
+        return paces_of(self.plan, self.catalogue, self.environment)
 
 
 def environment_of(request: Request) -> Environment:
