@@ -3,6 +3,7 @@
 import os
 import sys
 
+from harness.cli import reading_commands  # noqa: F401  they are the app's too
 from harness.cli.commands import app
 from harness.core.mistake import Mistake
 from harness.report.words import one_line

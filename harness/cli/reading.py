@@ -19,6 +19,8 @@ from harness.analyze.claims import Account, Finding, Look, Trial, find, general,
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Column, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
+from harness.analyze.extent import Extent, extent_of
+from harness.analyze.grouping import together
 from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
@@ -29,18 +31,20 @@ from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Level, Optimization, Stage
+from harness.core.plan import Request
 from harness.core.recipe import Value
 from harness.core.records import Record
 from harness.core.workload import Workload
 from harness.plan.cost import Forecast
 from harness.plan.designs import DESIGNS, ClaimContext, resolve
-from harness.plan.planning import commands, pace_of
+from harness.plan.planning import commands, pace_of, planned
 from harness.plan.schedule import by_replicate, pairs_of
 from harness.report import matrix as sentences
 from harness.report.advice import advice_parts, advice_to_json, chapters
 from harness.report.claims import claims_parts, claims_to_json, promised
 from harness.report.comparison import comparison_parts, comparison_to_json
 from harness.report.document import Part, show, to_markdown, to_terminal
+from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
 from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.report.overview import advice_overview, after_advice, closing, overview
@@ -152,18 +156,40 @@ def show_report(run: Path | None, form: str, output: Path | None, results: Path,
 
 
 def show_all(run: Path | None, form: str, output: Path | None, results: Path) -> None:
-    """Writes every finished run below a folder as one HTML file; raises Mistake for other forms and for no run."""
+    """Writes every finished run below a folder as one HTML file, or what they leave to be measured in other forms.
+
+    Raises Mistake where there is no run.
+    """
     if run is not None:
         raise Mistake(f"--all shows every run under --results; leave out {run}, or --all.")
-    if form != "html":
-        raise Mistake(f"--all is for --format html, not for {form}: publish writes the tables of everything.")
     found = finished_and_measured(results)
-    _refuse_a_terminal(form, output)
     catalogue = read_catalogue()
+    if form != "html":
+        check_form(form)
+        extents = tuple(_extents(found, catalogue))
+        if form == "json":
+            deliver(extent_to_json(extents), output)
+        else:
+            deliver_parts(extent_parts(extents), form, output)
+        return
+    _refuse_a_terminal(form, output)
     exhibits = tuple(exhibit(folder, catalogue) for folder in found)
     deliver(
         to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, version=__version__, collected=True)), output
     )
+
+
+def _extents(folders: Iterable[Path], catalogue: Catalogue) -> Iterator[Extent]:
+    """Of every machine that has runs of its own, by what its newest environment can run."""
+    runs = together((one.machine, one) for one in stored_runs(folders) if not one.contributed)
+    for machine, of_machine in sorted(runs.items()):
+        newest_run = max(of_machine, key=lambda one: one.began)
+        for name in sorted(
+            {one.reference.workload for run in of_machine for one in (row.comparison for row in run.matrix.rows)}
+        ):
+            if name in catalogue.workloads:
+                asked = Request(workloads=(name,), design="alone", device=newest_run.environment.device)
+                yield extent_of(machine, name, planned(asked, catalogue, newest_run.environment), of_machine)
 
 
 def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:

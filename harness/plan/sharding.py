@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.analyze.grouping import together
 from harness.core.mistake import Mistake
 from harness.core.plan import STAGES, Block, Plan
 from harness.plan.cost import Pace, seconds_for
@@ -28,7 +27,9 @@ def shards(plan: Plan, paces: Mapping[str, Pace], count: int) -> tuple[tuple[Blo
     show of one tells what a part of it comes to. The longest are dealt first, each to the shard with least to do.
     """
     by_workload = plan.design == STAGES
-    units = together((one.reference.workload if by_workload else one.identity, one) for one in plan.blocks)
+    units: dict[str, list[Block]] = {}
+    for one in plan.blocks:
+        units.setdefault(one.reference.workload if by_workload else one.identity, []).append(one)
     if count > len(units):
         remedy = "--design alone can be cut finer" if by_workload else "it cannot be cut finer"
         raise Mistake(f"This plan has {len(units)} parts for {count} shards, and {remedy}.")

@@ -92,7 +92,8 @@ def test_a_rehearsed_run_is_called_so(results: Path, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--all",), "--all is for --format html, not for terminal"),
+        (("--all", "--format", "pdf"), "There is no format 'pdf'"),
+        (("--all", "--results", "nowhere"), "no finished run in nowhere"),
         (("--all", "--format", "html", "--results", "nowhere"), "no finished run in nowhere"),
         (("here", "--all", "--format", "html"), "leave out here, or --all"),
         (("--format", "pdf"), "choose terminal, markdown, json or html"),
