@@ -17,6 +17,7 @@ from harness.catalogue import read_catalogue
 from harness.cli.reading import accounts, witnesses_of
 from harness.core.catalogue import Catalogue
 from harness.core.mistake import Mistake
+from harness.core.reported import read_reports
 from harness.exchange.bundle import MANIFEST, Contribution, Parcel, packed, read, unpacked
 from harness.exchange.parquet import Exported
 from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, place, private_words
@@ -27,6 +28,7 @@ from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged
 from harness.report.published import Place, Publication, file_name, published_place
 from harness.report.published_pages import index_page, machine_page, workload_page
 from harness.report.published_parts import Page
+from harness.report.reported import PLACE, reports_page
 from harness.report.words import one_line
 from harness.results import answers, finished, finished_and_measured, matrix_of, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
@@ -255,10 +257,13 @@ PAGES_INDEX = "README.md"
 
 def document(results: Path, output: Path, *, check: bool) -> int:
     """Writes or checks the pages; gives 1 when a check finds one that is not as it would be written now."""
-    pages = documented(pages_of(read_catalogue(), finished(results), output), output)
+    found = [documented(pages_of(read_catalogue(), finished(results), output), output)]
+    if (output.parent / PLACE).exists():
+        found.append(documented({PLACE: reports_page(read_reports())}, output.parent))
     if check:
-        return check_pages(pages)
-    write_pages(pages)
+        return max(map(check_pages, found))
+    for pages in found:
+        write_pages(pages)
     return 0
 
 
