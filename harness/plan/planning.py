@@ -7,6 +7,7 @@ from itertools import product
 from random import Random
 
 from harness.core.catalogue import Catalogue
+from harness.core.claims import Claim, options
 from harness.core.configuration import (
     AUTO,
     Comparison,
@@ -91,10 +92,16 @@ def spelled_out(names: Iterable[str], scope: Scope) -> tuple[str, ...]:
 
 
 def _whole_stack(name: str, scope: Scope) -> tuple[Option, ...] | None:
-    """The options that a name stands for; None for the name of a single optimization."""
+    """The options that a name stands for; None for the name of a single optimization.
+
+    A claim's name stands for the stack that it is about, such as a phase or a profile of a report.
+    """
     if name == "all":
         return all_options(scope)
-    return scope.original if name == "original" else None
+    if name == "original":
+        return scope.original
+    claim = next((one for one in scope.claims if one.name == name and one.treatment), None)
+    return options(claim.treatment, scope.workload, scope.environment.device) if claim else None
 
 
 def protocol_named(name: str) -> Protocol:
@@ -367,12 +374,27 @@ def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[E
         return
     if request.design not in DESIGNS:
         raise Mistake(f"There is no design '{request.design}'; choose one of {', '.join(DESIGNS)}.")
+    if request.design == CLAIMS and (named := _claims_named(request.only, catalogue)):
+        yield from DESIGNS[CLAIMS](replace(scope, claims=named))
+        return
     if request.stack:
         yield _stack(request.stack, scope)
     if request.only:
         yield from _of_named(request, scope)
     if not request.stack and not request.only:
         yield from DESIGNS[request.design](scope)
+
+
+CLAIMS = "claims"
+
+
+def _claims_named(names: Sequence[str], catalogue: Catalogue) -> tuple[Claim, ...]:
+    """The claims of those names; none where no claim was named; raises Mistake where only some are claims."""
+    known = {one.name: one for one in catalogue.claims}
+    found = [known[name] for name in names if name in known]
+    if found and (strange := [name for name in names if name not in known]):
+        raise Mistake(f"There is no claim '{strange[0]}'; ./speedmatrix claims shows them all.")
+    return tuple(found)
 
 
 def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:

@@ -15,6 +15,7 @@ from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
 from harness.plan.planning import pace_of, planned
 from tests.analyze.synthetic import ENVIRONMENT
+from tests.core.invented import GPU
 
 NAMED = ("workers=2", "prefetch_factor", "amp_bfloat16")
 
@@ -67,6 +68,25 @@ def test_all_comparisons_of_a_matrix_are_in_blocks_that_plan_counts() -> None:
 def test_a_stack_is_measured_beside_a_crossed_design_of_what_is_named() -> None:
     found = labels(plan("factorial", "amp_bfloat16", stack="workers=2+amp_bfloat16"))
     assert found == ["workers=2+amp_bfloat16", "amp_bfloat16"]
+
+
+def test_one_claim_is_tested_by_its_name() -> None:
+    (one,) = plan("claims", "leak-memory-map").comparisons
+    assert "memory_map" in str(one.treatment)
+    assert len(plan("claims", "leak-memory-map", "leak-file-index").comparisons) == 2
+    with pytest.raises(Mistake, match="There is no claim 'workers'"):
+        plan("claims", "leak-memory-map", "workers")
+    assert labels(plan("claims", "workers=2")) == ["workers=2"], "an option is measured alone, as by any design"
+
+
+def test_a_phase_of_a_report_is_a_stack_by_its_name() -> None:
+    (one,) = plan("alone", stack="leak-memory-map").comparisons
+    assert one.label == "leak-memory-map"
+    assert "memory_map" in str(one.treatment)
+    with pytest.raises(Mistake, match=r"leak-phase-one is impossible on leak: .*needs"):
+        plan("alone", stack="leak-phase-one")  # what its report names needs a GPU, and nothing is left out unsaid
+    (phase,) = plan("alone", stack="leak-loader-settings", reference="baseline", environment=GPU).comparisons
+    assert {"pin_memory", "workers", "prefetch_factor"} <= {option.name for option in phase.treatment.options}
 
 
 @pytest.mark.parametrize("seed", range(8))
