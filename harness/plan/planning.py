@@ -18,6 +18,7 @@ from harness.core.configuration import (
     compose,
     parse_option,
     settled,
+    unmet,
 )
 from harness.core.emulation import is_emulated, step_named
 from harness.core.environment import Environment
@@ -420,6 +421,9 @@ def _stack(text: str, scope: Scope) -> Entry:
     entry = compare(scope, shown, tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope))))
     if isinstance(entry, NoResult):
         raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
+    for one in entry.treatment.options:
+        if reason := unmet(scope.known[one.name], scope.environment, scope.workload, one.level):
+            raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {one} {reason}.")
     return entry
 
 
