@@ -59,10 +59,7 @@ Seed = Annotated[int, typer.Option(help="Decides the order of windows and the mo
 Device = Annotated[str, typer.Option(help=f"auto, {' or '.join(DEVICES)}.")]
 Isolation = Annotated[
     str,
-    typer.Option(
-        help="Whose arms share a process: shared (all that can), parts (in the design stages on a CPU where the loader "
-        "or the step alone is timed), process (none)."
-    ),
+    typer.Option(help="process: each arm has its own; shared: one for those of a workload that can share one."),
 ]
 Copies = Annotated[
     int,
@@ -164,7 +161,7 @@ def plan(
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
-    isolation: Isolation = "parts",
+    isolation: Isolation = "process",
     copies: Copies = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -235,7 +232,7 @@ def run(
     rounds: Rounds = None,
     target: Target = None,
     seed: Seed = 0,
-    isolation: Isolation = "parts",
+    isolation: Isolation = "process",
     copies: Copies = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -660,7 +657,7 @@ def campaign(
     device: Device = "auto",
     protocol: Protocol = "brief",
     seed: Seed = 0,
-    isolation: Isolation = "parts",
+    isolation: Isolation = "process",
     results: Results = Path("results"),
     data: Data = None,
     fresh: Fresh = False,

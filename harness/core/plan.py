@@ -36,9 +36,7 @@ class Request:
     device: str = "auto"
     own: Path | None = None  # a Python file that defines WORKLOAD
     data_roots: tuple[str, ...] = ()  # [WORKLOAD=]FOLDER of real data
-    # Whose arms share a process, as far as they can: those of `parts` of a step in the design `stages` on a CPU, all
-    # (`shared`), or none (`process`).
-    isolation: str = "parts"
+    isolation: str = "process"  # of every arm, or `shared`: one process for those that can share one
     copies: int = 0  # of the reference, hidden among the treatments of every workload
     shard: str | None = None  # NUMBER/COUNT: one of so many parts of the plan
     environment: Environment | None = None  # that is planned for; None: this machine's

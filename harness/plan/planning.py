@@ -180,7 +180,7 @@ def pace_of(workload: Workload, size: str, device: str, cores: int = 1) -> Pace:
 
 # Isolation: whose arms may live in one process.
 
-PROCESS, PARTS, SHARED = "process", "parts", "shared"
+PROCESS, SHARED = "process", "shared"
 
 
 def own_process(comparison: Comparison, catalogue: Catalogue, device: str) -> str | None:
@@ -196,22 +196,17 @@ def _by_its_recipes(comparison: Comparison, catalogue: Catalogue) -> str | None:
     return next(filter(None, (of_process(compose(workload, one.options, catalogue.known)) for one in configs)), None)
 
 
-_OF_A_STEP = frozenset({Timing.LOADER, Timing.COMPUTE})
-
-
 def _sharing(request: Request, catalogue: Catalogue, device: str) -> Callable[[Comparison], bool]:
     """Whether a comparison's arms may share a process; raises Mistake for a kind of isolation that there is not."""
-    if request.isolation not in {PROCESS, PARTS, SHARED}:
-        raise Mistake(f"There is no isolation '{request.isolation}'; choose {PROCESS}, {PARTS} or {SHARED}.")
+    if request.isolation not in {PROCESS, SHARED}:
+        raise Mistake(f"There is no isolation '{request.isolation}'; choose {PROCESS} or {SHARED}.")
     if is_emulated(device) and (request.isolation == SHARED or request.design == BOTH_WAYS):
         raise Mistake("An emulated device serves one arm of a process alone; leave out --isolation.")
     if request.design == BOTH_WAYS:
         return lambda one: one.copy == 0
-    if request.isolation == SHARED:
-        return lambda one: own_process(one, catalogue, device) is None
-    if request.isolation == PROCESS or request.design != STAGES or device != "cpu":
+    if request.isolation == PROCESS:
         return in_their_own
-    return lambda one: one.timing in _OF_A_STEP and own_process(one, catalogue, device) is None
+    return lambda one: own_process(one, catalogue, device) is None
 
 
 def _both_ways(entries: Iterable[Entry], catalogue: Catalogue) -> Iterator[Entry]:
@@ -285,7 +280,7 @@ def paces_of(plan: Plan, catalogue: Catalogue, environment: Environment) -> dict
 
 def plan_of(design: str, comparisons: Sequence[Comparison], like: Plan, catalogue: Catalogue, device: str) -> Plan:
     """A plan of some comparisons as another plan would make them."""
-    isolation = SHARED if any(block.shared and block.timing not in _OF_A_STEP for block in like.blocks) else PROCESS
+    isolation = SHARED if any(block.shared for block in like.blocks) else PROCESS
     made = blocks(
         comparisons,
         like.protocol.treatments,

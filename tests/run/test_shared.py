@@ -21,7 +21,7 @@ from harness.core.protocol import BRIEF
 from harness.core.recipe import OF_PROCESS, Recipe, of_process
 from harness.core.records import Fault, Lost, Ready, Record, Window
 from harness.measure.first_batches import FirstBatches
-from harness.plan.planning import own_process, planned
+from harness.plan.planning import own_process
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, Bereft, Hosts, Job, ProcessArm
 from harness.run.execution import Campaign
@@ -141,7 +141,7 @@ def test_batches_that_were_kept_stay_as_they_were_loaded() -> None:
 
 
 def test_only_arms_that_differ_in_their_step_take_the_batches_of_others() -> None:
-    usual = prepared(Request(workloads=("leak",), size="quick", device="cpu"))
+    usual = prepared(Request(workloads=("leak",), size="quick", device="cpu", isolation="shared"))
     data = {("leak", "quick"): Path()}
     told: dict[Timing, set[str | None]] = {}
     for block in usual.plan.blocks:
@@ -234,25 +234,6 @@ def test_a_plan_keeps_those_apart_that_need_it_with_a_reference_of_their_own() -
     (alone,) = [one for one in ready.plan.comparisons if one.label == "tuned_malloc"]
     assert str(own_process(alone, ready.catalogue, "cpu")).startswith("malloc: ")
     assert not any(block.shared for block in prepared(replace(WISH, isolation="process")).plan.blocks)
-
-
-def test_parts_of_a_step_share_unless_somebody_says_otherwise() -> None:
-    usual = Request(workloads=("leak",), size="quick", device="cpu")
-
-    def shared(request: Request) -> set[Timing]:
-        blocks = prepared(request).plan.blocks
-        assert not any(
-            block.shared and own_process(one, CATALOGUE, "cpu") for block in blocks for one in block.comparisons
-        )
-        return {block.timing for block in blocks if block.shared}
-
-    assert shared(usual) == {Timing.LOADER, Timing.COMPUTE}
-    assert shared(replace(usual, isolation="process")) == set()
-    assert shared(replace(usual, isolation="shared")) > {Timing.LOADER, Timing.COMPUTE, Timing.STEP}
-    assert shared(replace(usual, design="alone")) == set()
-    assert shared(replace(usual, device="emulated:a100")) == set()
-    gpu = replace(prepared(usual).environment, device="cuda")
-    assert not any(block.shared for block in planned(replace(usual, device="cuda"), CATALOGUE, gpu).blocks)
 
 
 # Invented processes: what a campaign makes of losses.
