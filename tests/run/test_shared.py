@@ -145,7 +145,7 @@ def test_only_arms_that_differ_in_their_step_take_the_batches_of_others() -> Non
     data = {("leak", "quick"): Path()}
     told: dict[Timing, set[str | None]] = {}
     for block in usual.plan.blocks:
-        for position in range(len(block.comparisons) + 1):
+        for position in range(len(block.comparisons) + 1) if block.shared else ():
             job = prepared_job_of(usual, data, block, 0, position)
             told.setdefault(block.timing, set()).add(job.batches)
     assert told.pop(Timing.COMPUTE) == {str(usual.plan.blocks[0].reference)}
@@ -176,8 +176,8 @@ def test_a_process_serves_the_blocks_of_its_replicate_and_no_other(smoke_data: M
 
 @pytest.mark.thorough
 def test_a_crash_costs_the_process_and_only_the_culprit_is_tried_alone(stage: Stage) -> None:
-    planted = {"set_to_none": "raise", "preallocated_loss_history": "exit", "garbage_collector_off": "segfault"}
-    words = " ".join(f"--only {name}" for name in (*planted, "growing_loss_history", "foreach_optimizer"))
+    planted = {"foreach_optimizer": "raise", "preallocated_loss_history": "exit", "garbage_collector_off": "segfault"}
+    words = " ".join(f"--only {name}" for name in (*planted, "fused_optimizer", "deferred_metrics"))
     seen = stage.run(
         f"run {words} --replicates 2 --rounds 1 --budget none --isolation shared",
         {"TROUBLE": ",".join(f"{name}:step:{deed}" for name, deed in planted.items())},
@@ -222,7 +222,7 @@ def test_everything_that_a_process_has_once_needs_its_own() -> None:
 
 
 WISH = Request(
-    workloads=("leak",), size="quick", only=("set_to_none", "tuned_malloc", "channels_last"), replicates=2, rounds=3,
+    workloads=("leak",), size="quick", only=("foreach_optimizer", "tuned_malloc", "fused_optimizer"), replicates=2, rounds=3,
     device="cpu", isolation="shared",
 )  # fmt: skip
 
@@ -230,7 +230,7 @@ WISH = Request(
 def test_a_plan_keeps_those_apart_that_need_it_with_a_reference_of_their_own() -> None:
     ready = prepared(WISH)
     labels = {block.shared: [one.label for one in block.comparisons] for block in ready.plan.blocks}
-    assert labels == {True: ["set_to_none", "channels_last"], False: ["tuned_malloc"]}
+    assert labels == {True: ["foreach_optimizer", "fused_optimizer"], False: ["tuned_malloc"]}
     (alone,) = [one for one in ready.plan.comparisons if one.label == "tuned_malloc"]
     assert str(own_process(alone, ready.catalogue, "cpu")).startswith("malloc: ")
     assert not any(block.shared for block in prepared(replace(WISH, isolation="process")).plan.blocks)
@@ -307,7 +307,7 @@ def campaign(plan: Plan, lethal: dict[int, int]) -> Campaign:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return prepared(replace(WISH, only=("set_to_none", "channels_last", "deferred_metrics"))).plan
+    return prepared(replace(WISH, only=("foreach_optimizer", "fused_optimizer", "deferred_metrics"))).plan
 
 
 def sharing(plan: Plan, records: list[Record]) -> dict[str, tuple[bool, bool]]:
