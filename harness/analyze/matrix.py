@@ -222,6 +222,7 @@ class Matrix:
     tables: tuple[Table, ...]
     no_results: tuple[NoResult, ...]
     spent_s: Mapping[str, float] = field(default_factory=dict)  # by the fields of Spent; `kernels_s` of the windows'
+    own_counts: tuple[int, int] | None = None  # replicates and rounds of whole steps, where they are not the protocol's
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -286,6 +287,7 @@ def build_matrix(
         ),
         no_results=plan.no_results,
         spent_s=spent_by(records),
+        own_counts=next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None),
     )
 
 

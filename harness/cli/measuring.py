@@ -177,7 +177,7 @@ class Progress:
             self._console.print(told, highlight=False, markup=False, soft_wrap=True)
 
     def _place(self, block: Block, replicate: int) -> str:
-        count = self._plan.protocol.replicates
+        count = block.replicates_in(self._plan.protocol)
         place = f"replicate {replicate + 1} of {count}" if replicate < count else f"further replicate {replicate + 1}"
         timing = "" if block.timing is Timing.STEP else f" {block.timing}"
         return f"{block.reference.workload}{timing}, {place}"
@@ -191,8 +191,9 @@ class Progress:
     @property
     def _to_go(self) -> str:
         """How many replicates are done of those that all comparisons get, and how long it goes on."""
-        replicates, blocks = range(self._plan.protocol.replicates), self._plan.blocks
-        left = sum(len(self._left(block, replicate)) for block in blocks for replicate in replicates)
+        protocol = self._plan.protocol
+        counts = ((block, range(block.replicates_in(protocol))) for block in self._plan.blocks)
+        left = sum(len(self._left(block, replicate)) for block, replicates in counts for replicate in replicates)
         if not left and self._plan.protocol.target is None:
             return "none to go"
         left_s = self._left_s() if self._left_s else math.inf

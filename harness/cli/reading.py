@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,8 @@ def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
     kept = by_replicate(records)
     forecast = Forecast(plan=run.plan, kept=kept, paces=paces, arm_s={})
     seconds = 0.0
-    for block, replicate in product(run.plan.blocks, range(run.plan.protocol.replicates)):
+    needed = ((block, range(block.replicates_in(run.plan.protocol))) for block in run.plan.blocks)
+    for block, replicate in ((block, one) for block, replicates in needed for one in replicates):
         found = kept.get((block.identity, replicate), [])
         places = [at for at in range(1, len(block.comparisons) + 1) if not pairs_of(at, found)]
         seconds += forecast.replicate_s(block, places) if places else 0.0

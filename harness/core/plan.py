@@ -114,6 +114,11 @@ class Block:
     claimed: tuple[int, ...] = field(default=(), metadata={"since": "0.2.0"})
     # Whether its arms live in one process, unless one of them is lost there: then it gets a process of its own.
     shared: bool = field(default=False, metadata={"since": "0.3.0"})
+    replicates: int | None = field(default=None, metadata={"since": "0.3.0"})  # where they are not the protocol's
+
+    def replicates_in(self, protocol: Protocol) -> int:
+        """The replicates that all its comparisons get."""
+        return self.replicates or protocol.replicates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,6 +221,7 @@ def _check_comparison(block: Block, comparison: Comparison, plan: Plan) -> None:
     if (treatment.workload, treatment.size) != (reference.workload, reference.size):
         raise Unfit(f"{where} compares {_short(treatment)} with {_short(reference)}, which gives no ratio")
     within(block.rounds, 1, 10**6, f"{where}: rounds")
+    within(block.replicates, 1, 10**4, f"{where}: replicates")
     within(comparison.copy, 0, 10**6, f"{where}: copy")
     for config in (treatment, reference):
         _check_config(config, plan, where)

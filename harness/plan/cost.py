@@ -18,6 +18,7 @@ from harness.core.records import Ready, Record
 from harness.plan.schedule import PER_WINDOW_PAIR, Kept, given_up, pairs_of
 
 IMPORTS_S = 2.5  # of what a replicate's arms are forked from, until it was seen how long that takes
+SPARE = 1.25  # of a replicate of single windows, which cannot be cut shorter where it takes longer than thought
 LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
@@ -133,7 +134,8 @@ def kind_of(block: Block) -> str:
 def seconds_for(plan: Plan, paces: Mapping[str, Pace]) -> float:
     """Seconds of the replicates that all comparisons of a plan get."""
     return sum(
-        plan.protocol.replicates * replicate_s(one, plan.protocol, _pace(one, paces), [1.0] * len(one.comparisons))
+        one.replicates_in(plan.protocol)
+        * replicate_s(one, plan.protocol, _pace(one, paces), [1.0] * len(one.comparisons))
         for one in plan.blocks
     )
 
@@ -187,7 +189,8 @@ class Forecast:
     def replicate_s(self, block: Block, positions: Sequence[int], replicate: int | None = None) -> float:
         """Seconds of one replicate of these treatments, started and timed beside their reference; None: the mean."""
         name, guess_s = block.reference.workload, self._guess_s(block, positions, replicate)
-        return self._slower(block) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
+        spare = SPARE if block.rounds == 1 else 1.0
+        return spare * self._slower(block) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
 
     def pair_s(self, workload: str, block: Block | None = None) -> float:
         """Seconds of one replicate of a workload's first comparison, or of a block's."""

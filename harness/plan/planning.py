@@ -251,12 +251,14 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
     if request.replicates is None and len(comparisons) < SMALLEST_POOL:
         protocol = replace(protocol, replicates=REPLICATES_ALONE)
+    asked = request.only or request.stack or request.replicates or request.rounds
+    shortly = not asked and (request.design, request.protocol, environment.device) == (STAGES, FIRST_LOOK, "cpu")
     plan = Plan(
         design=request.design,
         seed=request.seed,
         protocol=protocol,
         blocks=tuple(
-            _paced(block, catalogue, protocol)
+            _paced(block, catalogue, protocol, shortly=shortly)
             for block in blocks(
                 comparisons,
                 protocol.treatments,
@@ -300,8 +302,16 @@ def chosen_workloads(request: Request, catalogue: Catalogue) -> tuple[str, ...]:
     return request.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
 
 
-def _paced(block: Block, catalogue: Catalogue, protocol: Protocol) -> Block:
-    """The block with as many rounds as its workload's steps allow."""
+FIRST_LOOK = "brief"
+# Of whole steps in a first look: fresh processes differ more than windows of one do, so that about as many windows tell
+# more in more of them (docs/decisions/first-looks.md).
+SHORT_REPLICATES, SHORT_ROUNDS = 4, 1
+
+
+def _paced(block: Block, catalogue: Catalogue, protocol: Protocol, *, shortly: bool = False) -> Block:
+    """The block with as many rounds as its workload's steps allow; whole steps `shortly` in more replicates."""
+    if shortly and block.timing is Timing.STEP:
+        return replace(block, replicates=SHORT_REPLICATES, rounds=SHORT_ROUNDS)
     config = block.reference
     size = catalogue.workload(config.workload).sizes[config.size]
     rounds = protocol.rounds

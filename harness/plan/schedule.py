@@ -155,7 +155,7 @@ def _of_block(block: Block, protocol: Protocol, kept: Kept, precisions: Precisio
         begun = max((one for one, found in enumerate(records, 1) if _was_timed(position, found)), default=0)
         complete = not any(position in one for one in left[:begun])
         wanted = replicates_wanted(begun, precisions.get((block.identity, position)), protocol, complete=complete)
-        for replicate in range(protocol.replicates, wanted):
+        for replicate in range(block.replicates_in(protocol), wanted):
             if position in left[replicate]:
                 missing.setdefault(replicate, []).append(position)
     for replicate, positions in sorted(missing.items()):

@@ -62,9 +62,7 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
         "machine": f"{environment.chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
-        "protocol": (
-            f"{protocol.replicates} replicates of {protocol.rounds} rounds, {windows(protocol)}{looks(protocol)}"
-        ),
+        "protocol": (f"{replicates(matrix)}, {windows(protocol)}{looks(protocol)}"),
         "plan": f"{matrix.design}, seed {matrix.seed}",
         "configurations": f"{matrix.looked_at} of {total} have a ratio; each interval is 95 % for its own alone",
         "data": "; ".join(f"{name}: {words}" for name, words in matrix.data.items()) or "made by the suite",
@@ -80,6 +78,12 @@ def _copies(found: Sequence[Estimate]) -> str:
         return ""
     held, width = sum(one.low <= 1 <= one.high for one in found), median(one.half_width for one in found)
     return f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * width:.0f} % (median)"
+
+
+def replicates(matrix: Matrix) -> str:
+    """How often things are timed: `2 replicates of 3 rounds, whole steps 4 of 1`."""
+    whole = ", whole steps {} of {}".format(*matrix.own_counts) if matrix.own_counts else ""
+    return f"{matrix.protocol.replicates} replicates of {matrix.protocol.rounds} rounds{whole}"
 
 
 _SPENT = {

@@ -12,7 +12,7 @@ from harness.analyze.profile import host_memory
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
-from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, row_values, time_spent
+from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, replicates, row_values, time_spent
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -31,7 +31,7 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     composed = any(row.on_steps for _, row in shown)
     timed = f" of {TIMED[timings.pop()]}" if len(timings) == 1 else " of training steps" if composed else ""
     against = f" against {called(one_line(names.pop()))}" if len(names) == 1 else ""
-    yield Text(f"Speedup{timed}{against}; {_patience(matrix)}")
+    yield Text(f"Speedup{timed}{against}; {replicates(matrix)}")
     seen = columns(tables, View.SCREEN)
     rows: list[tuple[str, ...]] = []
     for workload in matrix.workloads:
@@ -50,10 +50,6 @@ def headline(matrix: Matrix, version: str) -> str:
     """What the numbers depend on, in a line: the suite, the machine and torch."""
     torch = dict(matrix.environment.packages).get("torch", "of unknown version")
     return one_line(f"speedmatrix {version} · {chip(matrix.environment)} · torch {torch}")
-
-
-def _patience(matrix: Matrix) -> str:
-    return f"{matrix.protocol.replicates} replicates of {matrix.protocol.rounds} rounds"
 
 
 def chip(environment: Environment) -> str:
@@ -143,7 +139,7 @@ def advice_overview(advice: Advice, version: str) -> Iterator[Part]:
     yield Text(headline(advice.run.matrix, version), style="bold")
     rows = [row for one in advice.workloads for row in _actions(one)]
     if rows:
-        yield Text(f"What to do: combinations first, then single options; {_patience(advice.run.matrix)}")
+        yield Text(f"What to do: combinations first, then single options; {replicates(advice.run.matrix)}")
     else:
         yield Text("Nothing was found that surely helps or surely hurts.")
     yield from tabled(_DO, rows)

@@ -82,7 +82,7 @@ class Campaign:
     def _unmeasured(self) -> Iterator[tuple[Block, int]]:
         """What is left of the replicates that all have."""
         for block in self.plan.blocks:
-            for replicate in range(self.plan.protocol.replicates):
+            for replicate in range(block.replicates_in(self.plan.protocol)):
                 if self._left(block, replicate):
                     yield block, replicate
 
@@ -111,7 +111,7 @@ class Campaign:
             timed, after_s = self.windows, sum(costs_s.get(one, 0.0) for one in names[number + 1 :])
             for block in self.plan.blocks:
                 if block.reference.workload == name and self.windows == timed:
-                    for replicate in range(self.plan.protocol.replicates):
+                    for replicate in range(block.replicates_in(self.plan.protocol)):
                         self._measure(block, replicate, *self._worth_beginning(block, replicate, after_s))
         return self.attempts > before
 
@@ -151,8 +151,8 @@ class Campaign:
         replicate takes on none that the first has not.
         """
         if replicate == 0:
-            counts = (self.plan.protocol.replicates, FEWEST_REPLICATES)
-            return self._in_time(block, counts[0], after_s) or self._in_time(block, counts[1], after_s)
+            count = block.replicates_in(self.plan.protocol)
+            return self._in_time(block, count, after_s) or self._in_time(block, FEWEST_REPLICATES, after_s)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
         wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
         return self._fitting(block, wanted, self._left_s(), replicate) or self._shortened(block, replicate, wanted)

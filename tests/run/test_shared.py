@@ -222,8 +222,8 @@ def test_everything_that_a_process_has_once_needs_its_own() -> None:
 
 
 WISH = Request(
-    workloads=("leak",), size="quick", only=("foreach_optimizer", "tuned_malloc", "fused_optimizer"), replicates=2, rounds=3,
-    device="cpu", isolation="shared",
+    workloads=("leak",), size="quick", only=("foreach_optimizer", "tuned_malloc", "fused_optimizer"), replicates=2,
+    rounds=3, device="cpu", isolation="shared",
 )  # fmt: skip
 
 
