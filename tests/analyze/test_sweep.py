@@ -115,6 +115,16 @@ def test_where_an_option_pays_in_words(ratios: tuple[float, ...], words: str) ->
     assert pays(Curve(label="a", points=tuple(points), no_results={})).startswith(words)
 
 
+def test_what_is_not_sure_is_not_said_to_pay() -> None:
+    def told(*reaches: float) -> str:
+        points = (Point(step_s=0.002 * 10**at, estimate=estimate(1.3, one)) for at, one in enumerate(reaches))
+        return pays(Curve(label="a", points=tuple(points), no_results={}))
+
+    assert told(0.02, 0.02, 0.02) == "pays at all step times that were measured"
+    assert told(1.0, 1.0, 1.0) == "may pay at all step times that were measured, and nowhere for sure"
+    assert told(0.02, 0.02, 1.0).startswith("pays at all step times that were measured, for sure below ")
+
+
 def test_tables_sentences_and_figures_say_emulated() -> None:
     config = Configuration(workload="imagenet", size="quick", batch=16)
     other = curve(spaced(0.002, 2.0, 6), gain=1.0)
