@@ -70,6 +70,10 @@ def pays(curve: Curve) -> str:
         return f"pays above {_crossed(since)} a step"
     if math.isfinite(until.at_s):
         return f"pays below {_crossed(until)} a step"
+    return _everywhere(until)
+
+
+def _everywhere(until: Crossover) -> str:
     if not until.low_s:
         return "may pay at all step times that were measured, and nowhere for sure"
     sure = "" if math.isinf(until.low_s) else f", for sure below {_bound(until.low_s)}"
