@@ -102,8 +102,12 @@ class Campaign:
         """Measures a block of each workload, the replicates that all have; tells whether any of it could begin.
 
         The workloads whose ratios cost least come first. A block of which nothing could be timed gives way to the next.
+        Blocks with more replicates than others get those once every workload has had its turn.
         """
         before = self.attempts
+        for block in (one for one in self.plan.blocks if one.replicates and self._kept.get((one.identity, 0))):
+            for replicate in range(FEWEST_REPLICATES, block.replicates_in(self.plan.protocol)):
+                self._measure(block, replicate, *self._worth_beginning(block, replicate, 0.0))
         waiting = {block.reference.workload: block for block in reversed(self.plan.blocks) if self._left(block, 0)}
         costs_s = {name: self._forecast.pair_s(name, block) for name, block in waiting.items()}
         names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
@@ -111,7 +115,7 @@ class Campaign:
             timed, after_s = self.windows, sum(costs_s.get(one, 0.0) for one in names[number + 1 :])
             for block in self.plan.blocks:
                 if block.reference.workload == name and self.windows == timed:
-                    for replicate in range(block.replicates_in(self.plan.protocol)):
+                    for replicate in range(FEWEST_REPLICATES if block.replicates else self.plan.protocol.replicates):
                         self._measure(block, replicate, *self._worth_beginning(block, replicate, after_s))
         return self.attempts > before
 
@@ -147,11 +151,13 @@ class Campaign:
     def _worth_beginning(self, block: Block, replicate: int, after_s: float) -> Sequence[int]:
         """Treatments of a replicate for which the time suffices, in this life and those that must follow it.
 
-        A treatment with a replicate missing would give no estimate. So fewer are begun when time is short, and a later
+        A treatment with too few replicates would give no estimate. So fewer are begun when time is short, and a later
         replicate takes on none that the first has not.
         """
         if replicate == 0:
-            count = block.replicates_in(self.plan.protocol)
+            if block.replicates:  # others follow while there is time: as few as give an estimate decide who begins
+                return self._in_time(block, FEWEST_REPLICATES, after_s)
+            count = self.plan.protocol.replicates
             return self._in_time(block, count, after_s) or self._in_time(block, FEWEST_REPLICATES, after_s)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
         wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
