@@ -63,7 +63,8 @@ def pays(curve: Curve) -> str:
     if not until.high_s:
         return "pays at no step time that was measured"
     if not until.at_s:
-        return f"may pay below {_bound(until.high_s)} a step, and nowhere for sure"
+        where = "" if math.isinf(until.high_s) else f" below {_bound(until.high_s)} a step"
+        return f"may pay{where}, and nowhere for sure"
     if since.at_s and math.isfinite(until.at_s):
         return f"pays from {_crossed(since)} to {_crossed(until)} a step"
     if since.at_s:

@@ -51,7 +51,7 @@ def replicates_of(records: list[Record]) -> dict[tuple[str, int], set[int]]:
 
 
 def all_but_the_last_are_whole(found: dict[tuple[str, int], set[int]], plan: Plan) -> bool:
-    """Whether all comparisons have a ratio, and none more replicates than planned; the last may take longer than said."""
+    """Whether all comparisons have a ratio, and none more replicates than planned; the last may take too long."""
     most = {block.identity: block.replicates_in(plan.protocol) for block in plan.blocks}
     *before, _ = found.items()
     return all({0, 1} <= replicates <= {*range(most[block])} for (block, _), replicates in before)
