@@ -112,7 +112,7 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
                 words = row.absence.words if row.absence else "too few replicates"
                 missing.setdefault(row.label, {})[step_s] = words
     curves = [
-        Curve(label=label, points=tuple(foretold(held)), no_results=missing.get(label, {}))
+        Curve(label=label, points=tuple(with_predictions(held)), no_results=missing.get(label, {}))
         for label, held in rows.items()
     ]
     environment = measured[0][1]
@@ -123,7 +123,7 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
     )
 
 
-def foretold(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
+def with_predictions(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
     """An option's rows by step time, each beside what all others come to there."""
     for step_s, row in rows:
         others = [one for one in rows if one[0] != step_s]

@@ -355,7 +355,7 @@ def shown_command(words: list[str]) -> str:
         rest = iter([Path(one).name if one.partition(":")[0].endswith(".py") else one for one in rest])
     for word in rest:
         option, _, value = word.partition("=")
-        if option in {"--results", "--data", "--archive", "--workload"}:
+        if option in {"--results", "--data", "--archive", "--workload", "--output", "--figures"}:
             place = value or next(rest, "")
             kept += ["--workload", Path(place).name] if option == "--workload" else []
         elif option == "--data-root":

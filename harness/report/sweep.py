@@ -28,9 +28,9 @@ EMULATED = (
     "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real."
 )
 HOW = (
-    f"An option pays where its speedup is {PAYS:g}x or more. The bracket holds the step times at which the low and the "
-    "high ends of its intervals cross that; between measured times all three are on straight lines. Dashes in a figure "
-    "are foretold, each from what loader and step took alone at the other step times."
+    f"An option pays where its speedup is {PAYS:g}x or more. Beside a crossing stand the step times at which the low and "
+    "the high ends of its intervals cross that; between measured times all three are on straight lines. Dashes in a "
+    "figure are predicted, each from what loader and step took alone at the other step times."
 )
 
 
@@ -53,7 +53,7 @@ def sentences(sweep: Sweep, known: Mapping[str, float]) -> Iterator[str]:
             f"{name} ({time(at)} a step) {_between(curve, at)}" for name, at in known.items() if _between(curve, at)
         ]
         on = f"; on an emulated {', '.join(told)}" if told else ""
-        within = curve.missed and f"; loader and step alone foretell it within {100 * (curve.missed - 1):.0f} %"
+        within = curve.missed and f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
         yield f"{curve.label} {pays(curve)}{on}{within or ''}."
 
 
@@ -193,8 +193,8 @@ def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[floa
     for one, (x, _) in zip(curve.points, places, strict=True):
         low, high = y_of(one.estimate.low), y_of(one.estimate.high)
         yield Line(x1=x, y1=high, x2=x, y2=low, colour=colour, width=1.4, opacity=0.7)
-    foretold = [(x_of(one.step_s), y_of(one.predicted)) for one in curve.points if one.predicted]
-    for (x1, y1), (x2, y2) in pairwise(foretold):
+    predicted = [(x_of(one.step_s), y_of(one.predicted)) for one in curve.points if one.predicted]
+    for (x1, y1), (x2, y2) in pairwise(predicted):
         yield Line(x1=x1, y1=y1, x2=x2, y2=y2, colour=colour, is_dashed=True, opacity=0.6)
     first = places[-1][1]
     while any(abs(first - other) < 15 for other in taken):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.sweep import PAYS, Curve, Point, Sweep, foretold, last_above, spaced
+from harness.analyze.sweep import PAYS, Curve, Point, Sweep, last_above, spaced, with_predictions
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration
 from harness.report.document import to_markdown
@@ -88,12 +88,12 @@ def test_loader_and_step_alone_foretell_a_ratio_at_a_step_time_that_they_were_no
             estimate=estimate(ratio(at), 0.02), reference=seen(at, LOAD_S, None), treatment=seen(at, 0.02, workers)
         )) for at in times
     ]  # fmt: skip
-    points = tuple(foretold(rows))
+    points = tuple(with_predictions(rows))
     assert [one.predicted for one in points] == pytest.approx([ratio(at) for at in times])
     assert Curve(label="a", points=points, no_results={}).missed == pytest.approx(1.0)
     off = (points[0], replace(points[1], estimate=estimate(points[1].predicted * 1.2, 0.02)))  # type: ignore[operator]
     assert Curve(label="a", points=off, no_results={}).missed == pytest.approx(1.2)
-    (alone,) = foretold(rows[:1])
+    (alone,) = with_predictions(rows[:1])
     assert alone.predicted is None, "a point must not foretell itself"
 
 
