@@ -84,4 +84,6 @@ def test_a_tree_in_the_real_layout_is_counted_into_the_plan(
 def test_the_command_that_is_kept_does_not_say_where_data_lie(form: list[str]) -> None:
     shown = shown_command(["run", "leak", *form, "--seed", "3"])
     assert shown == "speedmatrix run leak --data-root leak=FOLDER --seed 3"
+    written = ["sweep", "leak", "--figures", "/secret/figures", "--output=/secret/page.md", "--seed", "3"]
+    assert shown_command(written) == "speedmatrix sweep leak --seed 3"
     assert shown_command(["run", "leak", "--data-root", "/secret/a=b"]) == "speedmatrix run leak --data-root FOLDER"
