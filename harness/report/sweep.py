@@ -29,8 +29,8 @@ EMULATED = (
 )
 HOW = (
     f"An option pays where its speedup is {PAYS:g}x or more. Beside a crossing stand the step times at which the low "
-    "and the high ends of its intervals cross that; between measured times all three are on straight lines. Dashes in a "
-    "figure are predicted, each from what loader and step took alone at the other step times."
+    "and the high ends of its intervals cross that; between measured times all three are on straight lines. Dashes in "
+    "a figure are predicted, each from what loader and step took alone at the other step times."
 )
 
 
