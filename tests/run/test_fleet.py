@@ -56,7 +56,7 @@ def test_what_was_killed_goes_on_and_nothing_is_measured_twice(tmp_path: Path) -
     for one in children:
         if one.is_running():
             one.kill()
-    first.wait()
+    first.communicate()
     second = engine(tmp_path)
     told, _ = second.communicate(timeout=LIMIT_S)
     assert second.returncode == 0, told.decode()
