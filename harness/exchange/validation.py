@@ -205,7 +205,7 @@ def _check_protocol(protocol: Protocol) -> None:
     for name in ("replicates", "rounds", "attempts", "treatments"):
         within(getattr(protocol, name), 1, 10**6, f"{RUN}: {stored(name)}")
     within(protocol.target, 1e-6, 1.0, f"{RUN}: target")
-    for name in ("slow_s", "timed_s"):
+    for name in ("slow_s", "timed_s", "lead_s", "whole_s", "part_s"):
         within(getattr(protocol, name), 0.0, 1e9, f"{RUN}: {name}")
     if len(protocol.looks) > MOST_LOOKS:
         raise Unfit(f"{RUN} plans {len(protocol.looks):,} looks, and {MOST_LOOKS} are the most")

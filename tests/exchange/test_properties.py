@@ -20,7 +20,9 @@ from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.sharing import cleaned
 from harness.core.claims import Metric
 from harness.core.optimization import Timing
+from harness.core.protocol import BRIEF
 from harness.core.records import Ready, Window
+from harness.exchange import validation
 from harness.exchange.bundle import Contribution, Parcel, read, unpacked
 from harness.exchange.placing import Cleaner, Origin, place
 from harness.exchange.validation import FASTEST, LONGEST_S, SHORTEST_S, SLOWEST, Unfit, check_records
@@ -303,3 +305,10 @@ def test_free_texts_are_shown_as_text(name: str, tmp_path: Path) -> None:
     contribution = read(unpacked(path), NOW)
     assert contribution.run.plan.no_results[0].reason == NEUTRALISED[name]
     bear(contribution)
+
+
+@pytest.mark.parametrize("name", ["lead_s", "whole_s", "part_s"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0])
+def test_no_time_of_a_protocol_is_endless(name: str, value: float) -> None:
+    with pytest.raises(Unfit):
+        validation._check_protocol(replace(BRIEF, **{name: value}))
