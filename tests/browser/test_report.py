@@ -261,6 +261,7 @@ def test_a_strangers_run_cannot_do_anything(evil: str, visit: Visitor) -> None:
     page, other = seen.page, visit(to_html(shown())).page
     for one in (page, other):
         one.locator(".opens").first.click()
+        expect(one.locator(".windows svg g").first).to_be_attached()  # drawn a moment after the row has opened
     honest = other.evaluate("[...new Set([...document.all].map((one) => one.tagName))]")
     page.locator(".filters [name=text]").fill("g")
     page.keyboard.press("Tab")
