@@ -83,8 +83,11 @@ def protocol_digest() -> str:
     import hashlib
 
     from harness.core.protocol import BRIEF
+    from harness.plan.planning import SHORT_REPLICATES, SHORT_ROUNDS
 
-    facts = json.dumps([encode(BRIEF.fixed()), DIGITS, "ratio of totals"], sort_keys=True)
+    facts = json.dumps(
+        [encode(BRIEF.fixed()), SHORT_REPLICATES, SHORT_ROUNDS, DIGITS, "ratio of totals"], sort_keys=True
+    )
     return f"brief-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
@@ -110,19 +113,30 @@ def _folder(workload: str) -> Path:
 
 
 def expected_s(workload: Workload) -> float:
-    """What a workload's first comparison takes at most, by the cost model that `run` refuses a shorter budget by.
+    """What two replicates of all its comparisons take by the cost model, and never less than `run` accepts.
 
-    Where it is done sooner, further comparisons get the rest.
+    Where they are done sooner, the comparisons get further replicates for the rest.
     """
+    from harness.core.configuration import Configuration
+    from harness.core.optimization import Timing
+    from harness.core.plan import Block
     from harness.core.protocol import BRIEF, FEWEST_REPLICATES
     from harness.measure.surroundings import read_environment
-    from harness.plan.cost import UNSEEN, USUAL, arm_s
-    from harness.plan.planning import pace_of, usual_size
+    from harness.plan.cost import UNSEEN, USUAL, arm_s, replicate_s
+    from harness.plan.planning import SHORT_ROUNDS, pace_of, usual_size
 
     environment = read_environment("auto")
     size = os.environ.get(SIZE) or usual_size(environment)
     pace = pace_of(workload, size, environment.device, environment.cores) if size in workload.sizes else USUAL
-    return FEWEST_REPLICATES * 2 * UNSEEN * arm_s(BRIEF, pace) + BESIDE_S
+    block = Block(
+        identity="",
+        reference=Configuration(workload=workload.name, size=size, batch=1),
+        timing=Timing.STEP,
+        comparisons=(),
+        rounds=SHORT_ROUNDS if environment.device == "cpu" else None,
+    )
+    all_s = FEWEST_REPLICATES * replicate_s(block, BRIEF, pace, (1.0,) * len(labels(workload)))
+    return max(all_s, FEWEST_REPLICATES * 2 * UNSEEN * arm_s(BRIEF, pace)) + BESIDE_S
 
 
 def _measure(name: str, folder: Path) -> Measured:

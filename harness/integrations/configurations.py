@@ -20,9 +20,10 @@ from harness.core.codec import encode
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
-from harness.core.plan import Plan, Request
+from harness.core.plan import Block, Plan, Request
+from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Window
-from harness.plan.cost import Pace, arm_s
+from harness.plan.cost import Pace, replicate_s
 from harness.plan.planning import SMALLEST_POOL
 from harness.report.matrix import TIMED
 from harness.report.words import called, one_line, ratio
@@ -88,7 +89,8 @@ def no_results(folder: Path) -> dict[str, str]:
 STACKS = ("all", "original")  # subjects that stand for several options
 
 
-BUDGET = "4m40s"  # for all workloads of a device together
+BUDGET = "5m20s"  # for all workloads of a device together
+MOST = 1000  # comparisons that anybody could want to see
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,16 +149,18 @@ def _planned(request: Request, budget: str) -> Iterator[Listed]:
     by_workload = together((comparison.reference.workload, comparison) for comparison in plan.comparisons)
     for name, comparisons in by_workload.items():
         share_s = None if budget_s is None else budget_s / len(by_workload)
-        for comparison in comparisons[: _affordable(plan, share_s, ready.paces[name])]:
+        first = next(block for block in plan.blocks if block.reference.workload == name)
+        for comparison in comparisons[: _affordable(plan, first, share_s, ready.paces[name])]:
             yield _comparable(comparison, plan, ready.environment.device)
     yield from _no_results(plan, ready.environment.device)
 
 
-def _affordable(plan: Plan, share_s: float | None, pace: Pace) -> int | None:
-    """How many treatments so much time is likely to buy, by the guess that a campaign begins with; None for all."""
+def _affordable(plan: Plan, block: Block, share_s: float | None, pace: Pace) -> int | None:
+    """How many treatments so much time is likely to buy a ratio each, by the cost model; None for all."""
     if share_s is None:
         return None
-    return max(SMALLEST_POOL, int(share_s / (plan.protocol.replicates * arm_s(plan.protocol, pace))) - 1)
+    costs_s = (FEWEST_REPLICATES * replicate_s(block, plan.protocol, pace, (1.0,) * count) for count in range(1, MOST))
+    return max(SMALLEST_POOL, sum(cost_s <= share_s for cost_s in costs_s))
 
 
 def recorded(folder: Path) -> tuple[Listed, ...]:

@@ -251,8 +251,12 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
     if request.replicates is None and len(comparisons) < SMALLEST_POOL:
         protocol = replace(protocol, replicates=REPLICATES_ALONE)
-    asked = request.only or request.stack or request.replicates or request.rounds
-    shortly = not asked and (request.design, request.protocol, environment.device) == (STAGES, FIRST_LOOK, "cpu")
+    shortly = (
+        (request.protocol, environment.device) == (FIRST_LOOK, "cpu")
+        and request.design in SHORT_DESIGNS
+        and not (request.replicates or request.rounds)
+        and len(comparisons) >= SMALLEST_POOL
+    )
     plan = Plan(
         design=request.design,
         seed=request.seed,
@@ -306,6 +310,7 @@ FIRST_LOOK = "brief"
 # Of whole steps in a first look: fresh processes differ more than windows of one do, so that about as many windows tell
 # more in more of them (docs/decisions/first-looks.md).
 SHORT_REPLICATES, SHORT_ROUNDS = 4, 1
+SHORT_DESIGNS = (STAGES, "alone")
 
 
 def _paced(block: Block, catalogue: Catalogue, protocol: Protocol, *, shortly: bool = False) -> Block:

@@ -9,11 +9,12 @@ from harness.catalogue import read_catalogue
 from harness.cli.campaign_state import phases_of, resolved
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
-from harness.plan.planning import pace_of, planned
+from harness.plan.planning import REPLICATES_ALONE, SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
 
@@ -98,6 +99,23 @@ def test_copies_of_the_reference_are_timed_among_the_first_and_as_those_are(desi
     assert [one for one in found.comparisons if one not in copies] == list(without.comparisons), "nothing is displaced"
     first = [one.timing for one in without.comparisons[: without.protocol.treatments]]
     assert all(one.timing in first and one.reference == found.blocks[0].reference for one in copies)
+
+
+@pytest.mark.parametrize("design", ["stages", "alone"])
+def test_whole_steps_of_a_first_look_on_a_cpu_have_more_replicates_of_a_single_window(design: str) -> None:
+    short = (SHORT_REPLICATES, SHORT_ROUNDS)
+
+    def paces(**facts: Any) -> set[tuple[int | None, int | None]]:
+        blocks = plan(design, **facts).blocks
+        return {(one.replicates, one.rounds) for one in blocks if one.timing is Timing.STEP}
+
+    assert paces() == {short}
+    assert paces(environment=GPU).isdisjoint({short})
+    for asked in ({"rounds": 2}, {"replicates": 3}, {"protocol": "standard"}):
+        assert paces(**asked).isdisjoint({short}), asked
+    few = plan(design, *NAMED)
+    assert all(one.replicates is None for one in few.blocks), "three have no pool, and get more windows instead"
+    assert few.protocol.replicates == REPLICATES_ALONE
 
 
 def test_where_copies_stand_is_drawn() -> None:

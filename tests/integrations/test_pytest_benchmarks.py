@@ -315,4 +315,4 @@ def test_help_says_what_the_options_do(small_project: pytest.Pytester) -> None:
     told = " ".join(small_project.runpytest_inprocess("--help").stdout.str().split())
     assert "--speedmatrix-relative" in told
     assert "--benchmark-compare-fail=median:3%" in told
-    assert "4m40s if not given" in told
+    assert "5m20s if not given" in told

@@ -217,7 +217,7 @@ def test_a_first_ratio_that_is_half_there_is_finished_in_half_the_time(plan: Pla
 
 @pytest.fixture(scope="module")
 def leak() -> Plan:
-    return prepared(replace(WISH, workloads=("leak",), design="alone")).plan
+    return prepared(replace(WISH, workloads=("leak",), design="alone", replicates=2)).plan
 
 
 def test_what_takes_longer_than_there_is_time_is_not_begun(leak: Plan) -> None:
@@ -277,7 +277,7 @@ def test_a_restart_that_turned_out_too_long_is_followed_by_as_much_of_another_as
 @pytest.fixture(scope="module")
 def looked_at() -> Plan:
     few = ("workers=2", "amp_bfloat16", "set_to_none", "monitoring")
-    return prepared(replace(WISH, workloads=("leak", "speaker"), only=few, target="1.2%")).plan
+    return prepared(replace(WISH, workloads=("leak", "speaker"), only=few, replicates=2, target="1.2%")).plan
 
 
 def test_further_restarts_go_to_what_is_too_wide_until_all_are_narrow_or_have_had_all_looks(looked_at: Plan) -> None:
