@@ -1,4 +1,4 @@
-"""The Snakemake workflow of docs/fleet on this machine, whose engine and shards are killed on the way."""
+"""Shards by an engine that is not ours: Snakemake, killed on the way, and a real Slurm, whose jobs are preempted."""
 
 import json
 import os
@@ -6,11 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic, sleep
 
 import psutil
 import pytest
+
+from tests.run.slurm import MISSING, Slurm, started
 
 ROOT = Path(__file__).parents[2]
 ENGINE = os.environ.get("SNAKEMAKE") or shutil.which("snakemake")
@@ -18,14 +21,20 @@ WORDS = "leak spoof speaker --size smoke --design alone --only set_to_none --rep
 LIMIT_S = 600.0
 
 
+HARNESS = f"{sys.executable} -P -m harness"
+
+
+def surroundings(folder: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "SPEEDMATRIX_DATA": str(folder / "data")}
+
+
 def engine(folder: Path) -> "subprocess.Popen[bytes]":
-    command = f"{sys.executable} -P -m harness"
-    config = ("shards=3", f"words={WORDS}", f"results={folder}/results", f"command={command}", f"lock={folder}/lock")
+    config = ("shards=3", f"words={WORDS}", f"results={folder}/results", f"command={HARNESS}", f"lock={folder}/lock")
     return subprocess.Popen(
         [str(ENGINE), "--snakefile", str(ROOT / "docs/fleet/Snakefile"), "--cores", "2", "--rerun-incomplete",
          "--nolock", "--config", *config],
         cwd=folder, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "SPEEDMATRIX_DATA": str(folder / "data")},
+        env={**os.environ, **surroundings(folder)},
     )  # fmt: skip
 
 
@@ -65,3 +74,37 @@ def test_what_was_killed_goes_on_and_nothing_is_measured_twice(tmp_path: Path) -
     third = engine(tmp_path)
     told, _ = third.communicate(timeout=LIMIT_S)
     assert b"Nothing to be done" in told
+
+
+def waited(slurm: Slurm, job: str) -> None:
+    """Returns once no task of a job is left."""
+    until = monotonic() + LIMIT_S
+    while any(one.partition("_")[0] == job for one in slurm.states()):
+        assert monotonic() < until, slurm.states()
+        sleep(0.5)
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
+@pytest.mark.skipif(bool(MISSING), reason=f"needs Slurm: apt-get install slurmctld slurmd munge ({', '.join(MISSING)})")
+@pytest.mark.skipif(os.geteuid() != 0, reason="a Slurm of one's own is started by root alone")
+def test_an_array_whose_shard_is_preempted_is_measured_whole_and_nothing_twice(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        slurm = started(tmp_path / "slurm", stack)
+        words = f"{HARNESS} run {WORDS} --shard $SLURM_ARRAY_TASK_ID/3 --budget none --results {tmp_path}/results"
+        told = slurm.call(
+            "sbatch", "--array=1-3", "--requeue", "--exclusive", "--open-mode=append", "--parsable", "--wrap", words,
+            **surroundings(tmp_path),
+        )  # fmt: skip
+        until = monotonic() + LIMIT_S
+        while not [*tmp_path.glob("results/*/*/measurements.jsonl")]:
+            assert monotonic() < until, slurm.states()
+            sleep(0.2)
+        (running,) = [one for one, state in slurm.states().items() if state == "RUNNING"]
+        urgent = slurm.call("sbatch", "--partition=urgent", "--exclusive", "--parsable", "--wrap", "sleep 3")
+        waited(slurm, urgent)
+        preempted = slurm.call("scontrol", "show", "job", running)
+        assert "Restarts=1" in preempted, preempted
+        waited(slurm, told)
+    assert ratios(tmp_path) == {"leak": 1, "spoof": 1, "speaker": 1}
+    assert not [*tmp_path.glob("results/*/*/in_progress")]
