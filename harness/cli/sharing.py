@@ -23,10 +23,11 @@ from harness.exchange.parquet import Exported
 from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, place, private_words
 from harness.exchange.validation import Unfit, sentence
 from harness.report.figures import MARK
+from harness.report.front_page import index_page
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged, label, page
 from harness.report.published import Place, Publication, file_name, published_place
-from harness.report.published_pages import index_page, machine_page, workload_page
+from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.reported import PLACE, reports_page
 from harness.report.words import one_line

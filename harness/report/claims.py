@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
 from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding
@@ -88,7 +89,7 @@ def body(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
 def grouped(account: Account) -> dict[str, list[Finding]]:
     """Findings under the title of their workload, in the ledger's order; those about training in general come last."""
     found = sorted(account.findings, key=lambda one: one.workload == ANY)
-    return together(("training in general" if one.workload == ANY else one.workload, one) for one in found)
+    return together((_about(one), one) for one in found)
 
 
 def count_line(findings: Sequence[Finding]) -> str:
@@ -100,6 +101,84 @@ def count_line(findings: Sequence[Finding]) -> str:
         total = sum(counts[one] for one in REFUTED)
         parts.insert(int(bool(counts[ClaimVerdict.CONFIRMED])), f"{total} refuted ({', '.join(refuted)})")
     return f"{len(findings)} claims: {', '.join(parts) or 'none'}"
+
+
+_TESTED_FIRST = (
+    (ClaimVerdict.CONFIRMED, ClaimVerdict.UNDERSTATED, *sorted(REFUTED)),
+    (ClaimVerdict.HOLDS_EMULATED, ClaimVerdict.FAILS_EMULATED),
+    (ClaimVerdict.TESTED_OTHERWISE,),
+    (ClaimVerdict.UNDECIDED,),
+    (ClaimVerdict.NOT_MEASURED,),
+    (ClaimVerdict.NOT_TESTABLE_HERE,),
+    (ClaimVerdict.UNTESTABLE,),
+)
+_SAID = {
+    ClaimVerdict.CONFIRMED: "held",
+    ClaimVerdict.UNDERSTATED: "gained more",
+    ClaimVerdict.OVERSTATED: "overstated",
+    ClaimVerdict.NO_EFFECT: "without effect",
+    ClaimVerdict.HARMFUL: "harmful",
+    ClaimVerdict.HOLDS_EMULATED: "held on an emulated device",
+    ClaimVerdict.FAILS_EMULATED: "failed on an emulated device",
+    ClaimVerdict.TESTED_OTHERWISE: "tested otherwise than promised",
+    ClaimVerdict.UNDECIDED: "tested without a decision",
+}
+
+
+def foremost(accounts: Iterable[Account]) -> list[Finding]:
+    """Of each claim the finding that decides most; of machines that decide as much, the first in order."""
+    rank = {verdict: place for place, verdicts in enumerate(_TESTED_FIRST) for verdict in verdicts}
+    found: dict[str, Finding] = {}
+    for one in (finding for account in accounts for finding in account.findings):
+        known = found.get(one.claim.name)
+        if known is None or rank[one.claim_verdict] < rank[known.claim_verdict]:
+            found[one.claim.name] = one
+    return list(found.values())
+
+
+def summary(accounts: Iterable[Account]) -> str:
+    """What became of the promises about the reference workloads on all machines, in a sentence for a quotation."""
+    findings = [one for one in foremost(accounts) if one.workload != ANY]
+    counts = Counter(one.claim_verdict for one in findings)
+    words = {verdict: f"{counts[verdict]} {text}" for verdict, text in _SAID.items() if counts[verdict]}
+    if factors := list(filter(None, map(_overstated, findings))):
+        words[ClaimVerdict.OVERSTATED] += f" (by a median factor of {median(factors):.2g})"
+    left = counts[ClaimVerdict.NOT_MEASURED]
+    never = counts[ClaimVerdict.NOT_TESTABLE_HERE] + counts[ClaimVerdict.UNTESTABLE]
+    return (
+        f"Of {len(findings)} promises about the reference workloads: {', '.join(words.values()) or 'none tested yet'}; "
+        f"{left} not measured yet, {never} not testable on these machines."
+    )
+
+
+def _overstated(finding: Finding) -> float | None:
+    """How many times as much was promised as measured; None where it was not, or where no figure was promised."""
+    claim, value = finding.claim, finding.measured_value
+    figure = claim.low or claim.high
+    if finding.claim_verdict is not ClaimVerdict.OVERSTATED or value is None or not figure or value.value <= 0:
+        return None
+    return max(figure / value.value, value.value / figure)
+
+
+def by_report(accounts: Iterable[Account]) -> Table:
+    """What became of the promises, by the system that they are about."""
+    columns = ("about", "promises", "held or more", "refuted", "undecided", "tested otherwise", "not tested")
+    rows = []
+    for title, findings in together((_about(one), one) for one in foremost(accounts)).items():
+        counts = Counter(one.claim_verdict for one in findings)
+        groups = (
+            (ClaimVerdict.CONFIRMED, ClaimVerdict.UNDERSTATED, ClaimVerdict.HOLDS_EMULATED),
+            (*REFUTED, ClaimVerdict.FAILS_EMULATED),
+            (ClaimVerdict.UNDECIDED,),
+            (ClaimVerdict.TESTED_OTHERWISE,),
+            (ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE),
+        )
+        rows.append((title, str(len(findings)), *(str(sum(counts[one] for one in group)) for group in groups)))
+    return Table(columns, tuple(rows))
+
+
+def _about(finding: Finding) -> str:
+    return "training in general" if finding.workload == ANY else finding.workload
 
 
 def contradictions(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -153,6 +232,8 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
     yield Heading("Claims", 1)
     made_by = Span("speedmatrix claims --format markdown", "code")
     yield Text((Span("What others promised, and what was measured. Made by "), made_by, Span(".")))
+    if len(accounts) > 1:
+        yield from (Heading("On any machine"), Text(summary(accounts)), by_report(accounts))
     for account in accounts:
         yield from (Heading(account.machine), Text(f"{count_line(account.findings)}."))
         for title, findings in grouped(account).items():

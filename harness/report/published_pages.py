@@ -3,23 +3,20 @@
 import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, beyond_product, interactions
-from harness.analyze.claims import REFUTED, ClaimVerdict, Finding
+from harness.analyze.attribution import Attribution, interactions
+from harness.analyze.claims import ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
-from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, host_memory
-from harness.analyze.quality import Agreement
 from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report import matrix as sentences
 from harness.report.document import escaped, grid, to_markdown
 from harness.report.matrix import TIMED, View, quality
-from harness.report.published import STACKS, Place, Publication, Setting, Sheet, Topic, file_name
+from harness.report.published import STACKS, Place, Setting, Sheet, Topic, file_name
 from harness.report.published_parts import (
     Page,
     Part,
@@ -46,7 +43,7 @@ from harness.report.published_parts import (
     unbroken,
     waterfall_picture,
 )
-from harness.report.sweep import EMULATED, HOW, sweep_table, time
+from harness.report.sweep import EMULATED, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
 from harness.report.words import NOTHING, one_line, ratio, shortened, size
 
@@ -475,223 +472,3 @@ def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
 def _claim(finding: Finding) -> Iterable[str]:
     configs = finding.claim.name, claims.promised(finding.claim), claims.measured(finding), str(finding.claim_verdict)
     return tuple(map(escaped, configs))
-
-
-# What surprises: facts that rules find in the collection, the strongest of each rule; no number is typed by hand.
-
-MOST, MOST_OF_A_RULE = 8, 2
-_LOADER_GAIN = 2.0  # the loader alone must gain as much before it surprises that training does not
-_SHOWS = 0.25  # of the loader's log gain that training would have to show
-_Where = tuple[Place, Setting, Topic]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """A sentence in Markdown, how far it is from what one expects (a log ratio), and what it is about."""
-
-    weight: float
-    about: tuple[str, ...]  # machine, workload, subject; no two facts are told about the same
-    text: str
-
-
-def surprises(publication: Publication) -> tuple[str, ...]:
-    """The strongest facts of all rules, in turns, so that no rule crowds out the others."""
-    ranked = [sorted(rule(publication), key=lambda one: (-one.weight, one.text)) for rule in _RULES]
-    told: list[Fact] = []
-    seen: set[tuple[str, ...]] = set()
-    for turn in range(MOST_OF_A_RULE):
-        for facts in ranked:
-            fresh = [one for one in facts if one.about not in seen and one not in told]
-            if fresh and len(told) < MOST and sum(one in told for one in facts) == turn:
-                told.append(fresh[0])
-                seen.add(fresh[0].about)
-    return tuple(one.text for one in told)
-
-
-def _measured(publication: Publication) -> Iterator[tuple[_Where, StoredRow, Estimate]]:
-    """Every ratio against the baseline, each machine's workloads in the newest setting that tells of them."""
-    for place in publication.places:
-        for setting, topic in place.answers:
-            for one in topic.main.measured if topic.main else ():
-                if one.row.estimate:
-                    yield (place, setting, topic), one, one.row.estimate
-
-
-def _fact(where: _Where, label: str, weight: float, text: str) -> Fact:
-    place, setting, topic = where
-    contributed = " (contributed)" if setting.is_contributed else ""
-    on = f", on {escaped(place.name)}{contributed}."
-    return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on)
-
-
-def _link(where: _Where) -> str:
-    place, _, topic = where
-    return f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
-
-
-def _bare(entry: StoredRow) -> str:
-    """A ratio with its interval, without the verdict that the sentence states."""
-    return estimated(entry).removesuffix(f" {entry.row.estimate.verdict}") if entry.row.estimate else ""
-
-
-def _both_ways(publication: Publication) -> Iterator[Fact]:
-    """An optimization that makes one workload faster and another slower in the same environment."""
-    found = together(
-        ((where[0].name, where[1].key, one.row.comparison.label), (estimate.ratio, where, one))
-        for where, one, estimate in _measured(publication)
-        if estimate.verdict.gains or estimate.verdict.loses
-    )
-    for (_, _, label), several in found.items():
-        ordered = sorted(several, key=lambda one: one[0])
-        (low, there, slow), (high, here, fast) = ordered[0], ordered[-1]
-        if low < 1 < high:
-            text = (
-                f"{code(label)} makes {_link(here)} faster, {estimated(fast)}, and {_link(there)} slower, {_bare(slow)}"
-            )
-            yield _fact(there, label, math.log(high / low), text)
-
-
-def _loader_alone(publication: Publication) -> Iterator[Fact]:
-    """A loader that is many times faster by itself, and a training that hardly notices."""
-    for where, whole, estimate in _measured(publication):
-        label, topic = whole.row.comparison.label, where[2]
-        loaders = (one for one in topic.sheets if topic.main and one.config == topic.main.config)
-        for one in (one for sheet in loaders if sheet.timing is Timing.LOADER for one in sheet.measured):
-            alone = one.row.estimate
-            if alone is None or one.row.comparison.label != label or alone.low <= _LOADER_GAIN:
-                continue
-            if math.log(estimate.ratio) <= _SHOWS * math.log(alone.ratio):
-                text = f"{code(label)} makes the loader of {_link(where)} faster by itself, {estimated(one)}, and its "
-                weight = math.log(alone.ratio / estimate.ratio)
-                yield _fact(where, label, weight, f"{text}training {estimated(whole)}")
-
-
-def _slower(publication: Publication) -> Iterator[Fact]:
-    """An optimization that is switched on for a gain and costs time."""
-    for where, one, estimate in _measured(publication):
-        label = one.row.comparison.label
-        if estimate.verdict.loses and label.partition("=")[0] in publication.sought:
-            text = f"{code(label)} slows {_link(where)} down: {_bare(one)}"
-            yield _fact(where, label, -math.log(estimate.ratio), text)
-
-
-def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
-    """What is faster and was promised to learn the same, and does not."""
-    for where, one, estimate in _measured(publication):
-        found, label = one.row.quality, one.row.comparison.label
-        if found and found.status is Agreement.DIFFERS and estimate.verdict.gains:
-            text = f"{code(label)} makes {_link(where)} faster, {estimated(one)}, and its quality differs: "
-            yield _fact(where, label, math.log(estimate.ratio), text + escaped(found.sentence))
-
-
-def _refuted(publication: Publication) -> Iterator[Fact]:
-    """A promise with a figure that a measurement refutes."""
-    for place in publication.places:
-        for finding in (one for account in place.accounts for one in account.findings):
-            claim, value = finding.claim, finding.measured_value
-            figure = claim.low or claim.high
-            if finding.claim_verdict not in REFUTED or value is None or not figure or value.value <= 0:
-                continue
-            name = f"[{escaped(claim.name)}](claims.md)" if publication.has_claims else escaped(claim.name)
-            promised = claims.promised(claim) + (f" ({claim.conditions})" if claim.conditions else "")
-            yield Fact(
-                weight=abs(math.log(value.value / figure)),
-                about=(place.name, finding.workload, claim.name),
-                text=f"Promised ({name}): {escaped(promised)}. Measured on {escaped(finding.workload)}: "
-                f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}.",
-            )
-
-
-def _more_than_parts(publication: Publication) -> Iterator[Fact]:
-    """A stack that clearly is more, or less, than the product of its parts, all of which were measured."""
-    for where, one, _ in _measured(publication):
-        main, label = where[2].main, one.row.comparison.label
-        beyond = beyond_product(one, main.measured) if main else None
-        if beyond is not None and beyond.is_clear:
-            kind = "more" if beyond.log > 0 else "less"
-            text = f"{code(label)} on {_link(where)} is {kind} than the product of its parts alone: {estimated(one)}"
-            yield _fact(where, label, abs(beyond.log), f"{text}, which is {escaped(ratio(beyond))} of it")
-
-
-_RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_parts, _slower)
-
-
-# The first page of all.
-
-_INDEX_COLUMNS = "machine", "measured on", "environments", "runs", "days", "workloads", "ratios"
-
-
-def index_page(publication: Publication, format_link: str | None) -> Page:
-    """The table of everything; `format_link` leads to the description of the files, where there is one."""
-    return page(_index_parts(publication, format_link))
-
-
-def _index_parts(publication: Publication, format_link: str | None) -> Iterator[Part]:
-    yield from ("# Results", "")
-    described = f" [The format of the files]({quote(format_link)})." if format_link else ""
-    yield (
-        "What was measured, machine by machine. Each run is a folder of plain data that nobody edits; every table and "
-        f"figure here is made of them by `./speedmatrix publish`, which also checks them (`--check`).{described}"
-    )
-    if not publication.places:
-        yield from ("", "Nothing was measured yet: `./speedmatrix run` measures this machine.")
-        return
-    yield from ("", *grid(_INDEX_COLUMNS, map(_machine, publication.places)))
-    facts = surprises(publication)
-    if facts:
-        yield from ("", "## What surprises", "", "Found by rules, the strongest of each rule:", "")
-        yield from (f"- {fact}" for fact in facts)
-    for place in publication.places:
-        yield from _place(place)
-    yield from ("", "## Elsewhere", "")
-    if publication.has_claims:
-        yield "- [Claims](claims.md): what others promised, held against these runs."
-    yield "- `./speedmatrix compare --machines` holds machines side by side."
-    yield "- `./speedmatrix report RUN` shows one run whole."
-
-
-def _machine(place: Place) -> tuple[str, ...]:
-    runs = [kept for setting in place.settings for kept in setting.runs]
-    return (
-        f"[{escaped(place.name)}]({quote(place.name)}/README.md)" + (" (contributed)" if place.is_contributed else ""),
-        _chips(place),
-        str(len(place.settings)),
-        str(len(runs)),
-        days(runs),
-        escaped(", ".join(place.workloads)),
-        f"{sum(setting.ratios for setting in place.settings):,}",
-    )
-
-
-def _chips(place: Place) -> str:
-    """What was measured on; of many emulated step times the first and the last."""
-    if place.sweeps:
-        times = sorted({point.step_s for one in place.sweeps for curve in one.curves for point in curve.points})
-        return escaped(f"emulated steps of {time(times[0])} to {time(times[-1])} on {place.sweeps[0].host}")
-    return "; ".join(dict.fromkeys(chip(setting) for setting in place.settings))
-
-
-def _place(place: Place) -> Iterator[Part]:
-    yield from ("", f"## {escaped(place.name)}" + (" (contributed)" if place.is_contributed else ""), "")
-    if place.sweeps:
-        yield EMULATED
-        for one in place.sweeps:
-            picture = sweep_picture(place, one)
-            yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
-            yield from (
-                f"- {escaped(words)}" for words in sentences_of(one, place.marks.get(one.reference.workload, {}))
-            )
-        yield from ("", f"[More]({quote(place.name)}/README.md): every step time with its tables, and every run.")
-        return
-    if not place.answers:
-        yield f"No training step has a ratio against the baseline yet. [More]({quote(place.name)}/README.md)"
-        return
-    yield from best_table(place.answers, f"{place.name}/")
-    heat = heat_map_picture(place.richest)
-    if heat is not None:
-        yield from ("", f"![{escaped(heat.words)}]({quote(f'{place.name}/{heat.path}')})")
-        yield from (
-            "",
-            f"Of environment {named(place.richest)}, which has the most ratios. {calibrated(place.richest)}",
-        )
-    yield from ("", f"[More]({quote(place.name)}/README.md): every environment with its stages, every page, every run.")

@@ -182,11 +182,11 @@ def _best_configs(topic: Topic, above: str) -> Iterator[str]:
     yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
     yield estimated(found) if found else "not measured"
     yield quality(best.row)
-    yield _bounds(best.row)
+    yield bounds(best.row)
     yield run_link(best.run, above)
 
 
-def _bounds(row: Row) -> str:
+def bounds(row: Row) -> str:
     """What holds the reference back, and then the stack: `input, then training step`."""
     found = [arm.bottleneck.stage if arm and arm.bottleneck else "" for arm in (row.reference, row.treatment)]
     ours, theirs = map(stage, found)
@@ -350,10 +350,11 @@ def _is_shown(entry: StoredRow, topic: Topic) -> bool:
         return False
     if comparison.label in STACKS:
         return is_or_was_baseline(comparison.reference)
-    return _is_single(entry) and entry.table.name != "original"
+    return is_single(entry) and entry.table.name != "original"
 
 
-def _is_single(entry: StoredRow) -> bool:
+def is_single(entry: StoredRow) -> bool:
+    """Whether a comparison is about one option alone."""
     comparison = entry.row.comparison
     added: set[Option] = set(comparison.treatment.options) ^ set(comparison.reference.options)
     return [str(one) for one in added] == [comparison.label]

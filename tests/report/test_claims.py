@@ -12,6 +12,7 @@ from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from harness.report.claims import (
     body,
+    by_report,
     claims_parts,
     claims_to_json,
     contradictions,
@@ -20,6 +21,7 @@ from harness.report.claims import (
     grouped,
     measured,
     promised,
+    summary,
     verdict,
 )
 from harness.report.document import to_markdown, to_terminal
@@ -100,6 +102,35 @@ def test_a_count_names_what_was_refuted_and_how() -> None:
     assert count_line(found) == "5 claims: 1 confirmed, 3 refuted (1 overstated, 2 no effect), 1 untestable"
     assert count_line(found[1:]) == "4 claims: 3 refuted (1 overstated, 2 no effect), 1 untestable"
     assert count_line([]) == "0 claims: none"
+
+
+def test_promises_are_summed_up_over_machines_by_the_finding_that_decides_most() -> None:
+    value = MeasuredValue(value=1.2, low=1.15, high=1.25, replicates=2)
+    here = [
+        finding(claim("one"), ClaimVerdict.NOT_MEASURED),
+        finding(claim("two"), ClaimVerdict.OVERSTATED, measured_value=value),
+        finding(claim("three", workload="spoof"), ClaimVerdict.UNTESTABLE),
+        finding(claim("four", workload=ANY), ClaimVerdict.CONFIRMED),
+    ]
+    there = [
+        finding(claim("one"), ClaimVerdict.HOLDS_EMULATED),
+        finding(claim("two"), ClaimVerdict.UNDECIDED),
+        finding(claim("three", workload="spoof"), ClaimVerdict.NOT_MEASURED),
+    ]
+    found = [Account(machine="a", runs=(), findings=tuple(here)), Account(machine="b", runs=(), findings=tuple(there))]
+    assert summary(found) == (
+        "Of 3 promises about the reference workloads: 1 overstated (by a median factor of 1.2), "
+        "1 held on an emulated device; 1 not measured yet, 0 not testable on these machines."
+    )
+    assert by_report(found).rows == (
+        ("leak", "2", "1", "1", "0", "0", "0"),
+        ("spoof", "1", "0", "0", "0", "0", "1"),
+        ("training in general", "1", "1", "0", "0", "0", "0"),
+    )
+    page = to_markdown(claims_parts(found))
+    assert "## On any machine" in page
+    assert "## On any machine" not in to_markdown(claims_parts(found[:1]))
+    assert "none tested yet" in summary([Account(machine="a", runs=(), findings=(here[0],))])
 
 
 def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor_wrong() -> None:

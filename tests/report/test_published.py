@@ -15,8 +15,9 @@ from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult
 from harness.report.figures import MARK
+from harness.report.front_page import index_page, surprises
 from harness.report.published import Place, Publication, Topic, file_name
-from harness.report.published_pages import LONGEST_NAME, index_page, machine_page, surprises, workload_page
+from harness.report.published_pages import LONGEST_NAME, machine_page, workload_page
 from harness.report.published_parts import Page, heat_map_picture, in_short
 from tests.analyze.synthetic import ENVIRONMENT, config
 from tests.report.collected import ANOTHER, Made, kept, placed
@@ -150,11 +151,37 @@ def test_an_index_takes_each_workload_from_the_newest_environment_that_tells_of_
     newer = kept(replace(AMP, workload="spoof", ratio=1.9), day=3, environment=ANOTHER)
     index = index_page(Publication(places=(placed(older, newer),)), None).text
     rows = {line.split("]")[0]: line for line in index.splitlines() if line.startswith("| [")}
-    assert rows["| [leak"].endswith(f"`{older.environment.digest}` |")
+    assert rows["| [leak"].endswith(f"(example-9000/{older.name}) |")
     assert "1.90x" in rows["| [spoof"]
-    assert rows["| [spoof"].endswith(f"`{ANOTHER.digest}` |")
+    assert rows["| [spoof"].endswith(f"(example-9000/{newer.name}) |")
     page = machine_page(placed(older, newer)).text
     assert "differs from the first in python 3.11.9, not 3.12.1." in page
+
+
+def first_row(*made: Made) -> str:
+    """The line of the first page that says what to switch on."""
+    index = index_page(Publication(places=(placed(kept(*made)),)), None).text
+    return next((line for line in index.splitlines() if line.startswith("| [leak]")), "")
+
+
+def test_the_first_page_names_what_gains_most_alone_of_the_fastest() -> None:
+    slower, other = Made(treatment=("chunk_cache",), ratio=0.9), Made(treatment=("pin_memory",), ratio=2.5)
+    whole = first_row(WORKERS, AMP, slower, EVERYTHING, other)
+    assert "`all` | 3.00x" in whole
+    assert whole.index("`workers` 1.50x") < whole.index("`amp` 1.20x"), "the fastest first"
+    assert "chunk_cache" not in whole, "it gains nothing"
+    assert "pin_memory" not in whole, "it is no part of the fastest"
+    assert "1.50x" in first_row(WORKERS)
+    assert first_row(WORKERS).count("`workers`") == 1, "an option is not named beside itself"
+    assert "| nothing for sure |" in first_row(replace(WORKERS, ratio=1.001))
+
+
+def test_what_was_measured_against_a_former_baseline_is_named_and_not_in_the_table() -> None:
+    former = Made(treatment=("amp", "tuned_malloc"), ratio=9.0, reference=("tuned_malloc",), label="amp")
+    index = index_page(publication(placed(kept(former))), None).text
+    assert "against a former baseline alone, and not in this table: [example-9000](example-9000/README.md)" in index
+    assert "9.00x" not in index
+    assert surprises(publication(placed(kept(former, replace(former, ratio=0.5, workload="spoof"))))) == ()
 
 
 def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None:
@@ -167,7 +194,7 @@ def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None
     assert "9.00x" not in ours
     assert "[2026-01-05](20260105T030405-01234565) (contributed)" in contributed
     index = index_page(Publication(places=(place,)), None).text
-    assert "## example-9000 (contributed)" in index
+    assert "| [example-9000](example-9000/README.md) (contributed) |" in index
     assert "9.00x" not in index
 
 

@@ -1,0 +1,349 @@
+"""The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from harness.analyze.attribution import beyond_product, learns_alike
+from harness.analyze.claims import REFUTED
+from harness.analyze.collection import StoredRow
+from harness.analyze.estimate import Estimate
+from harness.analyze.grouping import together
+from harness.analyze.quality import Agreement
+from harness.core.optimization import Timing
+from harness.report import claims
+from harness.report.document import escaped, grid
+from harness.report.published import Place, Publication, Setting, Topic, file_name
+from harness.report.published_parts import (
+    Page,
+    Part,
+    bounds,
+    calibrated,
+    chip,
+    code,
+    counted,
+    days,
+    estimated,
+    faster_otherwise,
+    heat_map_picture,
+    is_single,
+    named,
+    page,
+    run_link,
+    sweep_picture,
+    unbroken,
+)
+from harness.report.sweep import EMULATED, time
+from harness.report.sweep import sentences as sentences_of
+from harness.report.words import NOTHING, ratio
+
+# What surprises: facts that rules find in the collection, the strongest of each rule; no number is typed by hand.
+
+MOST, MOST_OF_A_RULE, FIRST = 8, 2, 3
+_LOADER_GAIN = 2.0  # the loader alone must gain as much before it surprises that training does not
+_SHOWS = 0.25  # of the loader's log gain that training would have to show
+_Where = tuple[Place, Setting, Topic]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A sentence in Markdown, how far it is from what one expects (a log ratio), and what it is about."""
+
+    weight: float
+    about: tuple[str, ...]  # machine, workload, subject; no two facts are told about the same
+    text: str
+
+
+def surprises(publication: Publication) -> tuple[str, ...]:
+    """The strongest facts of all rules, in turns, so that no rule crowds out the others."""
+    ranked = [sorted(rule(publication), key=lambda one: (-one.weight, one.text)) for rule in _RULES]
+    told: list[Fact] = []
+    seen: set[tuple[str, ...]] = set()
+    for turn in range(MOST_OF_A_RULE):
+        for facts in ranked:
+            fresh = [one for one in facts if one.about not in seen and one not in told]
+            if fresh and len(told) < MOST and sum(one in told for one in facts) == turn:
+                told.append(fresh[0])
+                seen.add(fresh[0].about)
+    return tuple(one.text for one in told)
+
+
+def _measured(publication: Publication) -> Iterator[tuple[_Where, StoredRow, Estimate]]:
+    """Every ratio against today's baseline, each machine's workloads in the newest setting that tells of them."""
+    for place in publication.places:
+        for setting, topic in place.answers:
+            for one in topic.main.measured if _is_of_today(topic) and topic.main else ():
+                if one.row.estimate:
+                    yield (place, setting, topic), one, one.row.estimate
+
+
+def _is_of_today(topic: Topic) -> bool:
+    """Whether its training has ratios against today's baseline; a former one has options."""
+    return topic.main is not None and not topic.main.config.options
+
+
+def _fact(where: _Where, label: str, weight: float, text: str) -> Fact:
+    place, setting, topic = where
+    contributed = " (contributed)" if setting.is_contributed else ""
+    on = f", on {escaped(place.name)}{contributed}."
+    return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on)
+
+
+def _link(where: _Where) -> str:
+    place, _, topic = where
+    return f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
+
+
+def _bare(entry: StoredRow) -> str:
+    """A ratio with its interval, without the verdict that the sentence states."""
+    return estimated(entry).removesuffix(f" {entry.row.estimate.verdict}") if entry.row.estimate else ""
+
+
+def _both_ways(publication: Publication) -> Iterator[Fact]:
+    """An optimization that makes one workload faster and another slower in the same environment."""
+    found = together(
+        ((where[0].name, where[1].key, one.row.comparison.label), (estimate.ratio, where, one))
+        for where, one, estimate in _measured(publication)
+        if estimate.verdict.gains or estimate.verdict.loses
+    )
+    for (_, _, label), several in found.items():
+        ordered = sorted(several, key=lambda one: one[0])
+        (low, there, slow), (high, here, fast) = ordered[0], ordered[-1]
+        if low < 1 < high:
+            text = (
+                f"{code(label)} makes {_link(here)} faster, {estimated(fast)}, and {_link(there)} slower, {_bare(slow)}"
+            )
+            yield _fact(there, label, math.log(high / low), text)
+
+
+def _loader_alone(publication: Publication) -> Iterator[Fact]:
+    """A loader that is many times faster by itself, and a training that hardly notices."""
+    for where, whole, estimate in _measured(publication):
+        label, topic = whole.row.comparison.label, where[2]
+        loaders = (one for one in topic.sheets if topic.main and one.config == topic.main.config)
+        for one in (one for sheet in loaders if sheet.timing is Timing.LOADER for one in sheet.measured):
+            alone = one.row.estimate
+            if alone is None or one.row.comparison.label != label or alone.low <= _LOADER_GAIN:
+                continue
+            if math.log(estimate.ratio) <= _SHOWS * math.log(alone.ratio):
+                text = f"{code(label)} makes the loader of {_link(where)} faster by itself, {estimated(one)}, and its "
+                weight = math.log(alone.ratio / estimate.ratio)
+                yield _fact(where, label, weight, f"{text}training {estimated(whole)}")
+
+
+def _slower(publication: Publication) -> Iterator[Fact]:
+    """An optimization that is switched on for a gain and costs time."""
+    for where, one, estimate in _measured(publication):
+        label = one.row.comparison.label
+        if estimate.verdict.loses and label.partition("=")[0] in publication.sought:
+            text = f"{code(label)} slows {_link(where)} down: {_bare(one)}"
+            yield _fact(where, label, -math.log(estimate.ratio), text)
+
+
+def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
+    """What is faster and was promised to learn the same, and does not."""
+    for where, one, estimate in _measured(publication):
+        found, label = one.row.quality, one.row.comparison.label
+        if found and found.status is Agreement.DIFFERS and estimate.verdict.gains:
+            text = f"{code(label)} makes {_link(where)} faster, {estimated(one)}, and its quality differs: "
+            yield _fact(where, label, math.log(estimate.ratio), text + escaped(found.sentence))
+
+
+def _refuted(publication: Publication) -> Iterator[Fact]:
+    """A promise with a figure that a measurement refutes."""
+    for place in publication.places:
+        for finding in (one for account in place.accounts for one in account.findings):
+            claim, value = finding.claim, finding.measured_value
+            figure = claim.low or claim.high
+            if finding.claim_verdict not in REFUTED or value is None or not figure or value.value <= 0:
+                continue
+            name = f"[{escaped(claim.name)}](claims.md)" if publication.has_claims else escaped(claim.name)
+            promised = claims.promised(claim) + (f" ({claim.conditions})" if claim.conditions else "")
+            yield Fact(
+                weight=abs(math.log(value.value / figure)),
+                about=(place.name, finding.workload, claim.name),
+                text=f"Promised ({name}): {escaped(promised)}. Measured on {escaped(finding.workload)}: "
+                f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}.",
+            )
+
+
+def _more_than_parts(publication: Publication) -> Iterator[Fact]:
+    """A stack that clearly is more, or less, than the product of its parts, all of which were measured."""
+    for where, one, _ in _measured(publication):
+        main, label = where[2].main, one.row.comparison.label
+        beyond = beyond_product(one, main.measured) if main else None
+        if beyond is not None and beyond.is_clear:
+            kind = "more" if beyond.log > 0 else "less"
+            text = f"{code(label)} on {_link(where)} is {kind} than the product of its parts alone: {estimated(one)}"
+            yield _fact(where, label, abs(beyond.log), f"{text}, which is {escaped(ratio(beyond))} of it")
+
+
+_RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_parts, _slower)
+
+
+# What to switch on: one row for each workload and machine.
+
+_BEST_COLUMNS = (
+    "workload",
+    "machine",
+    "fastest that learns the same",
+    "speedup",
+    "alone, the best of it",
+    "held back by, before and after",
+    "measured",
+)
+_ALONE, _FOR_SURE = 2, 1.01  # options that are named beside a stack; what the low end of a gain must exceed
+_PARTS = (Timing.STEP, Timing.LOADER, Timing.COMPUTE)
+
+
+def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
+    yield f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
+    yield escaped(place.name) + (" (contributed)" if setting.is_contributed else "")
+    best = topic.best
+    if best is None:
+        yield from ("nothing for sure", *(NOTHING,) * 4)
+        return
+    yield code(best.row.label)
+    yield estimated(best)
+    yield "; ".join(_alone(topic, best)) or NOTHING
+    yield bounds(best.row)
+    yield run_link(best.run, f"{place.name}/")
+
+
+def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
+    """The options of the best stack that gain most alone, on training steps: as timed, or as their part comes to."""
+    inside = set(best.row.comparison.treatment.options)
+    found: dict[str, tuple[float, str]] = {}
+    for one in (one for sheet in topic.sheets if sheet.timing in _PARTS for one in sheet.measured):
+        row, shown = one.row, one.row.shown
+        like = (
+            topic.main
+            and row.comparison.reference == topic.main.config
+            and inside.issuperset(row.comparison.treatment.options)
+        )
+        on_steps = row.comparison.timing is Timing.STEP or row.on_steps is not None
+        if not (like and on_steps and shown and is_single(one) and learns_alike(row)) or shown.low < _FOR_SURE:
+            continue
+        star = "" if row.comparison.timing is Timing.STEP else "\\*"
+        if not star or row.label not in found:
+            found[row.label] = shown.ratio, f"{code(row.label)} {unbroken(escaped(ratio(shown)))}{star}"
+    if best.row.label not in found:
+        yield from (text for _, text in sorted(found.values(), reverse=True)[:_ALONE])
+
+
+def _switch_on(publication: Publication) -> Iterator[Part]:
+    places = [place for place in publication.places if not place.sweeps]
+    answers = [(place, setting, topic) for place in places for setting, topic in place.answers]
+    now = [one for one in answers if _is_of_today(one[2])]
+    former = sorted({place.name for place, _, topic in answers} - {place.name for place, _, _ in now})
+    if now:
+        yield from ("", "## What to switch on", "")
+        yield (
+            "Training steps against the baseline, with 95 % intervals; above 1 is faster. A star: the part of a step "
+            "that the option changes was timed, and what that comes to on whole steps is computed."
+        )
+        ordered = sorted(now, key=lambda one: (one[2].name, one[0].name))
+        yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in ordered)))
+        for place, _, topic in ordered:
+            if topic.faster_otherwise is not None:
+                words = faster_otherwise(topic, topic.faster_otherwise).removesuffix(".")
+                yield from ("", f"{words}, on {escaped(place.name)}.")
+    if former:
+        links = ", ".join(_machine_link(name) for name in former)
+        yield from ("", f"Measured against a former baseline alone, and not in this table: {links}.")
+
+
+def _machine_link(name: str) -> str:
+    return f"[{escaped(name)}]({quote(name)}/README.md)"
+
+
+# The first page of all.
+
+_INDEX_COLUMNS = "machine", "measured on", "environments", "runs", "days", "workloads", "ratios"
+
+
+def index_page(publication: Publication, format_link: str | None) -> Page:
+    """The first page; `format_link` leads to the description of the files, where there is one."""
+    return page(_index_parts(publication, format_link))
+
+
+def _index_parts(publication: Publication, format_link: str | None) -> Iterator[Part]:
+    yield "# Results"
+    if not publication.places:
+        yield from ("", "Nothing was measured yet: `./speedmatrix run` measures this machine.")
+        return
+    yield from _switch_on(publication)
+    facts = surprises(publication)
+    if facts:
+        yield from ("", "## What surprises", "", "Found by rules, the strongest of each rule:", "")
+        yield from (f"- {fact}" for fact in facts[:FIRST])
+        if facts[FIRST:]:
+            yield from ("", "<details>", f"<summary>{counted(len(facts) - FIRST, 'more')}</summary>", "")
+            yield from (*(f"- {fact}" for fact in facts[FIRST:]), "", "</details>")
+    accounts = [account for place in publication.places for account in place.accounts]
+    if accounts:
+        link = " [All of them](claims.md)." if publication.has_claims else ""
+        yield from ("", "## What was promised", "", f"{escaped(claims.summary(accounts))}{link}")
+    for place in publication.places:
+        yield from _swept(place)
+    yield from _heat_maps(publication)
+    yield from ("", "## Machines", "")
+    described = f" [The format of the files]({quote(format_link)})." if format_link else ""
+    yield (
+        "Each run is a folder of plain data that nobody edits; every table and figure here is made of them by "
+        f"`./speedmatrix publish`, which also checks them (`--check`).{described} A machine's page has every "
+        "environment, every ratio and every run. `./speedmatrix compare --machines` holds machines side by side, and "
+        "`./speedmatrix report RUN` shows one run whole."
+    )
+    yield from ("", *grid(_INDEX_COLUMNS, map(_machine, publication.places)))
+
+
+def _machine(place: Place) -> tuple[str, ...]:
+    runs = [kept for setting in place.settings for kept in setting.runs]
+    return (
+        _machine_link(place.name) + (" (contributed)" if place.is_contributed else ""),
+        _chips(place),
+        str(len(place.settings)),
+        str(len(runs)),
+        days(runs),
+        escaped(", ".join(place.workloads)),
+        f"{sum(setting.ratios for setting in place.settings):,}",
+    )
+
+
+def _chips(place: Place) -> str:
+    """What was measured on; of many emulated step times the first and the last."""
+    if place.sweeps:
+        times = sorted({point.step_s for one in place.sweeps for curve in one.curves for point in curve.points})
+        return escaped(f"emulated steps of {time(times[0])} to {time(times[-1])} on {place.sweeps[0].host}")
+    return "; ".join(dict.fromkeys(chip(setting) for setting in place.settings))
+
+
+def _swept(place: Place) -> Iterator[Part]:
+    """The figure of each workload beside devices of other speeds, and what it says of the option that gains most."""
+    for number, one in enumerate(place.sweeps):
+        if not number:
+            yield from ("", "## Beside faster and slower devices", "", EMULATED)
+        picture = sweep_picture(place, one)
+        yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
+        said = sentences_of(one, place.marks.get(one.reference.workload, {}))
+        yield from (f"- {escaped(words)}" for words in said)
+    if place.sweeps:
+        yield from ("", f"[Every step time with its tables, and every run]({quote(place.name)}/README.md).")
+
+
+def _heat_maps(publication: Publication) -> Iterator[Part]:
+    """One matrix for each kind of device: that of the environment with most ratios."""
+    found: dict[str, tuple[Place, Setting]] = {}
+    for place in (one for one in publication.places if not one.sweeps):
+        setting, one = place.richest, place.richest.environment
+        kind = f"Emulated {one.device.partition(':')[0]}" if one.emulated else one.device.upper()
+        if kind not in found or setting.ratios > found[kind][1].ratios:
+            found[kind] = place, setting
+    for place, setting in found.values():
+        heat = heat_map_picture(setting)
+        if heat is not None:
+            yield from ("", f"## Every optimization: {escaped(place.name)}", "")
+            yield f"![{escaped(heat.words)}]({quote(f'{place.name}/{heat.path}')})"
+            yield from ("", f"Of environment {named(setting)}, which has most ratios. {calibrated(setting)}")
