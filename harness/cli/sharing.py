@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness import __version__
 from harness.analyze.collection import TOO_SMALL
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, build_matrix
@@ -24,6 +25,7 @@ from harness.exchange.placing import Cleaner, Origin, clean_record, clean_run, p
 from harness.exchange.validation import Unfit, sentence
 from harness.report.figures import MARK
 from harness.report.front_page import index_page
+from harness.report.gallery import GALLERY, gallery
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged, label, page
 from harness.report.published import Place, Publication, file_name, published_place
@@ -190,7 +192,7 @@ def write_pages(pages: Pages) -> None:
 # `publish`: the tables and figures of everything in a folder of results, or the first that is no longer true.
 
 INDEX, CLAIMS, FORMAT = "README.md", "claims.md", "docs/results-format.md"
-PATTERNS = ("*.md", "*/*.md", "*/figures/*.svg")
+PATTERNS = ("*.md", "*.html", "*/*.md", "*/figures/*.svg")
 
 
 def publish(results: Path, *, check: bool) -> int:
@@ -209,7 +211,10 @@ def publication_on_disk(results: Path, folders: Iterable[Path], catalogue: Catal
     publication = read_publication(folders, catalogue, has_claims=(results / CLAIMS).exists())
     format_link = f"../{FORMAT}" if (results.parent / FORMAT).exists() else None
     return Pages(
-        texts=dict(_files(publication, results, format_link)),
+        texts={
+            **dict(_files(publication, results, format_link)),
+            GALLERY: gallery(publication, catalogue.optimizations, __version__),
+        },
         output=results,
         patterns=PATTERNS,
         mark=MARK,

@@ -14,6 +14,7 @@ from harness.analyze.quality import Agreement
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report.document import escaped, grid
+from harness.report.gallery import GALLERY
 from harness.report.published import Place, Publication, Setting, Topic, file_name
 from harness.report.published_parts import (
     Page,
@@ -273,6 +274,11 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
     if not publication.places:
         yield from ("", "Nothing was measured yet: `./speedmatrix run` measures this machine.")
         return
+    yield ""
+    yield (
+        f"[{GALLERY}]({GALLERY}) holds all ratios in one page that needs no network: filter it, hold two machines side "
+        "by side, take the table along as CSV."
+    )
     yield from _switch_on(publication)
     facts = surprises(publication)
     if facts:

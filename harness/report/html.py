@@ -521,9 +521,9 @@ _SCRIPTS = ("theme.js", "rows.js", "table.js", "windows.js", "copy.js")
 def to_html(shown: Shown) -> str:
     """The page of one run or of many; the same data give the same bytes."""
     found = lines(shown)
-    style, script = _asset("style.css"), "\n".join(_asset(name) for name in _SCRIPTS)
+    style, script = asset("style.css"), "\n".join(asset(name) for name in _SCRIPTS)
     return (
-        _environment()
+        templates()
         .get_template("page.html")
         .render(
             shown=shown,
@@ -563,7 +563,8 @@ def _checksum(text: str) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A script or style sheet of the package."""
     return files(_PACKAGE).joinpath(_TEMPLATES, name).read_text(encoding="utf-8")
 
 
@@ -584,7 +585,8 @@ _FOR_TEMPLATES: tuple[Callable[..., Any], ...] = (
 
 
 @cache
-def _environment() -> Templates:
+def templates() -> Templates:
+    """The templates of pages: they escape every value, and know the words of reports."""
     found = Templates(
         loader=PackageLoader(_PACKAGE, _TEMPLATES),
         autoescape=True,

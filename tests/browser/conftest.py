@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -28,6 +29,15 @@ class Visit:
 
 
 Visitor = Callable[..., Visit]
+
+
+def first_paint_ms(page: Page) -> float:
+    """When a page first showed anything; asked from outside, since its policy lets no expression wait inside it."""
+    until = monotonic() + PATIENCE_MS / 1000
+    while (found := page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")) is None:
+        assert monotonic() < until
+        page.wait_for_timeout(20)
+    return float(found)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from harness.report.html import to_html
 from harness.report.words import one_line
 from tests.analyze.synthetic import comparison, plan
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Visitor, first_paint_ms
 from tests.report.exhibits import COMMAND, exhibit, five, full, hostile, shown, two_machines
 from tests.report.test_html import EVIL
 
@@ -71,8 +71,7 @@ def test_it_weighs_little_asks_for_nothing_and_is_soon_there(visit: Visitor, tmp
     paints = []
     for _ in range(3):  # the soonest counts: a busy machine delays one or another
         seen = visit(text)
-        paint = seen.page.wait_for_function("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
-        paints.append(round(paint.json_value()))
+        paints.append(round(first_paint_ms(seen.page)))
     measured = {
         "ratios": seen.page.locator(".matrix > tbody").count(),
         "bytes": len(text.encode()),

@@ -1,0 +1,59 @@
+"""The gallery's numbers: one row for each published answer, which questions are the same, and what is older."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from harness.catalogue import read_catalogue
+from harness.report.figures import MARK
+from harness.report.gallery import COLUMNS, gallery, rows
+from harness.report.published import Place, Publication
+from tests.report.collected import ANOTHER, Made, kept, placed
+from tests.report.test_html import EVIL
+
+WORKERS = Made(treatment=("workers",), ratio=1.5)
+AMP = Made(treatment=("amp",), ratio=1.2)
+FORMER = Made(treatment=("amp", "tuned_malloc"), ratio=1.3, reference=("tuned_malloc",), label="amp")
+
+
+def shown(*places: Place) -> list[dict[str, object]]:
+    return list(rows(Publication(places=places), read_catalogue().optimizations))
+
+
+def test_every_published_ratio_is_a_row_with_all_columns() -> None:
+    copy = Made(treatment=(), ratio=1.0, label="itself")
+    found = shown(placed(kept(WORKERS, AMP, copy, Made(treatment=("chunk_cache",), ratio=None))))
+    assert [row["optimization"] for row in found] == ["workers", "amp"], "no copies, and nothing without a ratio"
+    assert all(tuple(row) == COLUMNS for row in found)
+    first = found[0]
+    assert first["stage"] == "input"
+    assert first["ratio"] == pytest.approx([1.5, 1.48, 1.52], abs=0.005)
+    assert first["run"] == "example-9000/20260102T030405-01234562"
+
+
+def test_the_key_of_a_question_stays_and_differs_from_all_others() -> None:
+    before = shown(placed(kept(WORKERS, AMP)))
+    after = shown(placed(kept(replace(WORKERS, ratio=1.7), AMP, FORMER, day=3)))
+    keys = {row["optimization"]: row["key"] for row in after if row["against"] == "baseline"}
+    assert {row["optimization"]: row["key"] for row in before} == keys
+    assert len({row["key"] for row in after}) == 3
+
+
+def test_what_another_environment_or_baseline_gave_is_older() -> None:
+    older, newer = kept(WORKERS, AMP, day=2), kept(AMP, day=3, environment=ANOTHER)
+    found = shown(placed(older, newer))
+    assert [(row["optimization"], row["older"]) for row in found] == [("amp", 0), ("workers", 1), ("amp", 1)]
+    assert [row["older"] for row in shown(placed(kept(FORMER, AMP)))] == [0, 1]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_foreign_text_ends_no_element(evil: str) -> None:
+    made = kept(replace(WORKERS, label=evil))
+    page = gallery(Publication(places=(placed(made),)), {}, "0")
+    assert page.startswith(MARK)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert len(json.loads(data[1])["rows"]) == 1
+    assert page.count("<script") == 2
