@@ -85,6 +85,17 @@ def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """How long single steps of one configuration took, in seconds, over all its windows."""
+
+    p50: float
+    p95: float
+    p99: float | None  # None of fewer steps than a hundred
+    longest: float
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One configuration over all its replicates. Rates in samples a second, over sums of time."""
 
@@ -107,6 +118,7 @@ class Profile:
     host_queueing: float | None = None  # share of wall time in which the host queued what spans so long on the device
     host_peak_bytes: int | None = None  # None where it is not known of every window
     host_peak_since_start: bool = False
+    step_times: StepTimes | None = None  # None where any of its windows tells nothing of single steps
 
 
 class HostMemory(StrEnum):
@@ -170,7 +182,40 @@ def profile(side: Side) -> Profile | None:
         ),
         host_peak_bytes=_host_peak(windows),
         host_peak_since_start=any(window.host_peak_since_start for window in windows),
+        step_times=step_times(windows),
     )
+
+
+FEWEST_FOR_P99 = 100
+
+
+def step_times(windows: Sequence[Window]) -> StepTimes | None:
+    """Quantiles of all steps: those that each window names stand for as many steps as it took.
+
+    The upper ones are exact unless the slowest are crowded in one window, which names its slowest 2 % one by one.
+    """
+    if any(one.quantiles_s is None or not one.slowest_s for one in windows):
+        return None
+    steps = sum(one.steps for one in windows)
+    body = sorted((time, one.steps / len(one.quantiles_s)) for one in windows for time in one.quantiles_s or ())
+    slowest = sorted((time for one in windows for time in one.slowest_s or ()), reverse=True)
+    return StepTimes(
+        p50=_quantile(body, 0.5 * steps),
+        p95=_quantile(body, 0.95 * steps),
+        p99=slowest[steps // 100] if steps >= FEWEST_FOR_P99 else None,
+        longest=slowest[0],
+        steps=steps,
+    )
+
+
+def _quantile(weighted: Sequence[tuple[float, float]], wanted: float) -> float:
+    """The value up to which so much of the weight lies, of values in order."""
+    reached = 0.0
+    for value, weight in weighted:
+        reached += weight
+        if reached >= wanted * (1 - 1e-9):
+            return value
+    return weighted[-1][0]
 
 
 def _bounds(side: Side, rate: float, shares: Phases) -> tuple[float | None, float | None]:

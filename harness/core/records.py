@@ -4,7 +4,7 @@ A *life* is the time for which the processes of one block are alive together. An
 life and position: position 0 is the reference, position n the block's n-th comparison.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -140,11 +140,25 @@ class Window:
     host_peak_bytes: int | None = field(default=None, metadata={"since": "0.3.0"})
     host_peak_since_start: bool = field(default=False, metadata={"since": "0.3.0"})  # where no peak could begin anew
     queue_s: float | None = field(default=None, metadata={"since": "0.3.0"})  # of `device_s`, on the host's clock
+    quantiles_s: tuple[float, ...] | None = field(
+        default=None, metadata={"since": "0.3.0"}
+    )  # of its steps: `quantiles`
 
     @property
     def rate(self) -> float:
         """Samples a second: total samples over total time."""
         return self.samples / self.wall_s
+
+
+MOST_QUANTILES = 21  # 0, 5, 10 … 100 %
+
+
+def quantiles(times_s: Sequence[float]) -> tuple[float, ...]:
+    """The times of a window's steps in order, the shortest first; of many steps every twentieth part, ends included."""
+    ordered, last = sorted(times_s), len(times_s) - 1
+    if len(ordered) <= MOST_QUANTILES:
+        return tuple(ordered)
+    return tuple(ordered[round(place * last / (MOST_QUANTILES - 1))] for place in range(MOST_QUANTILES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,6 +148,7 @@ _WINDOWS = (
         lead_s="seconds of the untimed steps that led into it; as what follows, none before version 0.3.0",
         first_half_s="seconds of the first half of its steps, the smaller one of an odd number",
         slowest_s="seconds of its slowest step",
+        median_s="seconds of its median step",
     ),
     *_always("truth", host_peak_since_start="the kernel told the peak since the arm's start alone"),
     *_maybe(
@@ -190,6 +191,10 @@ _PROFILE: Mapping[str, tuple[Kind, str]] = {
     "process_bytes": ("integer", "peak bytes of the device that its process held in all"),
     "joules": ("number", "joules that the device took for a sample"),
     "clock_mhz": ("number", "mean megahertz of the device's multiprocessors"),
+    "step_p50_s": ("number", "seconds within which half of its steps were done; as what follows, none before 0.3.0"),
+    "step_p95_s": ("number", "seconds within which 95 % of its steps were done"),
+    "step_p99_s": ("number", "seconds within which 99 % of its steps were done; none of fewer than 100 steps"),
+    "step_longest_s": ("number", "seconds of its longest step"),
     "first_step_s": ("number", "seconds of its slowest first step"),
     "steady": ("truth", "its times had settled when its warm-up ended"),
 }
@@ -352,6 +357,7 @@ def _windows(run: Exported) -> Iterator[Fields]:
             **_told("windows", window, window.arm),
             **run.config(window.arm),
             "slowest_s": max(window.slowest_s) if window.slowest_s else None,
+            "median_s": window.quantiles_s[len(window.quantiles_s) // 2] if window.quantiles_s else None,
             "throttled": None if window.throttled is None else ", ".join(window.throttled),
         }
 
@@ -415,13 +421,14 @@ def _energy(row: Row) -> Fields:
 def _profile(side: str, profile: Profile | None) -> Fields:
     if profile is None:
         return {}
-    found = profile.bottleneck
+    found, times = profile.bottleneck, profile.step_times
     facts = {
         **{name: getattr(profile, name) for name in _PROFILE if hasattr(profile, name)},
         "input_wait": profile.phases.input_wait,
         "copy": profile.phases.copy,
         "bottleneck": found.stage if found else None,
         "bound": found.bound if found else None,
+        **{f"step_{name}_s": getattr(times, name, None) for name in ("p50", "p95", "p99", "longest")},
     }
     return {f"{side}_{name}": value for name, value in facts.items()}
 

@@ -18,7 +18,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
-from harness.core.records import BITS, Arm, Lost, Ready, Record, Spent, Window
+from harness.core.records import BITS, MOST_QUANTILES, Arm, Lost, Ready, Record, Spent, Window
 from harness.store import MEASUREMENTS, RUN, Run
 
 # Refusals: why something from a stranger is not taken in, in words that are safe to show.
@@ -499,6 +499,7 @@ def _check_edges(window: Window, where: str) -> None:
 def _check_steps(window: Window, where: str) -> None:
     """What is told of single steps and of the first half fits the window's own time."""
     within(window.first_half_s, 0.0, window.wall_s, f"{where} first_half_s")
+    _check_quantiles(window, where)
     slowest = window.slowest_s
     if slowest is None:
         return
@@ -514,6 +515,21 @@ def _check_steps(window: Window, where: str) -> None:
     most_s = ROUNDING * half * slowest[0]
     least_s = window.wall_s / ROUNDING - (window.steps - half) * slowest[0]
     within(window.first_half_s, max(0.0, least_s), most_s, f"{where} first_half_s")
+
+
+def _check_quantiles(window: Window, where: str) -> None:
+    """As many as its steps allow, in order, and none longer than the slowest step or the window."""
+    found = window.quantiles_s
+    if found is None:
+        return
+    if len(found) != min(window.steps, MOST_QUANTILES):
+        raise Unfit(f"{where} quantiles_s has {len(found)} times, which is another count than of {window.steps} steps")
+    if not all(sooner <= later for sooner, later in pairwise(found)):
+        raise Unfit(f"{where} quantiles_s does not begin with the shortest step")
+    within(found[0], 0.0, ROUNDING * window.wall_s / window.steps, f"{where} the shortest of quantiles_s")
+    longest_s = max(window.slowest_s) if window.slowest_s else window.wall_s
+    least_s = window.wall_s / ROUNDING / window.steps
+    within(found[-1], least_s, ROUNDING * longest_s, f"{where} the longest of quantiles_s")
 
 
 def _check_device(window: Window, environment: Environment, where: str) -> None:

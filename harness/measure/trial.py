@@ -14,6 +14,7 @@ from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, Value
+from harness.core.records import quantiles
 from harness.core.workload import Learned, Traced
 from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
@@ -128,6 +129,7 @@ class Trial:
             "device_bytes": device.peak_bytes(),
             "first_half_s": stamps[steps // 2] - stamps[0],
             "slowest_s": tuple(sorted(times, reverse=True)[: 1 + steps // 50]),
+            "quantiles_s": quantiles(times),
             "batches": None if made is None else session.consumed - consumed,
             "produced": None if made is None or produced is None else produced - made,
         } | told

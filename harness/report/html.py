@@ -180,9 +180,18 @@ def speeds(line: Line) -> Iterator[Pair]:
         yield _pair(name.replace("_", " "), (getattr(ours.phases, name), getattr(theirs.phases, name)), share)
     yield from _where_known("first to last kernel of its steps", (ours.device_span, theirs.device_span), share)
     yield from _where_known("host queueing them", (ours.host_queueing, theirs.host_queueing), share)
+    for name, wanted in _STEPS.items():
+        yield from _where_known(name, (_of_steps(ours, wanted), _of_steps(theirs, wanted)), duration)
     yield from _where_known("device clock", (ours.clock_mhz, theirs.clock_mhz), frequency)
     yield from _where_known("its loader alone", (ours.loader_rate, theirs.loader_rate), rate)
     yield from _where_known("its step alone", (ours.compute_rate, theirs.compute_rate), rate)
+
+
+_STEPS = {"half of the steps within": "p50", "95 % within": "p95", "99 % within": "p99", "longest step": "longest"}
+
+
+def _of_steps(arm: Profile, wanted: str) -> float | None:
+    return getattr(arm.step_times, wanted) if arm.step_times else None
 
 
 def costs(line: Line) -> Iterator[Pair]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.core.configuration import CONTROLS, DELAY_S, Configuration, Option, is_control
 from harness.core.optimization import Timing
+from harness.core.records import quantiles
 
 WINDOW_NOISE, REPLICATE_NOISE, DRIFT = 0.01, 0.007, 0.05  # standard deviations of log time; drift is common to all arms
 STEP_S = 0.05  # of the baseline configuration
@@ -154,6 +155,7 @@ class RehearsedArm:
             "lead_s": lead_s,
             "first_half_s": sum(each_s[: steps // 2]),
             "slowest_s": sorted(each_s, reverse=True)[: 1 + steps // 50],
+            "quantiles_s": quantiles(each_s),
         }
 
     def _take(self, first: int, steps: int) -> list[float]:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from harness.analyze.pairing import Tail, tail
-from harness.core.records import Window
+from harness.analyze.profile import StepTimes, step_times
+from harness.core.records import Window, quantiles
 from tests.analyze.synthetic import arm, comparison, matrix, plan, records, window
 
 STEPS = 100
@@ -21,7 +22,8 @@ def taken(seconds: Sequence[float], position: int = 0) -> list[Window]:
 def one_taken(seconds: Sequence[float], position: int = 0, order: int = 0) -> Window:
     slowest = tuple(sorted(seconds, reverse=True)[: 1 + len(seconds) // 50])
     one = window(arm(position=position), order, 100.0)
-    return replace(one, steps=len(seconds), wall_s=float(sum(seconds)), slowest_s=slowest)
+    told = {"slowest_s": slowest, "quantiles_s": quantiles(seconds)}
+    return replace(one, steps=len(seconds), wall_s=float(sum(seconds)), **told)
 
 
 def test_a_known_tail() -> None:
@@ -40,6 +42,34 @@ def test_of_fewer_than_a_hundred_steps_the_slowest_one_is_told_with_its_true_sha
     assert found is not None
     assert (found.steps, found.of, found.share) == (1, 20, pytest.approx(0.81))
     assert found.sentence("the reference's").startswith("1 of 20 of the reference's steps take 81 % of the time, 81")
+
+
+@pytest.mark.parametrize("law", ["normal", "exponential", "two speeds"])
+def test_quantiles_of_steps_are_those_of_all_of_them(law: str) -> None:
+    """What windows keep of their steps gives the quantiles of the whole within a twentieth of them."""
+    generator = np.random.default_rng(7)
+    drawn = {
+        "normal": generator.normal(1.0, 0.1, 5000),
+        "exponential": 0.3 + generator.exponential(1.0, 5000),
+        "two speeds": np.where(generator.random(5000) < 0.3, 2.0, 1.0) + generator.normal(0.0, 0.05, 5000),
+    }[law]
+    found = step_times(taken(list(map(float, drawn))))
+    assert found is not None
+    for value, low, high in ((found.p50, 45, 55), (found.p95, 92, 97), (found.p99, 98.5, 99.5)):
+        assert np.percentile(drawn, low) <= value <= np.percentile(drawn, high)
+    assert found.longest == drawn.max()
+    assert found.steps == 5000
+
+
+def test_few_steps_are_told_one_by_one_and_have_no_hundredth_part() -> None:
+    found = step_times([one_taken([0.1] * 3 + [0.5]), one_taken([0.2] * 12, order=1)])
+    assert found == StepTimes(p50=0.2, p95=0.5, p99=None, longest=0.5, steps=16)
+
+
+def test_windows_of_before_tell_nothing_of_single_steps() -> None:
+    one = one_taken([0.1] * 10)
+    assert step_times([one, replace(one, quantiles_s=None)]) is None
+    assert step_times([replace(one, slowest_s=None)]) is None
 
 
 @pytest.mark.parametrize("steps", [8, 60, 3000])

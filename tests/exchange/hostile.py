@@ -212,6 +212,11 @@ def with_steps(*slowest_s: float, first_half_s: float | None = None) -> Make:
     return line_with(WINDOW, **told)
 
 
+def with_quantiles(*quantiles_s: float) -> Make:
+    """A window of ten steps in 5 s whose slowest took 0.6 s, and what it tells of all of them."""
+    return line_with(WINDOW, wall_s=5.0, wait_s=0.0, slowest_s=(0.6,), quantiles_s=quantiles_s)
+
+
 def of_passes(samples: int) -> Make:
     """Ten evaluation passes over so many items in all."""
 
@@ -443,6 +448,19 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "more slowest steps than are told": (
         with_steps(1.0, 1.0),
         "slowest_s tells of 2 steps, which is another",
+    ),
+    "quantiles of other steps": (with_quantiles(0.5, 0.6), "quantiles_s has 2 times, which is another count"),
+    "quantiles in another order": (
+        with_quantiles(0.6, *[0.5] * 9),
+        "line 4: quantiles_s does not begin with the shortest step",
+    ),
+    "a shortest step above the mean": (
+        with_quantiles(*[0.6] * 10),
+        f"line 4: the shortest of quantiles_s is 0.6, {BETWEEN} 0 and",
+    ),
+    "a longest quantile beyond the slowest step": (
+        with_quantiles(*[0.4] * 9, 0.9),
+        f"line 4: the longest of quantiles_s is 0.9, {BETWEEN}",
     ),
     "a half longer than the whole": (with_steps(1.0, first_half_s=5.5), f"first_half_s is 5.5, {BETWEEN} 0 and 5"),
     "a half of five steps that are slower than any": (

@@ -148,6 +148,9 @@ def test_a_window_tells_of_its_halves_and_its_slowest_steps(arm: Trial) -> None:
     assert list(window["slowest_s"]) == sorted(window["slowest_s"], reverse=True)
     assert window["slowest_s"][0] >= window["wall_s"] / 60
     assert 0 < window["first_half_s"] < window["wall_s"]
+    assert len(window["quantiles_s"]) == 21
+    assert list(window["quantiles_s"]) == sorted(window["quantiles_s"])
+    assert window["quantiles_s"][-1] == window["slowest_s"][0]
 
 
 @pytest.mark.parametrize(
