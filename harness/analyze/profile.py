@@ -194,10 +194,11 @@ def step_times(windows: Sequence[Window]) -> StepTimes | None:
 
     The upper ones are exact unless the slowest are crowded in one window, which names its slowest 2 % one by one.
     """
-    if any(one.quantiles_s is None or not one.slowest_s for one in windows):
+    told = [(one.steps, one.quantiles_s) for one in windows if one.quantiles_s and one.slowest_s]
+    if len(told) < len(windows):
         return None
-    steps = sum(one.steps for one in windows)
-    body = sorted((time, one.steps / len(one.quantiles_s)) for one in windows for time in one.quantiles_s or ())
+    steps = sum(count for count, _ in told)
+    body = sorted((time, count / len(times)) for count, times in told for time in times)
     slowest = sorted((time for one in windows for time in one.slowest_s or ()), reverse=True)
     return StepTimes(
         p50=_quantile(body, 0.5 * steps),

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import __version__
-from harness.analyze.advice import Advice, Recommendation, advise
+from harness.analyze.advice import Advice, Recommendation, advise, remedy
 from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, on_emulated, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Column, compare, of_machines, of_runs
@@ -257,6 +258,32 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
         facts = sentences.heading(kept.matrix)
         parts = tuple(advice_parts(chapters(advice, catalogue.optimizations), answers, facts))
     deliver_parts(parts, form, output)
+
+
+def show_diff(run: Path | None, script: Path, results: Path) -> None:
+    """Prints what a run advises first as a change of somebody's script, and beside it what has no place there."""
+    from harness.own.rewriting import rewritten
+
+    folder, catalogue = run or newest(results), read_catalogue()
+    found = read_run(folder)
+    advice, _ = advised_by(read_kept(folder), tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    asked = [one.foremost for one in advice.workloads if one.foremost]
+    if len(asked) != 1:
+        raise Mistake(f"{folder} advises {len(asked)} trainings; name a run that advises one.")
+    (first,) = asked
+    added = sorted({*first.treatment.options} - {*first.reference.options}, key=str)
+    try:
+        source = script.read_bytes().decode()  # line ends stay as they are
+    except (OSError, UnicodeDecodeError) as error:
+        raise Mistake(f"{script} cannot be read ({error}); name the script of your training.") from error
+    made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added)
+    sys.stdout.write(made.diff)
+    told = Console(stderr=True, highlight=False)
+    for option in made.left:
+        told.print(f"{option} has no call in {script} to be written into:", markup=False)
+        known = catalogue.optimizations.get(option.name)
+        code = remedy(known, found.environment.device) if known else ""
+        told.print(textwrap.indent(code or "its page tells what to do", "    "), markup=False)
 
 
 def deliver_parts(parts: Iterable[Part], form: str, output: Path | None, *, short: bool = False) -> None:

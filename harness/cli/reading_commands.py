@@ -44,7 +44,12 @@ def report(
 
 
 @app.command(
-    epilog=examples("advise", "advise results/…/… --format markdown --output advice.md", "advise --check --budget 10m")
+    epilog=examples(
+        "advise",
+        "advise results/…/… --format markdown --output advice.md",
+        "advise --check --budget 10m",
+        "advise --diff train.py | git apply",
+    )
 )
 def advise(
     run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
@@ -55,11 +60,19 @@ def advise(
     check: Annotated[
         bool, typer.Option("--check", help="Measure what is advised first afresh; status 1 where it does not hold.")
     ] = False,
+    diff: Annotated[
+        Path | None, typer.Option(help="A script: what is advised first is written into it, as a unified diff.")
+    ] = None,
     workload: Own = None,
     data: Data = None,
     budget: Annotated[str, typer.Option(help="With --check: time to measure (90s, 20m), or none.")] = "5m",
 ) -> None:
     """Says what to switch on, leave, fix and stack after a run, with the evidence and the code."""
+    if diff:
+        from harness.cli.reading import show_diff
+
+        show_diff(run, diff, results)
+        return
     if check:
         from harness.cli.measuring import check_advice
         from harness.run.preparation import Place

@@ -75,3 +75,27 @@ def test_mistakes_end_in_one_sentence(
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_what_is_advised_first_is_written_into_a_script(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_bytes(b"loader = DataLoader(data)\r\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\r\n")
+    alone = [one for one in RUNS if len(with_ratios(one)) == 1]
+    written = set()
+    for run in alone:
+        status = call(monkeypatch, run, "--diff", script)
+        told = capsys.readouterr()
+        if status == 0:
+            assert told.out == "" or told.out.startswith("--- a/train.py\n+++ b/train.py\n")
+            assert told.out or "has no call in" in told.err
+            written |= {line for line in told.out.splitlines() if line.startswith("+")}
+        else:
+            assert "advises 0 trainings" in told.err
+    assert any("num_workers=" in line for line in written)
+    several = max(RUNS, key=lambda one: len(with_ratios(one)))
+    assert call(monkeypatch, several, "--diff", script) == 2
+    assert "name a run that advises one" in capsys.readouterr().err
+    assert call(monkeypatch, alone[0], "--diff", tmp_path / "none.py") == 2

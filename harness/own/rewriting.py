@@ -1,0 +1,145 @@
+"""Advice written into somebody's script: keywords of calls that are there, and the lines for what has no such call.
+
+Nothing is run and nothing is guessed: a call is known by its name, and what cannot be placed is left to its reader.
+"""
+
+import ast
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.configuration import Option
+from harness.core.mistake import Mistake
+
+_LOADERS = frozenset({"DataLoader", "StatefulDataLoader"})
+_OPTIMIZERS = frozenset({"Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "Adadelta", "Adamax", "NAdam", "RAdam"})
+_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    """A keyword of the calls by some names; the option's level is its value where no other is given."""
+
+    calls: frozenset[str]
+    name: str
+    value: str | None = None
+
+
+_DEFAULTS = frozenset({"set_to_none"})  # of PyTorch since 2.0: only who switched it off has something to change
+# What an option comes to in a script.
+KEYWORDS: Mapping[str, Keyword] = {
+    "workers": Keyword(_LOADERS, "num_workers"),
+    "prefetch_factor": Keyword(_LOADERS, "prefetch_factor"),
+    "persistent_workers": Keyword(_LOADERS, "persistent_workers", "True"),
+    "pin_memory": Keyword(_LOADERS, "pin_memory", "True"),
+    "start_method": Keyword(_LOADERS, "multiprocessing_context"),
+    "fused_optimizer": Keyword(_FUSED, "fused", "True"),
+    "foreach_optimizer": Keyword(_OPTIMIZERS, "foreach", "True"),
+    "in_place_activations": Keyword(frozenset({"ReLU"}), "inplace", "True"),
+    "set_to_none": Keyword(frozenset({"zero_grad"}), "set_to_none", "True"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """A script with advice written in, and the options for which it has no place."""
+
+    name: str
+    before: str
+    after: str
+    left: tuple[Option, ...]
+
+    @property
+    def diff(self) -> str:
+        """As `git apply` and `patch -p1` take it; empty where nothing is to be changed."""
+        before, after = (
+            [one.decode() for one in text.encode().splitlines(keepends=True)] for text in (self.before, self.after)
+        )
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in difflib.unified_diff(before, after, f"a/{self.name}", f"b/{self.name}")
+        )
+
+
+def rewritten(name: str, source: str, options: Sequence[Option]) -> Rewritten:
+    """The script with the options switched on wherever a call takes one; raises Mistake for what is no Python."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise Mistake(f"{name} is no Python that can be read ({error}); name the script of your training.") from error
+    data, places = source.encode(), _line_starts(source)
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    edits: dict[int, tuple[int, str]] = {}
+    left = []
+    for option in options:
+        keyword = KEYWORDS.get(option.name)
+        calls = [
+            one for one in ast.walk(tree) if isinstance(one, ast.Call) and keyword and _named(one) in keyword.calls
+        ]
+        found = [_edit(one, keyword, option, (data, places)) for one in calls] if keyword else []
+        if None in found or not found:
+            left.append(option)
+        for begin, end, text in filter(None, found):
+            stop, before = edits.get(begin, (end, ""))
+            edits[begin] = max(stop, end), before + text
+    for begin in sorted(edits, reverse=True):
+        end, text = edits[begin]
+        data = data[:begin] + text.encode() + data[end:]
+    return Rewritten(name=name, before=source, after=data.decode(), left=tuple(left))
+
+
+def _named(call: ast.Call) -> str:
+    """The last part of what is called: `DataLoader` of `torch.utils.data.DataLoader`."""
+    called = call.func
+    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+
+
+_Text = tuple[bytes, Sequence[int]]  # a script, and where its lines begin
+
+
+def _edit(call: ast.Call, keyword: Keyword, option: Option, text: _Text) -> tuple[int, int, str] | None:
+    """From which byte to which one other text shall stand, which may be none; None where a call takes no keyword."""
+    value = keyword.value or repr(option.level)
+    given = next((one.value for one in call.keywords if one.arg == keyword.name), None)
+    if given is not None:
+        begin, end = _begin(given, text[1]), _end(given, text[1])
+        return begin, end, text[0][begin:end].decode() if ast.unparse(given) == value else value
+    end = _end(call, text[1]) - 1
+    if option.name in _DEFAULTS:
+        return end, end, ""  # who does not name it has it
+    if any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.GeneratorExp) for one in call.args):
+        return None  # what follows ** may hold it already, and a generator without brackets may have no neighbour
+    arguments = [*call.args, *(one.value for one in call.keywords)]
+    if not arguments:
+        return end, end, f"{keyword.name}={value}"
+    last = _after_brackets(text[0], max(_end(one, text[1]) for one in arguments), end)
+    return last, last, f", {keyword.name}={value}"
+
+
+def _after_brackets(data: bytes, begin: int, end: int) -> int:
+    """The place behind the brackets that close around an argument, before the one that closes its call."""
+    found = begin
+    for token in re.finditer(rb"[ \t\r\n\\]+|#[^\n]*|.", data[begin:end]):
+        if token[0] == b")":
+            found = begin + token.end()
+        elif not token[0].isspace() and not token[0].startswith((b"#", b"\\")):
+            break
+    return found
+
+
+def _line_starts(source: str) -> list[int]:
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return starts
+
+
+def _begin(node: ast.expr, places: Sequence[int]) -> int:
+    return places[node.lineno - 1] + node.col_offset
+
+
+def _end(node: ast.expr, places: Sequence[int]) -> int:
+    if node.end_lineno is None or node.end_col_offset is None:
+        raise ValueError("a parsed node has an end")
+    return places[node.end_lineno - 1] + node.end_col_offset
