@@ -1,8 +1,10 @@
 """The commands, each a signature that teaches and a call; each imports its half of the house when it runs."""
 
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -139,12 +141,21 @@ def doctor(results: Results = Path("results"), data: Data = None) -> None:
     raise typer.Exit(show_health(results, data))
 
 
+def request_of(given: Mapping[str, Any]) -> Request:
+    """The request in the values of a command's options, by their names; others are not looked at."""
+    several = {"workloads": given["workloads"], "only": given["only"], "data_roots": given["data_root"]}
+    found: dict[str, Any] = {name: tuple(values or ()) for name, values in several.items()}
+    named = {one.name for one in fields(Request)} & set(given) - set(several)
+    return Request(own=given["workload"], **found, **{name: given[name] for name in named})
+
+
 @app.command(
     epilog=examples(
         "plan",
         "plan leak --design levels",
         "plan leak speaker --only workers=2 --json",
         "plan --design alone --shards 12",
+        "plan --fleet docs/fleet/fleet.toml",
     )
 )
 def plan(
@@ -170,18 +181,20 @@ def plan(
     shards: Annotated[
         int | None, typer.Option(min=1, help="Instead: so many parts, how long each takes, and which are measured.")
     ] = None,
+    fleet: Annotated[
+        Path | None, typer.Option(help="Instead: a file of kinds of machines, and what is left to measure on each.")
+    ] = None,
     results: Results = Path("results"),
     json: Json = False,
 ) -> None:
     """Shows what a run would measure, in which order, and what it would leave out and why."""
     from harness.cli.measuring import show_plan, show_shards
 
-    request = Request(
-        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
-        reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
-        device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
-        isolation=isolation, copies=copies, shard=shard,
-    )  # fmt: skip
+    if fleet:
+        from harness.cli.fleet import show_fleet
+
+        raise typer.Exit(show_fleet(fleet, results))
+    request = request_of(locals())
     if shards:
         raise typer.Exit(show_shards(request, shards, results))
     show_plan(request, as_json=json)
@@ -250,12 +263,7 @@ def run(
     from harness.cli.measuring import measure, show_matrix
     from harness.run.preparation import Place
 
-    request = Request(
-        workloads=tuple(workloads or ()), size=size, batch=batch, design=design, only=tuple(only or ()), stack=stack,
-        reference=reference, probe=probe, protocol=protocol, replicates=replicates, rounds=rounds, seed=seed,
-        device=device, own=workload, data_roots=tuple(data_root or ()), target=target,
-        isolation=isolation, copies=copies, shard=shard,
-    )  # fmt: skip
+    request = request_of(locals())
     place = Place(results=results, data=data, budget=budget, fresh=fresh)
     raise typer.Exit(measure(request, place, partial(show_matrix, workload, verbose=verbose)))
 

@@ -274,7 +274,7 @@ def show_shards(request: Request, count: int, results: Path) -> int:
     states = []
     for number, blocks in enumerate(parts, 1):
         one = prepared(replace(request, shard=f"{number}/{count}"))
-        states.append(_state(run_of(one), results))
+        states.append(state_of(run_of(one), results))
         total = sum(len(block.comparisons) for block in blocks)
         length = duration(seconds_for(one.plan, ready.paces))
         table.add_row(f"{number}/{count}", str(len(blocks)), str(total), length, states[-1])
@@ -284,7 +284,7 @@ def show_shards(request: Request, count: int, results: Path) -> int:
     return 0 if all(one.startswith("measured") for one in states) else 3
 
 
-def _state(wanted: Run, results: Path) -> str:
+def state_of(wanted: Run, results: Path) -> str:
     """What there is of a run in a folder of results, wherever it was measured."""
     found = [folder for folder in sorted(results.glob("*/*/")) if (folder / "run.json").is_file()]
     same = [folder for folder in found if folder.name.endswith(f"-{wanted.digest}")]

@@ -1,11 +1,13 @@
 """`plan`: what --only means to each design, seen in the plan that would be measured."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.catalogue import read_catalogue
+from harness.cli import main
 from harness.cli.campaign_state import phases_of, resolved
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
@@ -150,3 +152,31 @@ def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
 def test_steps_without_their_loading_have_all_rounds() -> None:
     found = plan("alone", "set_to_none", workloads=("patches3d",), size="standard", probe="compute")
     assert {one.rounds for one in found.blocks} == {None}
+
+
+def test_a_fleet_is_planned_and_its_words_are_those_of_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fleet.toml"
+    words = "leak --size smoke --design alone --only workers=1 --only set_to_none"
+    path.write_text(
+        f'[[machine]]\nname = "here"\ncount = 2\nper_hour = 3.0\nmeasure = [{{ words = "{words}", shards = 1 }}]\n'
+    )
+    monkeypatch.setenv("COLUMNS", "200")
+    assert called(monkeypatch, "plan", "--fleet", str(path), "--results", str(tmp_path)) == 3
+    shown = capsys.readouterr().out
+    assert "2 of here" in shown
+    assert "50 %" in shown, "one of two machines has nothing to do"
+    path.write_text(path.read_text().replace("--design alone", "--desing alone"))
+    assert called(monkeypatch, "plan", "--fleet", str(path)) == 2
+    assert "--desing" in capsys.readouterr().err
+    assert called(monkeypatch, "plan", "--fleet", str(tmp_path / "none.toml")) == 2
+
+
+def called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr("sys.argv", ["speedmatrix", *words])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0

@@ -29,7 +29,11 @@ def surroundings(folder: Path) -> dict[str, str]:
 
 
 def engine(folder: Path) -> "subprocess.Popen[bytes]":
-    config = ("shards=3", f"words={WORDS}", f"results={folder}/results", f"command={HARNESS}", f"lock={folder}/lock")
+    (folder / "fleet.toml").write_text(
+        f'[[machine]]\nname = "here"\ncount = 1\nmeasure = [{{ words = "{WORDS}", shards = 3 }}]\n'
+    )
+    fleet = (f"fleet={folder}/fleet.toml", "kind=here")
+    config = (*fleet, f"results={folder}/results", f"command={HARNESS}", f"lock={folder}/lock")
     return subprocess.Popen(
         [str(ENGINE), "--snakefile", str(ROOT / "docs/fleet/Snakefile"), "--cores", "2", "--rerun-incomplete",
          "--nolock", "--config", *config],
