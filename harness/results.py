@@ -1,5 +1,6 @@
 """The result store, read: runs as matrices, each under the thresholds that its machine's calibration decides."""
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache
@@ -10,8 +11,10 @@ from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Known, parse_limits
 from harness.analyze.isolation import BothWays, both_ways
 from harness.analyze.matrix import Matrix, build_matrix
+from harness.analyze.race import Race
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import read_catalogue
+from harness.core.codec import Malformed, decode
 from harness.core.mistake import Mistake
 from harness.core.plan import BOTH_WAYS, TUNED
 from harness.store import ORIGIN, RUN, Run, is_finished, read_records, read_run
@@ -31,6 +34,20 @@ def finished_and_measured(results: Path) -> list[Path]:
     if not found:
         raise Mistake(f"There is no finished run in {results}; ./speedmatrix run measures one.")
     return found
+
+
+LEARNED = "learned"  # below a machine's folder: what `learn --until` kept
+
+
+def races_below(machine: Path) -> tuple[Race, ...]:
+    """The races that a machine's folder holds; raises Mistake for a file that is damaged."""
+    found = []
+    for path in sorted((machine / LEARNED).glob("*.json")):
+        try:
+            found.append(decode(Race, json.loads(path.read_text(encoding="utf-8")), path.name))
+        except (ValueError, Malformed) as error:
+            raise Mistake(f"{path} is damaged ({error}); remove it, or measure it again.") from error
+    return tuple(found)
 
 
 def read_kept(folder: Path) -> StoredRun:

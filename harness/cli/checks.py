@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,31 +26,23 @@ from harness import __version__
 from harness.analyze.composition import precisions
 from harness.analyze.evidence import numerics
 from harness.analyze.matrix import Matrix
-from harness.analyze.quality import SKIPPED, Verified, fell, findings, is_clear, verified
+from harness.analyze.quality import SKIPPED, Verified, verified
 from harness.api import written
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import Progress, Terminal, preparing, preparing_all
+from harness.cli.measuring import Progress, Terminal, preparing_all
 from harness.cli.reading import print_matrix
-from harness.core.catalogue import Catalogue
 from harness.core.codec import decode, encode
 from harness.core.configuration import (
     Comparison,
     Configuration,
-    ConfigurationRequest,
-    Conflict,
-    compose,
-    expected,
-    parse_config,
-    unmet,
 )
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.parallel import cgroup_cpu_quota, usable_cores
 from harness.core.plan import Block, Request
-from harness.core.protocol import BRIEF
 from harness.core.records import Lost, Ready
-from harness.core.workload import Learned, Lesson, Traced, Workload, Yardstick
+from harness.core.workload import Workload, Yardstick
 from harness.measure.gpu import GpuSettings, driver_of, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
@@ -59,33 +51,27 @@ from harness.measure.surroundings import (
     memory_limit_bytes,
     package_version,
     processes_on_gpu,
-    read_environment,
     read_gpu,
     read_variables,
     unused_gpu,
 )
 from harness.measure.unwritten import reads_unwritten
-from harness.plan.planning import Context
-from harness.report.words import duration
 from harness.results import matrix_of
 from harness.run.arm import Job
-from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, ensure_data, noted_bytes, serving
+from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, noted_bytes
 from harness.run.execution import Campaign
 from harness.run.preparation import (
     Place,
     Prepared,
-    adopted,
     job_of,
     measuring_alone,
     prepared,
-    roots,
     served_in,
     stopping_on_terminate,
 )
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import examined, untimed
 from harness.run.sentinel import Sentinel
-from harness.run.worker import Assignment, give
 from harness.store import Journal, Run, create, finish
 
 # `doctor`: whether this machine is fit to measure.
@@ -229,166 +215,6 @@ def _variables() -> Finding:
     found = " ".join(f"{name}={value}" for name, value in read_variables(os.environ))
     words = "unset what is not meant to be measured: a run names them as part of its environment"
     return _judged_by("variables", found or "none by which libraries compute otherwise", words, bad=bool(found))
-
-
-# `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exercise:
-    """What `learn` and `trace` train, as it was typed."""
-
-    what: str
-    steps: int | None
-    seed: int
-    device: str
-    own: Path | None
-    data: Path | None
-    data_roots: tuple[str, ...]
-
-
-def learn(asked: Exercise) -> int:
-    """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
-    catalogue, environment = read_catalogue(asked.own), _real(asked.device)
-    request = parse_config(asked.what)
-    lesson = catalogue.workload(request.workload).lesson
-    if lesson is None:
-        raise Mistake(
-            f"{request.workload} states no lesson; give its Workload a `lesson` with steps, chance and clear."
-        )
-    if lesson.batch and request.batch is None:
-        request = replace(request, batch=lesson.batch)
-    console = Console(highlight=False)
-    with measuring_alone():
-        job, workload, catalogue = _exercised(asked, request, environment, console)
-        job = replace(job, size=replace(job.size, epoch_steps=lesson.epoch_steps or job.size.epoch_steps))
-        learned = _given(job, workload, catalogue, Assigned(asked.steps or lesson.steps), console)
-    assert isinstance(learned, Learned)  # noqa: S101  no trace was asked for
-    return _print(job.config, learned, lesson, console)
-
-
-def _real(device: str) -> Environment:
-    environment = read_environment(device)
-    if environment.emulated:
-        raise Mistake("An emulated device leaves the model out, so that nothing is learned on it; take --device cpu.")
-    return environment
-
-
-def _exercised(
-    asked: Exercise, request: ConfigurationRequest, environment: Environment, console: Console
-) -> tuple[Job, Workload, Catalogue]:
-    """The job, its workload and the catalogue with the real data, if any; files are written first."""
-    catalogue = read_catalogue(asked.own)
-    real = roots(asked.data_roots, catalogue, (request.workload,))
-    catalogue = adopted(catalogue, real, request.size)
-    workload = catalogue.workload(request.workload)
-    config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
-    with preparing(f"{config.workload}: writing its files", console) as show:
-        folder = real.get(config.workload) or ensure_data(data_root(asked.data), workload, config.size, show)
-    return _job(config, catalogue, environment, folder, asked.seed), workload, catalogue
-
-
-TRACED_STEPS = 5
-
-
-def trace(asked: Exercise, output: Path) -> int:
-    """Profiles a few steps of a configuration, writes the trace and prints where their time goes; gives 0."""
-    if not output.parent.is_dir() or not output.name.endswith((".json", ".json.gz")):
-        raise Mistake(f"A trace cannot be written to {output}; name a .json or .json.gz file in a folder that exists.")
-    environment, console = _real(asked.device), Console(highlight=False)
-    with measuring_alone():
-        job, workload, catalogue = _exercised(asked, parse_config(asked.what), environment, console)
-        task = Assigned(asked.steps or TRACED_STEPS, str(output.resolve()))
-        traced = _given(job, workload, catalogue, task, console)
-    assert isinstance(traced, Traced)  # noqa: S101  a trace was asked for
-    if traced.inactive:
-        raise Mistake(f"{job.config} did not take effect: {'; '.join(traced.inactive)}; nothing was traced of it.")
-    clock = "device" if environment.accelerated else "host"
-    title = (
-        f"{job.config}: {duration(traced.step_s)} a step under the profiler, {100 * traced.waited:.0f} % for a batch"
-    )
-    table = Table("operator", "calls a step", f"{clock}'s own time a step", "share", title=title, title_justify="left")
-    for name, count, seconds in traced.operators:
-        table.add_row(name, f"{count:,}", duration(seconds), f"{100 * seconds / traced.step_s:.0f} %")
-    console.print(table)
-    console.print(f"The profiler slows steps down: for how long they take, use run. {output} opens in ui.perfetto.dev.")
-    return 0
-
-
-def _job(config: Configuration, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
-    workload, known = catalogue.workload(config.workload), catalogue.known
-    for option in config.options:
-        if reason := unmet(known[option.name], environment, workload, option.level):
-            raise Mistake(f"{option} cannot be tried here: {reason}.")
-    try:
-        recipe = compose(workload, config.options, known)
-    except Conflict as conflict:
-        raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
-    trained = [one for one in config.options if known[one.name].timed_on is not Timing.EVALUATION]
-    return Job(
-        config=config,
-        size=workload.at(config.size, config.batch),
-        recipe=recipe,
-        proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
-        timing=Timing.STEP,
-        protocol=BRIEF,
-        data=str(folder),
-        device=environment.device,
-        seed=seed,
-        other_seeds=False,
-        workload_path=workload.path_for(recipe),
-        service=None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """How many steps, and the file for what a profiler sees of them."""
-
-    steps: int
-    trace: str | None = None
-
-
-def _given(job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, console: Console) -> Learned | Traced:
-    trained = [one for one in job.config.options if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
-    slow = compose(workload, trained, catalogue.known)
-    sentinel = Sentinel()
-    service = workload.service if workload.service and workload.service.wanted(job.recipe) else None
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    try:
-        with (
-            serving(service, Path(job.data), sentinel) if service else nullcontext() as address,
-            bars.Progress(
-                *columns, bars.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
-            ) as progress,
-        ):
-            bar = progress.add_task("tracing" if task.trace else "learning", total=None if task.trace else task.steps)
-
-            def show(step: int, loss: float) -> None:
-                progress.update(bar, completed=step, description=f"learning, loss {loss:.3g}")
-
-            given = Assignment(job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace)
-            return give(given, sentinel, show)
-    finally:
-        sentinel.close()
-
-
-def _print(config: Configuration, learned: Learned, lesson: Lesson, console: Console) -> int:
-    first, last = fell(learned.losses)
-    table = Table(title=f"What {config} learned", title_justify="left", show_header=False)
-    table.add_row("steps", f"{len(learned.losses):,} in {learned.train_s:.0f} s")
-    table.add_row("loss, first and last tenth", f"{first:.4g}, {last:.4g}")
-    table.add_row("score", f"{learned.evaluation.score:.4g}, over {learned.evaluation.items:,} items")
-    table.add_row("chance, and what is clear", f"{lesson.chance:g}, {lesson.clear:g} or {lesson.better}")
-    console.print(table)
-    wrong = findings(learned, lesson)
-    for finding in wrong:
-        console.print(f"[red]{finding.word}[/red]: {finding.sentence}.")
-    if not wrong and is_clear(learned.evaluation.score, lesson):
-        console.print(
-            "Learned: clearly better than chance, and the evaluation gives every item the same answer thrice."
-        )
-    return int(bool(wrong))
 
 
 # `data write` writes the workloads' files; `data check` tells whether they weigh and cost what real ones do.

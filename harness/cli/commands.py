@@ -469,7 +469,11 @@ def rehearse(
     show_rehearsal(request, tuple(effect or ()), results)
 
 
-@app.command(epilog=examples("learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200"))
+@app.command(
+    epilog=examples(
+        "learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200", "learn leak:all --until 0.8"
+    )
+)
 def learn(
     config: Annotated[
         str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL]; the lesson is meant for quick.", callback=todays)
@@ -477,24 +481,26 @@ def learn(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Optimizer steps; else those of the workload's lesson.")
     ] = None,
+    until: Annotated[
+        float | None, typer.Option(help="Instead: how long it takes to this score, against another configuration.")
+    ] = None,
+    against: Annotated[str, typer.Option(help="With --until: baseline, original or a stack (A+B=2).")] = "baseline",
+    seeds: Annotated[int, typer.Option(min=1, help="With --until: trainings of each, from so many first weights.")] = 5,
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
     data_root: Real = None,
+    results: Results = Path("results"),
     data: Data = None,
 ) -> None:
-    """Trains a configuration from its first weights: does it learn, and can its evaluation be believed?"""
-    from harness.cli.checks import Exercise
-    from harness.cli.checks import learn as given
+    """Trains a configuration from its first weights: does it learn, how soon, and can its evaluation be believed?"""
+    from harness.cli.learning import Exercise, race
+    from harness.cli.learning import learn as given
 
-    raise typer.Exit(
-        given(
-            Exercise(
-                what=config, steps=steps, seed=seed, device=device, own=workload, data=data,
-                data_roots=tuple(data_root or ()),
-            )
-        )
-    )  # fmt: skip
+    asked = Exercise(
+        what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+    )
+    raise typer.Exit(given(asked) if until is None else race(asked, against, until, seeds, results))
 
 
 @app.command(epilog=examples("trace leak", "trace speaker:seek_read+workers=1 --steps 8 --output speaker.json.gz"))
@@ -509,8 +515,8 @@ def trace(
     data: Data = None,
 ) -> None:
     """Writes what torch.profiler sees of a few steps, for Perfetto or TensorBoard, and prints what costs most."""
-    from harness.cli.checks import Exercise
-    from harness.cli.checks import trace as traced
+    from harness.cli.learning import Exercise
+    from harness.cli.learning import trace as traced
 
     asked = Exercise(
         what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())

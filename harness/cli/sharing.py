@@ -33,7 +33,7 @@ from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.reported import PLACE, reports_page
 from harness.report.words import one_line
-from harness.results import answers, finished, finished_and_measured, matrix_of, read_kept, stored_runs
+from harness.results import answers, finished, finished_and_measured, matrix_of, races_below, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
@@ -238,7 +238,8 @@ def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
     # What somebody else measured decides claims where we measured nothing ourselves.
     found = published_place(name, stored_runs(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
     swept = (one.reference for one in found.sweeps if one.reference.workload in catalogue.workloads)
-    return replace(found, marks={one.workload: known_times(catalogue.workload(one.workload), one) for one in swept})
+    marks = {one.workload: known_times(catalogue.workload(one.workload), one) for one in swept}
+    return replace(found, marks=marks, races=races_below(folders[0].resolve().parent))
 
 
 def _files(publication: Publication, results: Path, format_link: str | None) -> Iterator[tuple[str, str]]:

@@ -248,6 +248,28 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A score that a training is to reach, and after how many steps each it is looked at."""
+
+    score: float
+    better: Literal["less", "more"]
+    every: int
+
+    def is_met(self, score: float) -> bool:
+        """Whether a score is as good."""
+        return score <= self.score if self.better == "less" else score >= self.score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """A training towards a goal: its evaluations, the last of which reached it unless the steps ran out before."""
+
+    scores: tuple[tuple[int, float, float], ...]  # steps, seconds of training without evaluation, score
+    reached: bool
+    inactive: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
     """Losses of a training, and three evaluations of its model."""
 

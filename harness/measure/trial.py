@@ -15,7 +15,7 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import quantiles
-from harness.core.workload import Learned, Traced
+from harness.core.workload import Goal, Learned, Traced, Trained
 from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
 from harness.measure.devices import Device, effective_backend, settle_backend, stamped, timed
@@ -372,6 +372,33 @@ def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: C
         inactive=ready["inactive"],
         train_s=train_s,
     )
+
+
+def train_until(
+    task: Task, proof: dict[str, Value], steps: int, goal: Goal, show: Callable[[int, float], None]
+) -> Trained:
+    """Trains until an evaluation reaches the goal, for so many steps at most.
+
+    The clock stands still while the model is evaluated, and so do loader workers: what they would have loaded meanwhile
+    would make training look faster.
+    """
+    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
+    session, scores, train_s = trial.session, [], 0.0
+    step = session.step()
+    for number in range(1, steps + 1):
+        began = perf_counter()
+        loss = float(step())
+        train_s += perf_counter() - began
+        show(number, loss)
+        if number % goal.every == 0:
+            session.feed.freeze()
+            scores.append((number, train_s, session.evaluate().score))
+            session.feed.thaw()
+            if goal.is_met(scores[-1][-1]):
+                break
+    session.feed.close()
+    reached = bool(scores) and goal.is_met(scores[-1][-1])
+    return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"])
 
 
 UNTRACED, MOST_OPERATORS = 3, 15  # steps that the profiler warms up with, and operators that are told

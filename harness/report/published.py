@@ -11,6 +11,7 @@ from harness.analyze.collection import StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
+from harness.analyze.race import Race
 from harness.analyze.search.winner import WINNER
 from harness.analyze.sweep import Sweep, sweep_of
 from harness.core.configuration import Configuration
@@ -200,6 +201,7 @@ class Place:
     settings: tuple[Setting, ...]  # the newest first, our own before contributed ones
     accounts: tuple[Account, ...] = ()
     marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # workload -> known devices' step times
+    races: tuple[Race, ...] = ()
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:

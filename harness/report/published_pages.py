@@ -43,6 +43,7 @@ from harness.report.published_parts import (
     unbroken,
     waterfall_picture,
 )
+from harness.report.race import race_parts
 from harness.report.sweep import EMULATED, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
 from harness.report.words import NOTHING, one_line, ratio, shortened, size
@@ -109,6 +110,8 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
             if not setting.environment.emulated:  # whose row says what is emulated
                 yield from ("", _unlike(setting, place.settings[0]))
     yield from _sweeps(place)
+    if place.races:
+        yield from ("", "## Until a score is reached", "", to_markdown(race_parts(place.races)).strip())
     for setting in place.settings:
         yield from _setting(setting)
     if verified:

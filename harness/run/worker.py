@@ -23,7 +23,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
-from harness.core.workload import ADDRESS, Learned, Traced
+from harness.core.workload import ADDRESS, Goal, Learned, Traced, Trained
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import ROOT, serve_forks
@@ -169,9 +169,10 @@ class Assignment:
     slow: Recipe  # how the real system evaluates
     steps: int
     trace: str | None = None  # the file for what a profiler sees
+    goal: Goal | None = None  # at which it ends
 
 
-def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Learned | Traced:
+def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Learned | Traced | Trained:
     """Has it done in a fresh process; gives what came of it; raises Mistake with the reason when it fails."""
     environment = launch_environment(assignment.job.recipe, dict(os.environ))
     if assignment.job.service:
@@ -202,7 +203,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
 
 def _follow(
     process: "subprocess.Popen[str]", assignment: Assignment, show: Callable[[int, float], None]
-) -> Learned | Traced | None:
+) -> Learned | Traced | Trained | None:
     assert process.stdin and process.stdout  # noqa: S101, PT018  both are pipes
     process.stdin.write(json.dumps(encode(assignment)))
     process.stdin.close()
@@ -212,6 +213,8 @@ def _follow(
             return decode(Learned, said["learned"], "lesson")
         if "traced" in said:
             return decode(Traced, said["traced"], "trace")
+        if "trained" in said:
+            return decode(Trained, said["trained"], "training")
         if "lost" in said:
             raise Mistake(f"{assignment.job.config} could not be trained: {said['lost']}.")
         show(said["step"], float(said["loss"]))
@@ -219,7 +222,7 @@ def _follow(
 
 
 def _serve_lesson() -> None:
-    from harness.measure.trial import learn, trace
+    from harness.measure.trial import learn, trace, train_until
 
     assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
     job = assignment.job
@@ -230,13 +233,22 @@ def _serve_lesson() -> None:
         channel.write(json.dumps(encode(words)) + "\n")
         channel.flush()
 
+    def progressed(step: int, loss: float) -> None:
+        say(step=step, loss=loss)
+
     try:
         if assignment.trace:
             say(traced=trace(task_of(job), job.proof, assignment.steps, assignment.trace))
             return
-        learned = learn(
-            task_of(job), assignment.slow, job.proof, assignment.steps, lambda step, loss: say(step=step, loss=loss)
-        )
+        task, steps = task_of(job), assignment.steps
+        if assignment.goal:
+            say(
+                trained=train_until(
+                    task, job.proof, steps, assignment.goal, lambda step, loss: say(step=step, loss=loss)
+                )
+            )
+            return
+        learned = learn(task, assignment.slow, job.proof, steps, lambda step, loss: say(step=step, loss=loss))
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the outcome, with words
         say(lost=reason_for(error))
         return

@@ -1,0 +1,288 @@
+"""`learn` and `trace`: a configuration trained in its own process, for what it learns or where its time goes."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich import progress as bars
+from rich.console import Console
+from rich.table import Table
+
+from harness import __version__
+from harness.analyze.quality import fell, findings, is_clear
+from harness.analyze.race import Heat, Race, sooner
+from harness.catalogue import read_catalogue
+from harness.cli.measuring import preparing
+from harness.core.catalogue import Catalogue
+from harness.core.codec import encode
+from harness.core.configuration import (
+    Configuration,
+    ConfigurationRequest,
+    Conflict,
+    compose,
+    expected,
+    parse_config,
+    unmet,
+)
+from harness.core.environment import Environment
+from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
+from harness.core.protocol import BRIEF
+from harness.core.workload import Goal, Learned, Lesson, Traced, Trained, Workload
+from harness.measure.surroundings import read_environment
+from harness.plan.planning import Context
+from harness.report.document import to_terminal
+from harness.report.race import race_parts
+from harness.report.words import duration
+from harness.results import LEARNED
+from harness.run.arm import Job
+from harness.run.data import data_root, ensure_data, serving
+from harness.run.preparation import adopted, measuring_alone, roots
+from harness.run.sentinel import Sentinel
+from harness.run.worker import Assignment, give
+
+# `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exercise:
+    """What `learn` and `trace` train, as it was typed."""
+
+    what: str
+    steps: int | None
+    seed: int
+    device: str
+    own: Path | None
+    data: Path | None
+    data_roots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """How many steps, and what they are for."""
+
+    steps: int
+    trace: str | None = None  # the file for what a profiler sees of them
+    goal: Goal | None = None  # at which they end
+
+
+def learn(asked: Exercise) -> int:
+    """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
+    environment, console = _real(asked.device), Console(highlight=False)
+    request, lesson = _lesson(asked)
+    with measuring_alone():
+        job, workload, catalogue = _exercised(asked, request, environment, console)
+        job = _of_lesson(job, lesson)
+        learned = _given(job, workload, catalogue, Assigned(asked.steps or lesson.steps), console)
+    assert isinstance(learned, Learned)  # noqa: S101  no trace was asked for
+    return _print(job.config, learned, lesson, console)
+
+
+def _lesson(asked: Exercise) -> tuple[ConfigurationRequest, Lesson]:
+    """What is trained, at the batch that its lesson needs; raises Mistake where the workload states none."""
+    request = parse_config(asked.what)
+    lesson = read_catalogue(asked.own).workload(request.workload).lesson
+    if lesson is None:
+        raise Mistake(
+            f"{request.workload} states no lesson; give its Workload a `lesson` with steps, chance and clear."
+        )
+    return replace(request, batch=request.batch or lesson.batch), lesson
+
+
+def _of_lesson(job: Job, lesson: Lesson) -> Job:
+    return replace(job, size=replace(job.size, epoch_steps=lesson.epoch_steps or job.size.epoch_steps))
+
+
+# `learn --until`: how long two trainings take to the same score.
+
+LOOKS, MOST = 40, 4  # evaluations in the steps of a lesson; times those steps before a training is given up
+
+
+def race(asked: Exercise, against: str, until: float, seeds: int, results: Path) -> int:
+    """Trains a configuration and another until both have a score, from several seeds; keeps and prints what came of it.
+
+    Gives 0 where there is an interval, else 1. The two take turns in going first.
+    """
+    environment, console = _real(asked.device), Console(highlight=False)
+    request, lesson = _lesson(asked)
+    other = replace(request, names=() if against == "baseline" else tuple(against.split("+")))
+    goal = Goal(score=until, better=lesson.better, every=max(1, lesson.steps // LOOKS))
+    task = Assigned(asked.steps or MOST * lesson.steps, goal=goal)
+    heats: list[Heat] = []
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    with measuring_alone():
+        jobs = [_exercised(asked, one, environment, console) for one in (request, other)]
+        if jobs[0][0].config == jobs[1][0].config:
+            raise Mistake(f"{asked.what} is what it is to be held against; name another with --against.")
+        for seed in range(asked.seed, asked.seed + seeds):
+            order = (0, 1) if len(heats) % 2 == 0 else (1, 0)
+            found = {place: _trained(jobs[place], lesson, seed, task, console) for place in order}
+            heats.append(Heat(seed=seed, treatment=found[0], reference=found[1]))
+            console.print(_heat(heats[-1]), markup=False)
+    config, reference = (job.config for job, *_ in jobs)
+    made = Race(
+        version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
+        batch=config.batch, treatment=_options(config), reference=_options(reference), goal=goal, steps=task.steps,
+        heats=tuple(heats),
+    )  # fmt: skip
+    path = results / environment.machine / LEARNED / f"{config.workload}-{made.key}.json"
+    _write(path, made)
+    console.print(to_terminal(race_parts([made]), width=console.width, colour=console.is_terminal), markup=False)
+    console.print(f"Kept in {path}.", markup=False)
+    return 0 if sooner(made) else 1
+
+
+def _trained(
+    made: tuple[Job, Workload, Catalogue], lesson: Lesson, seed: int, task: Assigned, console: Console
+) -> Trained:
+    job, workload, catalogue = made
+    found = _given(replace(_of_lesson(job, lesson), seed=seed), workload, catalogue, task, console)
+    assert isinstance(found, Trained)  # noqa: S101  a goal was given
+    if found.inactive:
+        raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its training proves nothing.")
+    return found
+
+
+def _heat(heat: Heat) -> str:
+    words = (
+        f"{name} {'reached it' if one.reached else 'did not reach it'} in {one.scores[-1][0]} steps, "
+        f"{duration(one.scores[-1][1])}"
+        if one.scores
+        else f"{name} was never looked at"
+        for name, one in (("the configuration", heat.treatment), ("the other", heat.reference))
+    )
+    return f"seed {heat.seed}: {'; '.join(words)}"
+
+
+def _options(config: Configuration) -> str:
+    return "+".join(map(str, config.options)) or "baseline"
+
+
+def _write(path: Path, made: Race) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(encode(made), indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Mistake(f"Cannot write {path} ({error.strerror}); choose another folder with --results.") from error
+
+
+def _real(device: str) -> Environment:
+    environment = read_environment(device)
+    if environment.emulated:
+        raise Mistake("An emulated device leaves the model out, so that nothing is learned on it; take --device cpu.")
+    return environment
+
+
+def _exercised(
+    asked: Exercise, request: ConfigurationRequest, environment: Environment, console: Console
+) -> tuple[Job, Workload, Catalogue]:
+    """The job, its workload and the catalogue with the real data, if any; files are written first."""
+    catalogue = read_catalogue(asked.own)
+    real = roots(asked.data_roots, catalogue, (request.workload,))
+    catalogue = adopted(catalogue, real, request.size)
+    workload = catalogue.workload(request.workload)
+    config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
+    with preparing(f"{config.workload}: writing its files", console) as show:
+        folder = real.get(config.workload) or ensure_data(data_root(asked.data), workload, config.size, show)
+    return _job(config, catalogue, environment, folder, asked.seed), workload, catalogue
+
+
+TRACED_STEPS = 5
+
+
+def trace(asked: Exercise, output: Path) -> int:
+    """Profiles a few steps of a configuration, writes the trace and prints where their time goes; gives 0."""
+    if not output.parent.is_dir() or not output.name.endswith((".json", ".json.gz")):
+        raise Mistake(f"A trace cannot be written to {output}; name a .json or .json.gz file in a folder that exists.")
+    environment, console = _real(asked.device), Console(highlight=False)
+    with measuring_alone():
+        job, workload, catalogue = _exercised(asked, parse_config(asked.what), environment, console)
+        task = Assigned(asked.steps or TRACED_STEPS, str(output.resolve()))
+        traced = _given(job, workload, catalogue, task, console)
+    assert isinstance(traced, Traced)  # noqa: S101  a trace was asked for
+    if traced.inactive:
+        raise Mistake(f"{job.config} did not take effect: {'; '.join(traced.inactive)}; nothing was traced of it.")
+    clock = "device" if environment.accelerated else "host"
+    title = (
+        f"{job.config}: {duration(traced.step_s)} a step under the profiler, {100 * traced.waited:.0f} % for a batch"
+    )
+    table = Table("operator", "calls a step", f"{clock}'s own time a step", "share", title=title, title_justify="left")
+    for name, count, seconds in traced.operators:
+        table.add_row(name, f"{count:,}", duration(seconds), f"{100 * seconds / traced.step_s:.0f} %")
+    console.print(table)
+    console.print(f"The profiler slows steps down: for how long they take, use run. {output} opens in ui.perfetto.dev.")
+    return 0
+
+
+def _job(config: Configuration, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
+    workload, known = catalogue.workload(config.workload), catalogue.known
+    for option in config.options:
+        if reason := unmet(known[option.name], environment, workload, option.level):
+            raise Mistake(f"{option} cannot be tried here: {reason}.")
+    try:
+        recipe = compose(workload, config.options, known)
+    except Conflict as conflict:
+        raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
+    trained = [one for one in config.options if known[one.name].timed_on is not Timing.EVALUATION]
+    return Job(
+        config=config,
+        size=workload.at(config.size, config.batch),
+        recipe=recipe,
+        proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
+        timing=Timing.STEP,
+        protocol=BRIEF,
+        data=str(folder),
+        device=environment.device,
+        seed=seed,
+        other_seeds=False,
+        workload_path=workload.path_for(recipe),
+        service=None,
+    )
+
+
+def _given(
+    job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, console: Console
+) -> Learned | Traced | Trained:
+    trained = [one for one in job.config.options if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
+    slow = compose(workload, trained, catalogue.known)
+    sentinel = Sentinel()
+    service = workload.service if workload.service and workload.service.wanted(job.recipe) else None
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
+    try:
+        with (
+            serving(service, Path(job.data), sentinel) if service else nullcontext() as address,
+            bars.Progress(
+                *columns, bars.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+            ) as progress,
+        ):
+            bar = progress.add_task("tracing" if task.trace else "learning", total=None if task.trace else task.steps)
+
+            def show(step: int, loss: float) -> None:
+                progress.update(bar, completed=step, description=f"learning, loss {loss:.3g}")
+
+            given = Assignment(
+                job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace, goal=task.goal
+            )
+            return give(given, sentinel, show)
+    finally:
+        sentinel.close()
+
+
+def _print(config: Configuration, learned: Learned, lesson: Lesson, console: Console) -> int:
+    first, last = fell(learned.losses)
+    table = Table(title=f"What {config} learned", title_justify="left", show_header=False)
+    table.add_row("steps", f"{len(learned.losses):,} in {learned.train_s:.0f} s")
+    table.add_row("loss, first and last tenth", f"{first:.4g}, {last:.4g}")
+    table.add_row("score", f"{learned.evaluation.score:.4g}, over {learned.evaluation.items:,} items")
+    table.add_row("chance, and what is clear", f"{lesson.chance:g}, {lesson.clear:g} or {lesson.better}")
+    console.print(table)
+    wrong = findings(learned, lesson)
+    for finding in wrong:
+        console.print(f"[red]{finding.word}[/red]: {finding.sentence}.")
+    if not wrong and is_clear(learned.evaluation.score, lesson):
+        console.print(
+            "Learned: clearly better than chance, and the evaluation gives every item the same answer thrice."
+        )
+    return int(bool(wrong))

@@ -1,0 +1,34 @@
+"""What races showed, as a document."""
+
+from collections.abc import Iterable, Iterator
+
+from harness.analyze.race import Race, sooner
+from harness.report.document import Part, Table, Text
+from harness.report.words import NOTHING, one_line, ratio
+
+COLUMNS = ("workload", "configuration", "against", "until", "reached", "fewer steps, 95 %", "sooner, 95 %", "seeds")
+
+
+def race_parts(races: Iterable[Race]) -> Iterator[Part]:
+    """A row for each race."""
+    yield Text(
+        "Trained from the same first weights until an evaluation reached the score: how many times fewer steps that "
+        "took, and how many times less training time, evaluations left out. Above 1 is better; intervals are of seeds."
+    )
+    yield Table(COLUMNS, tuple(map(_row, races)))
+
+
+def _row(race: Race) -> tuple[str, ...]:
+    ours, theirs = race.reached()
+    sign = "at most" if race.goal.better == "less" else "at least"
+    count = len(race.heats)
+    return (
+        one_line(f"{race.workload} {race.size}, {race.batch}"),
+        one_line(race.treatment),
+        one_line(race.reference),
+        f"{sign} {race.goal.score:g}",
+        "all" if ours == theirs == count else f"{ours} of {count}, against {theirs} of {count}",
+        ratio(sooner(race, in_steps=True)) if sooner(race, in_steps=True) else NOTHING,
+        ratio(sooner(race)) if sooner(race) else NOTHING,
+        str(count),
+    )

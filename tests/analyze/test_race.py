@@ -1,0 +1,72 @@
+"""Races with known times: what is sooner, by how much, and when nothing may be said."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from harness.analyze.race import Heat, Race, sooner
+from harness.core.workload import Goal, Trained
+from harness.report.document import to_markdown
+from harness.report.race import race_parts
+from tests.analyze.synthetic import ENVIRONMENT
+
+GOAL = Goal(score=20.0, better="less", every=5)
+
+
+def trained(steps: int, seconds: float, *, reached: bool = True) -> Trained:
+    scores = ((5, seconds / 2, 40.0), (steps, seconds, 18.0 if reached else 25.0))
+    return Trained(scores=scores, reached=reached, inactive=())
+
+
+def race(pairs: Sequence[tuple[Trained, Trained]]) -> Race:
+    heats = (Heat(seed=seed, treatment=ours, reference=theirs) for seed, (ours, theirs) in enumerate(pairs))
+    return Race(
+        version="0", began="2026-01-01T00:00:00+00:00", environment=ENVIRONMENT, workload="leak", size="quick", batch=4,
+        treatment="amp", reference="baseline", goal=GOAL, steps=400, heats=tuple(heats),
+    )  # fmt: skip
+
+
+def test_a_goal_is_met_from_its_own_side() -> None:
+    assert [GOAL.is_met(score) for score in (19.0, 20.0, 21.0)] == [True, True, False]
+    more = Goal(score=20.0, better="more", every=1)
+    assert [more.is_met(score) for score in (19.0, 20.0, 21.0)] == [False, True, True]
+
+
+def test_twice_as_fast_in_as_many_steps() -> None:
+    found = race([(trained(50, 5.0), trained(50, 10.0))] * 4)
+    assert sooner(found) is not None
+    assert sooner(found).ratio == pytest.approx(2.0)  # type: ignore[union-attr]
+    steps = sooner(found, in_steps=True)
+    assert steps is not None
+    assert (steps.ratio, steps.low, steps.high) == (1.0, 1.0, 1.0)
+    (row,) = [line for line in to_markdown(race_parts([found])).splitlines() if line.startswith("| leak")]
+    assert "at most 20 | all | 1.000x" in row
+    assert "2.000x" in row
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Seeds scatter by a fifth; 95 % of intervals of five seeds hold the true 1.3x."""
+    generator, held = np.random.default_rng(3), 0
+    for _ in range(1000):
+        times = [(math.exp(generator.normal(0, 0.2)), 1.3 * math.exp(generator.normal(0, 0.2))) for _ in range(5)]
+        found = sooner(race([(trained(50, ours), trained(50, theirs)) for ours, theirs in times]))
+        assert found is not None
+        held += found.low <= 1.3 <= found.high
+    assert 925 <= held <= 975
+
+
+def test_a_training_that_does_not_get_there_has_no_time() -> None:
+    found = race([(trained(50, 5.0), trained(50, 10.0))] * 4 + [(trained(400, 40.0, reached=False), trained(50, 10.0))])
+    assert sooner(found) is None
+    assert found.reached() == (4, 5)
+    page = to_markdown(race_parts([found]))
+    assert "4 of 5, against 5 of 5 | - | - |" in page
+    assert sooner(race([(trained(50, 5.0), trained(50, 10.0))] * 2)) is None, "two seeds tell nothing"
+
+
+def test_the_key_tells_races_apart() -> None:
+    one = race([])
+    assert one.key == race([(trained(1, 1.0), trained(1, 1.0))]).key
+    assert one.key != Race(**{**{name: getattr(one, name) for name in Race.__slots__}, "treatment": "all"}).key

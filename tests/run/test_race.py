@@ -1,0 +1,79 @@
+"""`learn --until` with real processes: what is kept, and that nothing is loaded while the clock stands still."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.core.mistake import Mistake
+from harness.results import races_below
+
+ROOT = Path(__file__).parents[2]
+SPIN = """
+import time
+_item, _evaluate = Pictures.__getitem__, evaluate
+
+
+def spun(self, index):
+    began = time.perf_counter()
+    while time.perf_counter() < began + 0.002:
+        pass
+    return _item(self, index)
+
+
+def slowly(*given):
+    time.sleep(0.6)
+    return _evaluate(*given)
+
+
+Pictures.__getitem__ = spun
+"""
+
+
+def called(
+    folder: Path, *words: str, own: Path = ROOT / "docs/example_workload.py"
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "harness", "learn", *words, "--workload", str(own), "--results", str(folder)],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "HOME": str(folder),
+             "SPEEDMATRIX_DATA": str(folder / "data"), "COLUMNS": "200"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.thorough
+def test_a_race_is_kept_with_all_that_it_rests_on(tmp_path: Path) -> None:
+    told = called(tmp_path, "pictures@smoke:anomaly_detection", "--until", "0.9", "--seeds", "3")
+    assert told.returncode == 0, told.stderr
+    (path,) = tmp_path.glob("*/learned/*.json")
+    (race,) = races_below(path.parent.parent)
+    assert race.reached() == (3, 3)
+    assert [heat.seed for heat in race.heats] == [0, 1, 2]
+    for heat in race.heats:  # the same weights and samples: the same scores, whatever they take
+        assert [(steps, score) for steps, _, score in heat.treatment.scores] == [
+            (steps, score) for steps, _, score in heat.reference.scores
+        ]
+    assert "1.000x [1.000, 1.000]" in " ".join(told.stdout.split())
+    path.write_text("{}")
+    with pytest.raises(Mistake, match="is damaged"):
+        races_below(path.parent.parent)
+
+
+@pytest.mark.thorough
+def test_workers_load_nothing_while_the_model_is_evaluated(tmp_path: Path) -> None:
+    """Items that spin for 2 ms, 32 in a batch: whatever the evaluation takes, a step waits 64 ms for its batch."""
+    own = tmp_path / "own.py"
+    text = (ROOT / "docs/example_workload.py").read_text()
+    own.write_text(
+        text.replace("PARTS = Parts(", f"{SPIN}\nPARTS = Parts(").replace("evaluate=evaluate", "evaluate=slowly")
+    )
+    words = ("pictures@smoke:workers=1", "--until", "2.0", "--steps", "12", "--seeds", "1")  # never reached
+    told = called(tmp_path, *words, own=own)
+    assert told.returncode == 1, told.stderr
+    (path,) = tmp_path.glob("*/learned/*.json")
+    (heat,) = json.loads(path.read_text())["heats"]
+    steps, seconds, _ = heat["treatment"]["scores"][-1]
+    assert steps == 12
+    assert seconds > 0.75 * 0.064 * (steps - 3), "three batches may lie ready when training begins"
