@@ -97,7 +97,7 @@ def _of_lesson(job: Job, lesson: Lesson) -> Job:
 
 # `learn --until`: how long two trainings take to the same score.
 
-LOOKS, MOST = 40, 4  # evaluations in the steps of a lesson; times those steps before a training is given up
+LOOKS, MOST = 20, 4  # evaluations in the steps of a lesson; times those steps before a training is given up
 
 
 def race(asked: Exercise, against: str, until: float, seeds: int, results: Path) -> int:

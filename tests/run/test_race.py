@@ -69,11 +69,11 @@ def test_workers_load_nothing_while_the_model_is_evaluated(tmp_path: Path) -> No
     own.write_text(
         text.replace("PARTS = Parts(", f"{SPIN}\nPARTS = Parts(").replace("evaluate=evaluate", "evaluate=slowly")
     )
-    words = ("pictures@smoke:workers=1", "--until", "2.0", "--steps", "12", "--seeds", "1")  # never reached
+    words = ("pictures@smoke:workers=1", "--until", "2.0", "--steps", "15", "--seeds", "1")  # never reached
     told = called(tmp_path, *words, own=own)
     assert told.returncode == 1, told.stderr
     (path,) = tmp_path.glob("*/learned/*.json")
     (heat,) = json.loads(path.read_text())["heats"]
     steps, seconds, _ = heat["treatment"]["scores"][-1]
-    assert steps == 12
+    assert steps == 15
     assert seconds > 0.75 * 0.064 * (steps - 3), "three batches may lie ready when training begins"
