@@ -107,6 +107,7 @@ class Profile:
     host_queueing: float | None = None  # share of wall time in which the host queued what spans so long on the device
     host_peak_bytes: int | None = None  # None where it is not known of every window
     host_peak_since_start: bool = False
+    losses: tuple[float, ...] = ()  # of the first steps, in the first replicate that tells them
 
 
 class HostMemory(StrEnum):
@@ -170,6 +171,7 @@ def profile(side: Side) -> Profile | None:
         ),
         host_peak_bytes=_host_peak(windows),
         host_peak_since_start=any(window.host_peak_since_start for window in windows),
+        losses=next((ready.losses for ready in readies if ready.losses), ()),
     )
 
 

@@ -88,6 +88,7 @@ WORKLOAD = Workload(
         "cudnn_benchmark": "benchmark of its Trainer",
         "batched_evaluation": "its evaluation scored whole batches",
     },
+    batches=("384", "512"),
     first_look=("ram_cache", "local_copy", "decoder"),
     least_samples=2,
     score="top-1 accuracy in percent",

@@ -105,6 +105,7 @@ WORKLOAD = Workload(
         "cudnn_deterministic": "cudnn_deterministic in the configuration before d4dcd4c",
         "pin_memory": "pin_memory=True in every DataLoader",
     },
+    batches=("8", "16", "64"),
     first_look=("feature_cache", "workers", "device_mel"),
     least_samples=2,
     score="equal error rate in percent over dev clips, less is better",
