@@ -95,6 +95,7 @@ class Evaluation:
     items: int
     score: float
     answers: tuple[float, ...] = ()  # what the model said of each item or trial, in the order of the set's own list
+    scores: Mapping[str, float] = field(default_factory=dict)  # whatever else the real system reports, by its name
     effective: Mapping[str, Value] = field(default_factory=dict)  # what the pass showed of the workload's own choices
 
 

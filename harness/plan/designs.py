@@ -485,6 +485,14 @@ def levels(scope: Scope) -> Iterator[Entry]:
             yield single(scope, optimization, level)
 
 
+def evaluation(scope: Scope) -> Iterator[Entry]:
+    """Each optimization of the evaluation at each of its levels, timed on whole passes over the evaluation set."""
+    for optimization in ordered(scope):
+        if optimization.timed_on is Timing.EVALUATION:
+            for level in optimization.levels or (None,):
+                yield single(scope, optimization, level)
+
+
 def batches(scope: Scope) -> Iterator[Entry]:
     """Other batches than the reference's, and batches whose gradients add up: other trainings, in tables of their own.
 
@@ -549,6 +557,7 @@ DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "combined": combined,
     "levels": levels,
     "batches": batches,
+    "evaluation": evaluation,
     "against_itself": against_itself,
     "calibration": calibration,
     "claims": claims,

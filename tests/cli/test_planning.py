@@ -9,6 +9,7 @@ from harness.catalogue import read_catalogue
 from harness.cli.campaign_state import phases_of, resolved
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Plan, Request
 from harness.core.protocol import BRIEF, FEWEST_ROUNDS
 from harness.plan.campaign import check_minutes
@@ -132,3 +133,15 @@ def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
 def test_steps_without_their_loading_have_all_rounds() -> None:
     found = plan("alone", "set_to_none", workloads=("patches3d",), size="standard", probe="compute")
     assert {one.rounds for one in found.blocks} == {None}
+
+
+@pytest.mark.parametrize(
+    ("stack", "timing"),
+    [
+        ("batched_evaluation+inference_mode", Timing.EVALUATION),
+        ("inference_mode+workers=1", Timing.STEP),
+        ("workers=1", Timing.STEP),
+    ],
+)
+def test_a_stack_that_acts_on_evaluations_alone_is_timed_on_them(stack: str, timing: Timing) -> None:
+    assert [one.timing for one in plan("stages", stack=stack).comparisons] == [timing]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
@@ -71,6 +72,33 @@ def test_workers_that_silently_fall_back_to_none_are_seen(
 def test_the_start_method_is_seen(way: str, smoke_data: dict[str, Path]) -> None:
     task = task_of("leak", smoke_data["leak"], ("workers=1", f"start_method={way}"))
     assert inactive(task, {"start_method": way, "workers": 1}) == ()
+
+
+def test_workers_of_an_evaluation_that_do_not_start_or_do_not_stay_are_seen(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("evaluation_workers=2", "evaluation_persistent_workers")
+    task = task_of("leak", smoke_data["leak"], names)
+    proof: dict[str, Value] = {"evaluation_workers": 2, "evaluation_persistent_workers": True}
+
+    def missing() -> tuple[str, ...]:
+        begun, ready = trial.begin(task, Timing.EVALUATION, UNTIMED, proof, other_seeds=False)
+        begun.session.feed.close()
+        found: tuple[str, ...] = ready["inactive"]
+        return found
+
+    assert missing() == ()
+    honest = DataLoader.__init__
+
+    def forgetful(loader: Any, *given: Any, **keywords: Any) -> None:
+        honest(
+            loader, *given, **{**keywords, "num_workers": min(1, keywords["num_workers"]), "persistent_workers": False}
+        )
+
+    monkeypatch.setattr("workloads._evaluation_reading.DataLoader.__init__", forgetful)
+    assert missing() == (
+        "evaluation_workers is 1, not 2", "evaluation_persistent_workers is False, not True",
+    )  # fmt: skip
 
 
 LARGER = Configuration(workload="leak", size="smoke", batch=128, options=(Option(name="batch_scale", level=2),))

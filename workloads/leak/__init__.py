@@ -82,6 +82,7 @@ WORKLOAD = Workload(
             "in_memory_data",
             "clipping",
             "evaluation",
+            "evaluation_loader",
             "batched_evaluation",
             "device_results",
         }

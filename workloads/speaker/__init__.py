@@ -96,6 +96,7 @@ WORKLOAD = Workload(
             "checkpointing",
             "capturable",
             "evaluation",
+            "evaluation_loader",
             "batched_evaluation",
             "device_results",
         }

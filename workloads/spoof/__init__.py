@@ -87,7 +87,17 @@ WORKLOAD = Workload(
     origin="gkibria121/ai-pipeline, before d4dcd4c",
     parameters=11_981_251,
     operations={"smoke": 1_229_998_592, "quick": 709_743_232, "standard": 10_832_620_288},
-    traits=frozenset({"convolutions", "relu", "capturable", "evaluation", "batched_evaluation", "device_results"}),
+    traits=frozenset(
+        {
+            "convolutions",
+            "relu",
+            "capturable",
+            "evaluation",
+            "evaluation_loader",
+            "batched_evaluation",
+            "device_results",
+        }
+    ),
     sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
     parts=parts,
     own={
