@@ -105,7 +105,8 @@ class Matrix:
         """Reads a run's folder; raises Mistake when it is none, or damaged."""
         self.folder = Path(folder)
         self.analysis = matrix_of(self.folder)
-        self.rows = tuple(map(_row, self.analysis.answers))
+        batches = (row for table in self.analysis.batch_tables for row in table.rows)
+        self.rows = tuple(map(_row, (*self.analysis.answers, *batches)))
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

@@ -26,7 +26,7 @@ from harness.analyze.verdict import (
     verdict,
 )
 from harness.core.claims import ANY, Bound, Claim, Metric, Resolution, Tried, Untried
-from harness.core.configuration import Configuration
+from harness.core.configuration import Configuration, changes_batch
 from harness.core.optimization import Timing
 from harness.core.plan import Plan
 from harness.core.protocol import FEWEST_REPLICATES
@@ -172,11 +172,15 @@ class Trial:
 
 
 def trials(plan: Plan, records: Iterable[Record], thresholds: Thresholds = UNCALIBRATED) -> tuple[Trial, ...]:
-    """Every comparison of a run, in the plan's order; raises Mistake where an option has no promise in the plan."""
+    """Every comparison of a run, in the plan's order; raises Mistake where an option has no promise in the plan.
+
+    None of two batches is among them: a claim is about options.
+    """
     gathered = list(gather(plan, records))
     return tuple(
         Trial(result=result, evidence=one, data=plan.data.get(one.comparison.treatment.workload, ""))
         for one, result in zip(gathered, results(gathered, plan.protocol, thresholds), strict=True)
+        if not changes_batch(one.comparison)
     )
 
 
@@ -383,7 +387,7 @@ def _more_replicates(claim: Claim, seen: MeasuredValue) -> str:
 
 
 def _ruled_quality(claim: Claim, quality: Quality) -> ClaimVerdict:
-    if quality.status is Agreement.NOT_JUDGED:
+    if quality.status in {Agreement.ANOTHER, Agreement.NOT_JUDGED}:
         return ClaimVerdict.UNDECIDED
     kept = quality.status in LEARNS_ALIKE
     if claim.bound is Bound.LOSS:

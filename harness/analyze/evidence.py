@@ -16,7 +16,12 @@ from harness.core.records import Lost, Ready, Record, Window, is_shared, of_one_
 
 
 def numerics(comparison: Comparison, known: Mapping[str, Promise]) -> Numerics:
-    """The loosest promise among the options in which two configurations differ; raises Mistake for an unknown one."""
+    """The loosest promise among the options in which two configurations differ; raises Mistake for an unknown one.
+
+    Another batch is another training, whatever its options promise.
+    """
+    if comparison.treatment.batch != comparison.reference.batch:
+        return Numerics.DIFFERENT
     differing = set(comparison.treatment.options) ^ set(comparison.reference.options)
     order = list(Numerics)
     found = (_promise(option, known).numerics for option in differing)

@@ -35,7 +35,7 @@ def extent_of(machine: str, workload: str, plan: Plan, runs: Iterable[StoredRun]
     """What some runs of a machine have of the comparisons of a plan that its newest environment allows."""
     measured: dict[str, float] = {}
     for run in runs:
-        for row in run.matrix.rows:
+        for row in run.matrix.every_row:
             config = row.comparison.treatment
             if config.workload == workload and config.size != TOO_SMALL and row.estimate and row.shown:
                 width = row.shown.half_width

@@ -14,7 +14,7 @@ from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
 from harness.analyze.verdict import Thresholds
 from harness.core.codec import document, entries
-from harness.core.configuration import Comparison, Configuration
+from harness.core.configuration import Comparison, Configuration, changes_batch
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -223,11 +223,17 @@ class Matrix:
     no_results: tuple[NoResult, ...]
     spent_s: Mapping[str, float] = field(default_factory=dict)  # by the fields of Spent; `kernels_s` of the windows'
     own_counts: tuple[int, int] | None = None  # replicates and rounds of whole steps, where they are not the protocol's
+    batch_tables: tuple[Table, ...] = ()  # of comparisons of two batches, which are no answers about optimizations
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All rows of all tables."""
+        """All rows of all tables but those of other batches."""
         return tuple(row for table in self.tables for row in table.rows)
+
+    @property
+    def every_row(self) -> tuple[Row, ...]:
+        """All rows, those of other batches last."""
+        return (*self.rows, *(row for table in self.batch_tables for row in table.rows))
 
     @property
     def answers(self) -> tuple[Row, ...]:
@@ -244,13 +250,14 @@ class Matrix:
     @property
     def workloads(self) -> tuple[str, ...]:
         """All workloads in order, those that have nothing but missing results too."""
-        named = (*(one.config.workload for one in self.tables), *(one.workload for one in self.no_results))
+        tables = (*self.tables, *self.batch_tables)
+        named = (*(one.config.workload for one in tables), *(one.workload for one in self.no_results))
         return tuple(dict.fromkeys(named))
 
     @property
     def looked_at(self) -> int:
         """How many configurations have an estimate: whoever looks at many finds some by luck."""
-        return sum(row.estimate is not None for row in self.rows)
+        return sum(row.estimate is not None for row in self.every_row)
 
 
 def build_matrix(
@@ -271,9 +278,14 @@ def build_matrix(
     names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
     rates = results(gathered, plan.protocol, thresholds)
     savings = energies(gathered, plan.protocol, thresholds)
-    made = zip(gathered, rates, savings, strict=True)
-    by_table = together(((one[0].comparison.reference, one[0].comparison.timing), one) for one in made)
+    made = list(zip(gathered, rates, savings, strict=True))
     known = known_parts(list(zip(gathered, rates, strict=True))) if plan.design == STAGES else {}
+
+    def tables(found: Iterable[_Found]) -> tuple[Table, ...]:
+        by_table = together(((one[0].comparison.reference, one[0].comparison.timing), one) for one in found)
+        made = (_table(names, one, plan.protocol, known) for one in by_table.values())
+        return tuple(replace(one, emulated=environment.emulation) for one in made)
+
     return Matrix(
         environment=environment,
         protocol=plan.protocol,
@@ -281,10 +293,8 @@ def build_matrix(
         seed=plan.seed,
         noise=told.sentence if told else UNCALIBRATED,
         data=plan.data,
-        tables=tuple(
-            replace(_table(names, entries, plan.protocol, known), emulated=environment.emulation)
-            for entries in by_table.values()
-        ),
+        tables=tables(one for one in made if not changes_batch(one[0].comparison)),
+        batch_tables=tables(one for one in made if changes_batch(one[0].comparison)),
         no_results=plan.no_results,
         spent_s=spent_by(records),
         own_counts=next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None),

@@ -119,6 +119,7 @@ class Profile:
     host_peak_bytes: int | None = None  # None where it is not known of every window
     host_peak_since_start: bool = False
     step_times: StepTimes | None = None  # None where any of its windows tells nothing of single steps
+    losses: tuple[float, ...] = ()  # of the first steps, in the first replicate that tells them
 
 
 class HostMemory(StrEnum):
@@ -183,6 +184,7 @@ def profile(side: Side) -> Profile | None:
         host_peak_bytes=_host_peak(windows),
         host_peak_since_start=any(window.host_peak_since_start for window in windows),
         step_times=step_times(windows),
+        losses=next((ready.losses for ready in readies if ready.losses), ()),
     )
 
 

@@ -104,6 +104,7 @@ class Agreement(StrEnum):
 
     SAME_BITS = "same bits"
     CLOSE = "close"
+    ANOTHER = "another training"  # it is meant to learn otherwise, and its own score has to be looked at
     NOT_JUDGED = "not judged"
     DIFFERS = "differs"
     NAN = "nan"
@@ -136,7 +137,7 @@ def judge_losses(treatment: Ready, reference: Ready, numerics: Numerics) -> Qual
         counts = f"{len(treatment.losses)} against {len(reference.losses)}"
         return Quality(Agreement.NOT_JUDGED, f"losses were not reported alike: {counts}")
     if numerics is Numerics.DIFFERENT:
-        return Quality(Agreement.NOT_JUDGED, "changes what is learned")
+        return Quality(Agreement.ANOTHER, "changes what is learned")
     if treatment.losses == reference.losses:
         return Quality(Agreement.SAME_BITS, f"the first {len(reference.losses)} losses are bitwise the same")
     return _exact(treatment, reference) if numerics is Numerics.EXACT else _close(treatment, reference)
@@ -151,7 +152,7 @@ def judge_score(treatment: Ready, reference: Ready, numerics: Numerics) -> Quali
     if not math.isfinite(ours) or not math.isfinite(theirs):
         return Quality(Agreement.NAN, words)
     if numerics is Numerics.DIFFERENT:
-        return Quality(Agreement.NOT_JUDGED, "changes what is learned")
+        return Quality(Agreement.ANOTHER, "changes what is learned")
     if ours == theirs:
         return Quality(Agreement.SAME_BITS, f"after the first steps both score {ours:.6g}")
     within = numerics is Numerics.CLOSE or reference.repeat_spread

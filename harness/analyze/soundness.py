@@ -6,7 +6,7 @@ no faster than its own loader, or its own step, is alone.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, variance
 
@@ -16,9 +16,10 @@ from harness.analyze.evidence import Evidence, Side
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
+from harness.core.configuration import changes_batch
 from harness.core.optimization import Timing
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Window
+from harness.core.records import Fault, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 TRAINS = {Timing.STEP, Timing.EPOCH}
@@ -150,6 +151,7 @@ class Absence:
 
     outcome: Outcome
     words: str  # complete: the outcome is said in them
+    kind: Fault | None = None  # what ended the arm, where that is known
 
 
 def absence(evidence: Evidence, pairs: Pairs) -> Absence | None:
@@ -159,7 +161,7 @@ def absence(evidence: Evidence, pairs: Pairs) -> Absence | None:
 
 def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
     comparison, quality, replicates = evidence.comparison, evidence.quality, len(pairs.replicates)
-    if comparison.treatment.batch != comparison.reference.batch:
+    if comparison.treatment.batch != comparison.reference.batch and not changes_batch(comparison):
         counts = f"{comparison.treatment.batch} samples a step against {comparison.reference.batch}"
         yield _absence(Outcome.NOT_COMPARABLE, counts)
     own = [sentence for ready in evidence.treatment.readies for sentence in ready.inactive]
@@ -175,7 +177,8 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
     lost = evidence.treatment.lost + evidence.reference.lost
     for one in (one for one in lost if one.outcome != Outcome.INTERRUPTED):  # final: such an arm is not tried again
         who = "the reference: " if one.arm.position == 0 else ""
-        yield _absence(Outcome(one.outcome), f"{who}{one.reason} (replicate {one.arm.replicate + 1})")
+        found = _absence(Outcome(one.outcome), f"{who}{one.reason} (replicate {one.arm.replicate + 1})")
+        yield replace(found, kind=one.kind)
     if replicates < FEWEST_REPLICATES and lost:
         times = f", {len(lost)} times" if len(lost) > 1 else ""
         yield _absence(Outcome.INTERRUPTED, f"{lost[-1].reason}{times}; run the same command again to continue")

@@ -421,7 +421,7 @@ def _effect(text: str) -> tuple[str, float]:
 def _print_truth(matrix: Matrix, effects: Effects) -> None:
     table = Table("cell", "true ratio", "interval", "covered", title="Were the known effects recovered?")
     covered = 0
-    for row in matrix.rows:
+    for row in matrix.every_row:
         if row.estimate is None:
             continue
         truth = effects.speedup(row.comparison.treatment, row.comparison.reference)

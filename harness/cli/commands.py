@@ -34,7 +34,7 @@ Batch = Annotated[int | None, typer.Option(min=1, help="Samples per optimizer st
 Design = Annotated[str, typer.Option(help="Which comparisons are made: [bold]list[/bold] shows the designs.")]
 Only = Annotated[
     list[str] | None,
-    typer.Option(help="Only this optimization (NAME or NAME=LEVEL), as the design has it; may be repeated."),
+    typer.Option(help="Only this optimization (NAME or NAME=LEVEL), or batch=N or batch=PxN; may be repeated."),
 ]
 Stack = Annotated[
     str | None, typer.Option(help="One question: this stack (A+B=2+…) against the reference.", callback=todays)

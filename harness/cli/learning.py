@@ -276,6 +276,8 @@ def _print(config: Configuration, learned: Learned, lesson: Lesson, console: Con
     table.add_row("steps", f"{len(learned.losses):,} in {learned.train_s:.0f} s")
     table.add_row("loss, first and last tenth", f"{first:.4g}, {last:.4g}")
     table.add_row("score", f"{learned.evaluation.score:.4g}, over {learned.evaluation.items:,} items")
+    for name, value in learned.evaluation.scores.items():
+        table.add_row(name, f"{value:.4g}")
     table.add_row("chance, and what is clear", f"{lesson.chance:g}, {lesson.clear:g} or {lesson.better}")
     console.print(table)
     wrong = findings(learned, lesson)

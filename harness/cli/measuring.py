@@ -344,7 +344,7 @@ def show_matrix(own: Path | None, folder: Path, *, verbose: bool = False) -> int
     """Prints what a run says, on one screen or in full; gives 1 where it has no ratio, else 0."""
     matrix = matrix_of(folder)
     print_matrix(matrix, folder, read_catalogue(own), verbose=verbose)
-    return 0 if any(row.estimate for row in matrix.rows) else 1
+    return 0 if matrix.looked_at else 1
 
 
 def shown_command(words: list[str]) -> str:

@@ -125,8 +125,8 @@ def _told(folder: Path, contribution: Contribution, matrix: Matrix, removed: int
     places = f" {removed} private places were taken out of its texts." if removed else ""
     return (
         f"Taken in as {folder}: {len(contribution.records):,} records from {chip}, {matrix.looked_at} of "
-        f"{len(matrix.rows) + len(matrix.no_results)} configurations with a ratio.{places} Somebody else measured it: "
-        f"what it says is checked for sense, not for truth. Next: ./speedmatrix report {folder}\n"
+        f"{len(matrix.every_row) + len(matrix.no_results)} configurations with a ratio.{places} Somebody else "
+        f"measured it: what it says is checked for sense, not for truth. Next: ./speedmatrix report {folder}\n"
     )
 
 

@@ -89,6 +89,26 @@ class Comparison:
     copy: int = 0  # numbers repetitions of one comparison, for A/A
 
 
+# Batches: the same training with another batch, which learns otherwise from every sample and is labelled so.
+
+_BATCH = re.compile(r"batch=(?:([1-9][0-9]{0,8})x)?([1-9][0-9]{0,8})")
+
+
+def batch_of(label: str) -> tuple[int, int] | None:
+    """How many parts an update adds up, and of how many samples: (1, 128) of `batch=128`, (4, 100) of `batch=4x100`.
+
+    None for the label of anything else.
+    """
+    match = _BATCH.fullmatch(label.strip())
+    return (int(match[1] or 1), int(match[2])) if match else None
+
+
+def changes_batch(comparison: Comparison) -> bool:
+    """Whether a comparison is of two batches, and its label says so."""
+    found = batch_of(comparison.label)
+    return found is not None and found[0] * found[1] == comparison.treatment.batch != comparison.reference.batch
+
+
 # Controls: delays of known length, by which a machine shows that it finds an effect which is there.
 #
 # They are switched on like optimizations, by name and level, so that they go through the same machinery. But nobody

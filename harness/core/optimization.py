@@ -27,7 +27,7 @@ class Numerics(StrEnum):
 
     EXACT = "exact"  # bitwise the same, or as near as the reference comes to its own bits
     CLOSE = "close"  # within the spread of seeds
-    DIFFERENT = "different"  # changes what is learned; its score must be measured
+    DIFFERENT = "different"  # another training: it changes what is learned, and its score must be measured
 
 
 class Timing(StrEnum):

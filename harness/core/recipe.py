@@ -130,12 +130,19 @@ class Recipe:
     device_results: bool = False  # what the model says of each item is read back once, at the end
     inference_mode: bool = False
     batched_evaluation: bool = False
+    evaluation_workers: int = 0  # of a loader of the evaluation's own
+    evaluation_persistent_workers: bool = False
+    evaluation_pin_memory: bool = False
+    evaluation_non_blocking: bool = False
+    evaluation_autocast: Literal["bfloat16", "float16"] | None = None
     # the workload's own choices, sorted by name
     own: tuple[tuple[str, Value], ...] = ()
 
     def __post_init__(self) -> None:
         if self.workers == 0 and (idle := next(filter(self._differs, OF_WORKERS), None)):
             raise ImpossibleRecipe(f"{idle} needs loader workers: add workers=2")
+        if self.evaluation_persistent_workers and not self.evaluation_workers:
+            raise ImpossibleRecipe("evaluation_persistent_workers needs workers that stay: add evaluation_workers=2")
         if self.threads > 1 and self.worker_threads > 1 and self.start_method == "fork":
             # GNU's OpenMP waits for threads that a forked process does not have.
             raise ImpossibleRecipe("a worker forked from a trainer with several threads hangs in its own: spawn it")

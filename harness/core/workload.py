@@ -68,6 +68,12 @@ class Size:
     # what is not loading. Real sizes train on a GPU, beside which loading takes nearly all of a step. 0: nobody knows.
     step_s: float = 0.0
     compute_s: float = 0.0
+    passes: int = 1  # over the samples in a timed epoch; more where one batch holds all of them several times
+
+    @property
+    def samples(self) -> int:
+        """Different samples in a timed epoch."""
+        return self.batch * self.epoch_steps // self.passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,7 @@ class Evaluation:
     items: int
     score: float
     answers: tuple[float, ...] = ()  # what the model said of each item or trial, in the order of the set's own list
+    scores: Mapping[str, float] = field(default_factory=dict)  # whatever else the real system reports, by its name
     effective: Mapping[str, Value] = field(default_factory=dict)  # what the pass showed of the workload's own choices
 
 
@@ -183,6 +190,8 @@ class Workload:
     own: Mapping[str, Value] = field(default_factory=dict)  # its own choices, with the value of the real system
     original: Mapping[str, str] = field(default_factory=dict)  # what the real system had on -> where that is known from
     first_look: tuple[str, ...] = ()  # what is tried first where time is short: its cause, and what was promised most
+    # That its report tries, at the size `standard`: samples of an update, or PARTSxSAMPLES whose gradients add up.
+    batches: tuple[str, ...] = ()
     least_samples: int = 1  # in one forward pass: batch normalisation over single values needs two
     score: str = ""
     lesson: Lesson | None = None
@@ -214,15 +223,17 @@ class Workload:
         return next((path for name, path in self.elsewhere.items() if recipe.choice(name)), self.path)
 
     def at(self, size: str, batch: int) -> Size:
-        """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake."""
+        """The facts of a size at another batch: as many samples in an epoch, in fewer or more steps; raises Mistake.
+
+        A batch may hold all of them a whole number of times.
+        """
         usual = self.sizes[size]
-        steps = usual.batch * usual.epoch_steps // batch
-        if not steps:
-            most = usual.batch * usual.epoch_steps
+        most = usual.samples
+        if batch > most and batch % most:
             raise Mistake(
                 f"{self.name} at size {size} has {most} samples in an epoch; choose a batch of at most {most}."
             )
-        return replace(usual, batch=batch, epoch_steps=steps)
+        return replace(usual, batch=batch, epoch_steps=max(1, most // batch), passes=max(1, batch // most))
 
 
 class DescribesWorkload(Protocol):

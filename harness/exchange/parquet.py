@@ -374,7 +374,7 @@ def _of(run: Exported, kind: type[Any]) -> Iterator[Any]:
 
 def _ratios(run: Exported) -> Iterator[Fields]:
     matrix = run.kept.matrix
-    for table in matrix.tables:
+    for table in (*matrix.tables, *matrix.batch_tables):
         yield from (_ratio(matrix, table, row) for row in table.rows)
     planned = {"environment": matrix.environment.digest, "outcome": NEVER_PLANNED}
     yield from ({**_told("ratios", one), **planned, "words": one.reason} for one in matrix.no_results)

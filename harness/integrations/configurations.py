@@ -47,7 +47,9 @@ class Samples:
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
     """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""
     kept: StoredRun = read_kept(folder)
-    rows = {(row.comparison.treatment, row.comparison.timing, row.comparison.copy): row for row in kept.matrix.rows}
+    rows = {
+        (row.comparison.treatment, row.comparison.timing, row.comparison.copy): row for row in kept.matrix.every_row
+    }
     for evidence in gather(read_run(folder).plan, read_records(folder)):
         comparison = evidence.comparison
         row = rows[comparison.treatment, comparison.timing, comparison.copy]
@@ -79,7 +81,7 @@ def _step_times(windows: Sequence[Window]) -> tuple[float, ...]:
 def no_results(folder: Path) -> dict[str, str]:
     """The words for what could not be compared: of comparisons without a ratio, and of those never made."""
     kept = read_kept(folder)
-    absent = {row.label: row.absence.words for row in kept.matrix.rows if row.absence is not None}
+    absent = {row.label: row.absence.words for row in kept.matrix.every_row if row.absence is not None}
     return {no_result.label: no_result.reason for no_result in kept.matrix.no_results} | absent
 
 

@@ -20,6 +20,8 @@ ASKING = frozenset({"item", "tolist", "cpu", "__float__", "__int__", "__bool__"}
 class ReadBacks(TorchFunctionMode):
     """Counts such calls while it is entered, from the model's first forward pass on: before it there are no results.
 
+    It also looks at what is sent to the device, from the beginning on.
+
     Methods are counted as they are called from Python. A dispatch mode would not see them on a CPU, where `cpu` and
     `tolist` reach no kernel. There a value that is copied and then looked at counts twice, which no GPU would do.
     """
@@ -29,11 +31,18 @@ class ReadBacks(TorchFunctionMode):
         self.device = device
         self.forwards = 0
         self.count = 0
+        self.pinned = 0  # copies to the device from pinned memory
+        self.overlapping = 0  # and of these, without a wait
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Counts the call if it asks for values, and lets it run."""
         result = function(*args, **(kwargs or {}))
-        self.count += self.forwards > 0 and self._asks(getattr(function, "__name__", ""), args, result)
+        name = getattr(function, "__name__", "")
+        self.count += self.forwards > 0 and self._asks(name, args, result)
+        if name == "to" and args[0].device.type == "cpu" != result.device.type:
+            pinned = args[0].is_pinned()
+            self.pinned += pinned
+            self.overlapping += pinned and bool((kwargs or {}).get("non_blocking"))
         return result
 
     def note_forward(self, _module: nn.Module, _inputs: Any, _output: Any) -> None:
@@ -59,10 +68,15 @@ def counting_read_backs(model: nn.Module, device: torch.device) -> Iterator[Read
 
 
 def of_read_backs(reads: ReadBacks) -> dict[str, Value]:
-    """What one counted pass over the evaluation set shows: results that stayed are asked for once, or seldom."""
+    """What one counted pass over the evaluation set shows: results that stayed are asked for once, or seldom.
+
+    Copies are pinned, and overlap, where there is at least one such copy for each forward pass.
+    """
     return {
         "device_results": reads.count == 1 or 0 < reads.count < reads.forwards,
         "evaluation_read_backs": reads.count,
+        "evaluation_pinned": reads.pinned >= reads.forwards > 0,
+        "evaluation_overlapping_copies": reads.overlapping >= reads.forwards > 0,
     }
 
 

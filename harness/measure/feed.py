@@ -139,14 +139,17 @@ class Order(Sampler[list[int]]):
     samples whatever steps each of them took before.
     """
 
-    def __init__(self, samples: int, batch: int, seed: int, *, endless: bool, short_last: bool = False) -> None:
+    def __init__(
+        self, samples: int, batch: int, seed: int, *, endless: bool, short_last: bool = False, passes: int = 1
+    ) -> None:
         """Shuffles `samples` indices once; `endless` leaves out the boundary between epochs.
 
-        With `short_last` half of the last batch is missing, as where a set is no multiple of the batch; raises Mistake
-        where that would leave nothing, or nothing to be shorter than.
+        An epoch takes them `passes` times over. With `short_last` half of the last batch is missing, as where a set is
+                no multiple of the batch; raises Mistake where that would leave nothing, or nothing to be shorter than.
         """
         shuffle = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
-        self._batches = [shuffle[first : first + batch] for first in range(0, samples - batch + 1, batch)]
+        every = shuffle * passes
+        self._batches = [every[first : first + batch] for first in range(0, len(every) - batch + 1, batch)]
         self._endless = endless
         self._next = 0
         if short_last:
@@ -385,8 +388,10 @@ def open_feed(
         keywords["collate_fn"] = collate
     if start := worker_start(recipe, deal_cores(recipe)):
         keywords["worker_init_fn"] = start
-    samples, batch = size.batch * size.epoch_steps, size.batch // recipe.micro_batches
-    order = Order(samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch)
+    batch = size.batch // recipe.micro_batches
+    order = Order(
+        size.samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch, passes=size.passes
+    )  # fmt: skip
     loader: DataLoader[Any] = DataLoader(
         dataset,
         batch_sampler=order,

@@ -242,6 +242,7 @@ def of_evaluation(watch: Watch, items: int) -> dict[str, Value]:
     return {
         "inference_mode": watch.inference and watch.forwards > 0,
         "batched_evaluation": 0 < watch.forwards < items,
+        "evaluation_autocast": next((one for one in ("bfloat16", "float16") if one in watch.dtypes), None),
     }
 
 

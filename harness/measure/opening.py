@@ -117,6 +117,7 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
     shown["micro_batches"] = opening.backwards
+    shown["update_samples"] = opening.backwards * len(opening.host_batch[0])
     shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
         shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)

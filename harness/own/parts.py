@@ -224,7 +224,7 @@ class Builder:
 
     def _dataset(self, _folder: Path, size: Size, recipe: Recipe) -> Dataset[Any]:
         job = self.changed(recipe)
-        dataset, count = source_of(job).dataset, size.batch * size.epoch_steps
+        dataset, count = source_of(job).dataset, size.samples
         kind = Indexed if recipe.batched_fetch else Kept if recipe.in_memory_data else Items
         shape = self._shape(job)
         if kind is Kept:

@@ -54,6 +54,11 @@ USUAL = Pace()
 Name = TypeVar("Name")
 
 
+def expected_speedups(block: Block) -> list[float]:
+    """By how much each treatment's step is faster than the reference's before any was timed: by its smaller batch."""
+    return [block.reference.batch / one.treatment.batch for one in block.comparisons]
+
+
 def replicate_s(
     block: Block, protocol: Protocol, pace: Pace, speedups: Sequence[float], first: float = FIRST_OF_TWO
 ) -> float:
@@ -134,8 +139,7 @@ def kind_of(block: Block) -> str:
 def seconds_for(plan: Plan, paces: Mapping[str, Pace]) -> float:
     """Seconds of the replicates that all comparisons of a plan get."""
     return sum(
-        one.replicates_in(plan.protocol)
-        * replicate_s(one, plan.protocol, _pace(one, paces), [1.0] * len(one.comparisons))
+        one.replicates_in(plan.protocol) * replicate_s(one, plan.protocol, _pace(one, paces), expected_speedups(one))
         for one in plan.blocks
     )
 
@@ -146,7 +150,7 @@ def first_ratios_s(plan: Plan, paces: Mapping[str, Pace]) -> dict[str, float]:
     for block in plan.blocks:
         first.setdefault(block.reference.workload, block)
     return {
-        name: FEWEST_REPLICATES * replicate_s(block, plan.protocol, _pace(block, paces), (1.0,))
+        name: FEWEST_REPLICATES * replicate_s(block, plan.protocol, _pace(block, paces), expected_speedups(block)[:1])
         for name, block in first.items()
     }
 
@@ -269,4 +273,8 @@ class Forecast:
     def _speedup(self, block: Block, position: int) -> float:
         """By how much a treatment's steps are faster than the reference's, as far as it is known."""
         ready = {r.arm.position: r.step_s for records in self._records(block) for r in records if isinstance(r, Ready)}
-        return ready[0] / ready[position] if ready.get(0) and ready.get(position) else 1.0
+        return (
+            ready[0] / ready[position]
+            if ready.get(0) and ready.get(position)
+            else expected_speedups(block)[position - 1]
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, options
-from harness.core.configuration import CONTROLS, SHARES, Comparison, Conflict, Option, compose, unmet
+from harness.core.configuration import CONTROLS, SHARES, Comparison, Conflict, Option, batch_of, compose, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import SEVERAL_ITEMS, Optimization, Timing
@@ -26,6 +26,7 @@ from harness.plan.feasibility import (
     ordered,
     single,
     together,
+    with_batch,
     with_required,
 )
 
@@ -484,6 +485,32 @@ def levels(scope: Scope) -> Iterator[Entry]:
             yield single(scope, optimization, level)
 
 
+def evaluation(scope: Scope) -> Iterator[Entry]:
+    """Each optimization of the evaluation at each of its levels, timed on whole passes over the evaluation set."""
+    for optimization in ordered(scope):
+        if optimization.timed_on is Timing.EVALUATION:
+            for level in optimization.levels or (None,):
+                yield single(scope, optimization, level)
+
+
+def batches(scope: Scope) -> Iterator[Entry]:
+    """Other batches than the reference's, and batches whose gradients add up: other trainings, in tables of their own.
+
+    They are those of the workload's report, as many times the usual batch as there; or half, twice and four times the
+    usual one and two that add up, where no report names any.
+    """
+    usual, real = scope.reference.batch, scope.workload.sizes.get("standard")
+    named = scope.workload.batches if real else ()
+    if not named:
+        found = [*((1, times * usual // 2) for times in (1, 4, 8)), (2, usual)]
+    else:
+        scale = usual / real.batch if real else 1.0
+        asked = (batch_of(f"batch={one}") or (1, usual) for one in named)
+        found = [(parts, max(1, round(each * scale))) for parts, each in asked]
+    for parts, each in dict.fromkeys(one for one in found if one[1] and one != (1, usual)):
+        yield with_batch(scope, f"batch={parts}x{each}" if parts > 1 else f"batch={each}")
+
+
 def against_itself(scope: Scope) -> Iterator[Entry]:
     """The reference against ten copies of itself: every ratio is 1, so what differs is the machine's noise."""
     for copy in range(10):
@@ -529,6 +556,8 @@ DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "alone": alone,
     "combined": combined,
     "levels": levels,
+    "batches": batches,
+    "evaluation": evaluation,
     "against_itself": against_itself,
     "calibration": calibration,
     "claims": claims,

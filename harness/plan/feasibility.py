@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from harness.core.claims import Claim
-from harness.core.configuration import Comparison, Configuration, Conflict, Option, batch_scale, compose, unmet
+from harness.core.configuration import (
+    Comparison,
+    Configuration,
+    Conflict,
+    Option,
+    batch_of,
+    batch_scale,
+    compose,
+    unmet,
+)
 from harness.core.emulation import is_emulated, without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
@@ -98,8 +107,46 @@ def _in_parts(scope: Scope, times: int) -> tuple[Option, ...]:
         return options
     if parts > 1:
         raise Conflict(f"the reference takes a batch in {parts} parts already, and would have to take {times}")
-    name = next(name for name, one in scope.known.items() if dict(one.sets) == {"micro_batches": LEVEL})
-    return stacked(options, Option(name=name, level=times))
+    return stacked(options, Option(name=_accumulating(scope), level=times))
+
+
+def _accumulating(scope: Scope) -> str:
+    """The optimization that adds up gradients over parts of a batch."""
+    return next(name for name, one in scope.known.items() if dict(one.sets) == {"micro_batches": LEVEL})
+
+
+# Another batch: the same configuration with other samples of an update. It is another training, and says so.
+
+MOST_LEFT_OUT = 0.1  # of the samples of an epoch, which both arms are to go through
+
+
+def with_batch(scope: Scope, label: str) -> Entry:
+    """The reference with the batch of a label, in so many parts, against itself with its own; or why that cannot be."""
+    asked = batch_of(label)
+    if asked is None:
+        raise Mistake(f"'{label}' is no batch; write batch=SAMPLES, or batch=PARTSxSAMPLES for parts that add up.")
+    parts, each = asked
+    reference, name = scope.reference, _accumulating(scope)
+    options = tuple(one for one in reference.options if one.name != name)
+    if parts > 1:
+        options = stacked(options, Option(name=name, level=parts))
+    treatment = replace(reference, batch=parts * each, options=options)
+    try:
+        if treatment.batch == reference.batch:
+            raise Conflict("an update of the reference takes as many samples: gradient_accumulation compares those")
+        _check_config(scope, reference)
+        _check_config(scope, treatment)
+        _check_share(scope, treatment)
+    except Conflict as conflict:
+        return NoResult(workload=scope.workload.name, label=label, reason=str(conflict))
+    return Comparison(label=label, treatment=treatment, reference=reference, timing=scope.probe or Timing.STEP)
+
+
+def _check_share(scope: Scope, config: Configuration) -> None:
+    """Raises Conflict where whole batches leave out so many samples that the two arms would not train on the same."""
+    usual, size = scope.workload.sizes[config.size].samples, scope.workload.at(config.size, config.batch)
+    if (left := usual - size.samples) > MOST_LEFT_OUT * usual:
+        raise Conflict(f"whole batches of {config.batch} leave out {left} of the {usual} samples of an epoch")
 
 
 def _check_config(scope: Scope, config: Configuration) -> None:

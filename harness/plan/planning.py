@@ -15,6 +15,7 @@ from harness.core.configuration import (
     ConfigurationRequest,
     Conflict,
     Option,
+    batch_of,
     compose,
     parse_option,
     settled,
@@ -30,7 +31,7 @@ from harness.core.recipe import of_process
 from harness.core.workload import Workload
 from harness.plan.cost import USUAL, Pace
 from harness.plan.designs import CROSSED, DESIGNS, ClaimContext, Question, marked, questions
-from harness.plan.feasibility import Entry, Scope, all_options, compare, single
+from harness.plan.feasibility import Entry, Scope, all_options, compare, single, with_batch
 from harness.plan.schedule import blocks, in_their_own
 from harness.plan.sharding import shard_of
 
@@ -409,14 +410,17 @@ def _claims_named(names: Sequence[str], catalogue: Catalogue) -> tuple[Claim, ..
 
 
 def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
-    """Each optimization that was named, alone; or all of them as the design crosses them."""
-    chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in request.only))
+    """Each optimization that was named, alone; or all of them as the design crosses them. And each batch."""
+    crossed = request.design in CROSSED
+    batches = () if crossed else tuple(name for name in request.only if batch_of(name))
+    chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in request.only if name not in batches))
     # Whoever names an optimization has accepted that it starts slowly.
     patient = replace(scope, protocol=PROTOCOLS["standard"], chosen=chosen)
-    if request.design in CROSSED:
+    if crossed:
         yield from DESIGNS[request.design](patient)
     else:
         yield from (single(patient, scope.known[one.name], one.level) for one in chosen)
+        yield from (with_batch(patient, name) for name in batches)
 
 
 def _leveled(name: str, scope: Scope) -> Option:
@@ -428,7 +432,10 @@ def _leveled(name: str, scope: Scope) -> Option:
 
 def _stack(text: str, scope: Scope) -> Entry:
     shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
-    entry = compare(scope, shown, tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope))))
+    options = tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope)))
+    asked = {scope.known[one.name].timed_on for one in options if one not in scope.reference.options}
+    timing = Timing.EVALUATION if asked == {Timing.EVALUATION} else Timing.STEP
+    entry = compare(scope, shown, options, timing)
     if isinstance(entry, NoResult):
         raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")
     for one in entry.treatment.options:

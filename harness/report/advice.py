@@ -35,7 +35,7 @@ from harness.report.words import change, duration, factor, one_line, ratio, shar
 NUMERICS = {
     Numerics.EXACT: "the same losses, bit for bit",
     Numerics.CLOSE: "losses as near as those of another seed",
-    Numerics.DIFFERENT: "a change of what is learned",
+    Numerics.DIFFERENT: "another training",
 }
 _NO_SLOWER_S = 0.05  # of a start, which nobody notices
 _MOST_NAMES = 4  # of options, told one by one
@@ -275,7 +275,7 @@ def _warnings(item: Item, about: WorkloadAdvice) -> Iterator[str]:
 def quality_warnings(found: Quality | None, optimization: Optimization | None) -> Iterator[str]:
     """Why a faster stack is not simply recommended."""
     if optimization is not None and optimization.numerics is Numerics.DIFFERENT:
-        yield "It changes what is learned: train to the end and compare the score before you keep it."
+        yield "It is another training: train to the end and compare the score before you keep it."
     elif found is not None and found.status is Agreement.DIFFERS:
         yield "Its losses are not the reference's: train to the end and compare the score before you keep it."
     else:

@@ -37,6 +37,8 @@ from harness.report import matrix as sentences
 from harness.report import prediction as predicted
 from harness.report import words
 from harness.report.advice import RULE, Chapter
+from harness.report.batches import HOW, batch_table, batch_title
+from harness.report.document import Items, Table, Text
 from harness.report.matrix import facts
 from harness.report.words import NOTHING, duration, energy, frequency, one_line, rate, share, size
 
@@ -260,6 +262,22 @@ def alike(line: Line) -> str:
     return facts({name: value for name, value in line.reference.facts.items() if name not in shown})
 
 
+Batches = tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...], tuple[str, ...]]  # title, head, rows, sentences
+
+
+def batches(shown: Shown) -> Iterator[Batches]:
+    """The tables of other batches of all runs; of many runs without sizes that prove nothing."""
+    for table in (one for exhibit in shown.exhibits for one in exhibit.kept.matrix.batch_tables):
+        if shown.collected and table.config.size == TOO_SMALL:
+            continue
+        grid, *others = batch_table(table)
+        if isinstance(grid, Table):
+            heads = tuple(one if isinstance(one, str) else one.name for one in grid.columns)
+            said = [str(part.words) for part in others if isinstance(part, Text)]
+            said += [str(one.words) for part in others if isinstance(part, Items) for one in part.items]
+            yield batch_title(table), heads, grid.rows, tuple(said)
+
+
 # The summary: what stands at the top of a page, so that its first screen says what was measured, where and how.
 
 _SHOWN = "machine", "protocol", "noise", "software", "plan", "data", "environment", "time"
@@ -279,8 +297,8 @@ def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
     if shown.collected:
         return f"{len(current(lines))} comparisons have a ratio"
     matrices = [exhibit.kept.matrix for exhibit in shown.exhibits]
-    total = sum(len(matrix.rows) + len(matrix.no_results) for matrix in matrices)
-    return f"{len(lines)} of {total} comparisons have a ratio"
+    total = sum(len(matrix.every_row) + len(matrix.no_results) for matrix in matrices)
+    return f"{sum(matrix.looked_at for matrix in matrices)} of {total} comparisons have a ratio"
 
 
 def current(lines: tuple[Line, ...]) -> tuple[Line, ...]:
@@ -547,6 +565,7 @@ def to_html(shown: Shown) -> str:
             order={one: place for place, one in enumerate(Verdict)},
             agreement={one: place for place, one in enumerate(Agreement)},
             rule_of_advice=RULE,
+            of_batches=HOW,
         )
     )
 
@@ -579,6 +598,7 @@ def asset(name: str) -> str:
 
 _FOR_TEMPLATES: tuple[Callable[..., Any], ...] = (
     alike,
+    batches,
     choices,
     costs,
     counts,

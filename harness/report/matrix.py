@@ -19,6 +19,7 @@ from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.report import document
 from harness.report import prediction as predicted
+from harness.report.batches import batch_data, batch_parts
 from harness.report.document import Code, Column, Facts, Heading, Part, Text, listed, plain, tabled
 from harness.report.words import (
     NOTHING,
@@ -57,7 +58,7 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     """The facts that every number of a matrix depends on, as name and value."""
     environment, protocol = matrix.environment, matrix.protocol
     packages = ", ".join(f"{name} {version}" for name, version in environment.packages)
-    total = len(matrix.rows) + len(matrix.no_results)
+    total = len(matrix.every_row) + len(matrix.no_results)
     found = {
         "machine": f"{environment.chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
@@ -411,6 +412,7 @@ def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPre
                 yield from map(Text, causes(table))
                 told = ((row.label, "; ".join(details(row))) for row in table.rows)
                 yield from listed(f"{label}: {words}." for label, words in told if words)
+        yield from batch_parts([one for one in matrix.batch_tables if one.config.workload == workload])
         if missing := no_results(matrix, workload):
             yield Heading(f"{workload}, without a ratio")
             yield from tabled(("configuration", "why"), missing)
@@ -442,16 +444,6 @@ SCHEMA = 1
 
 def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = ()) -> str:
     """The matrix as JSON; units are in the names, rates in samples a second, an endless bound is null."""
-    tables = [
-        {
-            "reference": _config(table.config),
-            "reference_name": table.name,
-            "timing": table.timing,
-            "reference_profile": _profile(table.profile),
-            "rows": [_row(row) for row in table.rows],
-        }
-        for table in matrix.tables
-    ]
     content = {
         "schema": SCHEMA,
         "environment": {**plain(matrix.environment), "digest": matrix.environment.digest},
@@ -463,11 +455,22 @@ def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = (
         "noise": matrix.noise,
         "spent_s": dict(matrix.spent_s),
         "cells_with_a_ratio": matrix.looked_at,
-        "tables": tables,
+        "tables": [_table(table) for table in matrix.tables],
+        "batches": [_table(table) | batch_data(table) for table in matrix.batch_tables],
         "holes": matrix.no_results,
         "predicted": [predicted.prediction_data(one) for one in predictions],
     }
     return document.to_json(content)
+
+
+def _table(table: Table) -> dict[str, Any]:
+    return {
+        "reference": _config(table.config),
+        "reference_name": table.name,
+        "timing": table.timing,
+        "reference_profile": _profile(table.profile),
+        "rows": [_row(row) for row in table.rows],
+    }
 
 
 def _row(row: Row) -> dict[str, Any]:

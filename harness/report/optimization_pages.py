@@ -123,7 +123,7 @@ PAGE_MARK = "<!-- Written by `./speedmatrix document`; changes by hand are lost.
 _NUMERICS = {
     Numerics.EXACT: "exact: the losses are the same, bit for bit",
     Numerics.CLOSE: "close: the losses differ by no more than one and a half times what other seeds do",
-    Numerics.DIFFERENT: "different: it changes what is learned, so that its score must be measured",
+    Numerics.DIFFERENT: "different: another training, so that its score must be measured",
 }
 
 

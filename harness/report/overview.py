@@ -11,6 +11,7 @@ from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import host_memory
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
+from harness.report.batches import batch_parts
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, replicates, row_values, time_spent
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
@@ -23,6 +24,14 @@ USUAL_WIDTH = 0.05  # half-width of an interval that counts as narrow where the 
 def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     """A matrix on one screen: at most 40 lines for five workloads."""
     yield Text(headline(matrix, version), style="bold")
+    if matrix.tables or not matrix.batch_tables:
+        yield from _speedups(matrix)
+    yield from batch_parts(matrix.batch_tables)
+    yield from map(Text, remarks(matrix))
+
+
+def _speedups(matrix: Matrix) -> Iterator[Part]:
+    """One table of all that was compared with its reference, the most telling rows of it."""
     answers = set(map(id, matrix.answers))
     found = [(table, row) for table in matrix.tables for row in table.rows if row.estimate and id(row) in answers]
     shown = telling(found)
@@ -43,7 +52,6 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
         yield Text(f"{len(found) - len(shown)} more have a ratio: --verbose shows them.")
     if composed:
         yield Text(f"{COMPOSED}: composed from the ratio of the loader, or of the step, alone.{arriving(matrix)}")
-    yield from map(Text, remarks(matrix))
 
 
 def headline(matrix: Matrix, version: str) -> str:
@@ -92,13 +100,13 @@ def remarks(matrix: Matrix) -> Iterator[str]:
     narrow = matrix.protocol.target or USUAL_WIDTH
     wide = Counter(
         one_line(row.comparison.reference.workload)
-        for row in matrix.rows
+        for row in matrix.every_row
         if row.shown and math.expm1(row.shown.half_width) > narrow
     )
     if wide:
         named = ", ".join(f"{name} ({count})" for name, count in wide.items())
         yield f"Wider than ±{100 * narrow:.0f} %: {named}. More replicates narrow them."
-    if noted := sum(1 for row in matrix.rows if row.estimate and row.notes):
+    if noted := sum(1 for row in matrix.every_row if row.estimate and row.notes):
         yield f"Notes on {noted} of these ratios, which may weaken them: --verbose."
     if missing := reasons(matrix):
         total, most = missing.total(), missing.most_common(MOST_REASONS)
@@ -112,7 +120,7 @@ def remarks(matrix: Matrix) -> Iterator[str]:
 
 def reasons(matrix: Matrix) -> Counter[str]:
     """How many comparisons have no result for which reason, each told shortly."""
-    found = [row.absence.words for row in matrix.rows if row.absence] + [one.reason for one in matrix.no_results]
+    found = [row.absence.words for row in matrix.every_row if row.absence] + [one.reason for one in matrix.no_results]
     # Each up to its first clause, so that like ones count together.
     first = (one_line(words).partition(";")[0].partition(":")[0].partition(" (")[0] for words in found)
     return Counter(shortened(clause, 60) for clause in first)

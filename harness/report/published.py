@@ -1,13 +1,13 @@
 """What is published: the surest answers of a folder of results, by machine, setting, workload and table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from re import sub
 
 from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account
-from harness.analyze.collection import StoredRow, StoredRun, surest
+from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
@@ -114,6 +114,7 @@ class Topic:
     name: str
     sheets: tuple[Sheet, ...]
     no_results: Mapping[str, str]  # subject -> why it was not compared; only where nothing else is known of it
+    batches: tuple[tuple[StoredRun, Table], ...] = ()  # tables of other batches, of each reference the newest
 
     @property
     def main(self) -> Sheet | None:
@@ -289,10 +290,27 @@ def _settings(runs: Iterable[StoredRun], *, is_contributed: bool) -> tuple[Setti
 def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
     runs = tuple(runs)
     by_workload = together((one.row.comparison.treatment.workload, one) for one in surest(runs))
+    batches = together((table.config.workload, (kept, table)) for kept, table in _batches(runs))
     return tuple(
-        Topic(name=name, sheets=_sheets(entries), no_results=_no_results(name, runs, entries))
-        for name, entries in sorted(by_workload.items())
+        Topic(
+            name=name,
+            sheets=_sheets(by_workload.get(name, ())),
+            no_results=_no_results(name, runs, by_workload.get(name, ())),
+            batches=tuple(batches.get(name, ())),
+        )
+        for name in sorted({*by_workload, *batches})
     )
+
+
+def _batches(runs: Iterable[StoredRun]) -> Iterator[tuple[StoredRun, Table]]:
+    """The newest table of other batches for each reference; the runs come newest first."""
+    seen = set()
+    for kept in runs:
+        for table in kept.matrix.batch_tables:
+            asked = table.config, table.timing, kept.matrix.data.get(table.config.workload, "")
+            if table.config.size != TOO_SMALL and asked not in seen and any(row.estimate for row in table.rows):
+                seen.add(asked)
+                yield kept, table
 
 
 def _sheets(entries: Iterable[StoredRow]) -> tuple[Sheet, ...]:

@@ -14,6 +14,7 @@ from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report import matrix as sentences
+from harness.report.batches import batch_parts
 from harness.report.document import escaped, grid, to_markdown
 from harness.report.matrix import TIMED, View, quality
 from harness.report.published import STACKS, Place, Setting, Sheet, Topic, file_name
@@ -181,7 +182,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
 
 
 def _run(setting: Setting, kept: StoredRun) -> tuple[str, ...]:
-    total = len(kept.matrix.rows)
+    total = len(kept.matrix.every_row)
     return (
         f"[{escaped(kept.name)}]({quote(kept.name)})" + (" (contributed)" if kept.contributed else ""),
         escaped(kept.command),
@@ -351,9 +352,16 @@ def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
     yield from _upper_bounds(setting, topic)
     for sheet in topic.sheets:
         yield from measured_table(setting, sheet)
+    yield from _batches(topic)
     yield from pairs(setting, topic)
     yield from noise(topic)
     yield from no_results(topic)
+
+
+def _batches(topic: Topic) -> Iterator[Part]:
+    """What other batches do, each reference's newest run whole."""
+    for kept, table in topic.batches:
+        yield from ("", to_markdown(batch_parts([table], level=3)).strip(), "", f"Of {run_link(kept)}.")
 
 
 def _stacks(topic: Topic) -> Iterator[Part]:

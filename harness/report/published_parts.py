@@ -51,6 +51,7 @@ BEST_COLUMNS = (
 
 
 _QUALITY = {Agreement.DIFFERS: "differs", Agreement.NAN: "is lost: its loss is not a number"}
+_UNJUDGED = {Agreement.ANOTHER: "but it is another training", Agreement.NOT_JUDGED: "not judged for quality"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +196,7 @@ def bounds(row: Row) -> str:
 
 def _otherwise(row: Row) -> str:
     status = row.quality.status if row.quality else Agreement.NOT_JUDGED
-    return "not judged for quality" if status is Agreement.NOT_JUDGED else f"but its quality {_QUALITY[status]}"
+    return f"but its quality {_QUALITY[status]}" if status in _QUALITY else _UNJUDGED[status]
 
 
 def timed(sheet: Sheet) -> str:

@@ -290,6 +290,8 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         # What changes the evaluation alone can be seen only where an evaluation is timed.
         if block.timing is Timing.EVALUATION or known[option.name].timed_on is not Timing.EVALUATION:
             proof |= expected(known[option.name], option.level)
+    if config.batch != block.reference.batch:
+        proof["update_samples"] = config.batch
     return Job(
         config=config,
         size=size,
@@ -313,7 +315,8 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
 def _loads_alike(config: Configuration, block: Block, known: Mapping[str, Optimization]) -> bool:
     """Whether an arm that steps on batches of the device gets those of the reference: it differs in its step alone."""
     differing = set(config.options) ^ set(block.reference.options)
-    return block.timing is Timing.COMPUTE and all(known[one.name].alone_on is Timing.COMPUTE for one in differing)
+    alike = block.timing is Timing.COMPUTE and config.batch == block.reference.batch
+    return alike and all(known[one.name].alone_on is Timing.COMPUTE for one in differing)
 
 
 def known_elsewhere(ready: Prepared, records: Iterable[Record], block: Block, replicate: int) -> bool:

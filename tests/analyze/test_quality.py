@@ -53,7 +53,7 @@ def test_close_without_a_spread_is_not_judged() -> None:
 
 def test_what_changes_learning_is_not_judged_by_losses() -> None:
     found = judge_losses(ready(arm(position=1)), REFERENCE, Numerics.DIFFERENT)
-    assert (found.status, found.sentence) == (Agreement.NOT_JUDGED, "changes what is learned")
+    assert (found.status, found.sentence) == (Agreement.ANOTHER, "changes what is learned")
 
 
 @pytest.mark.parametrize("numerics", list(Numerics))
@@ -79,7 +79,7 @@ def test_losses_that_cannot_be_laid_side_by_side_are_not_judged(losses: tuple[fl
         (0.501, Numerics.EXACT, Agreement.DIFFERS),
         (0.501, Numerics.CLOSE, Agreement.CLOSE),
         (0.503, Numerics.CLOSE, Agreement.DIFFERS),
-        (0.5, Numerics.DIFFERENT, Agreement.NOT_JUDGED),
+        (0.5, Numerics.DIFFERENT, Agreement.ANOTHER),
         (None, Numerics.EXACT, Agreement.NOT_JUDGED),
         (math.nan, Numerics.EXACT, Agreement.NAN),
     ],

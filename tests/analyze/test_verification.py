@@ -21,7 +21,7 @@ GONE = Lost(arm=arm(), outcome="failed", reason="out of memory: no more host mem
         (MOVED, REFERENCE, Numerics.EXACT, "differs"),
         (MOVED, REFERENCE, Numerics.CLOSE, "close"),
         (replace(MOVED, losses=tuple(one + 0.2 for one in LOSSES)), REFERENCE, Numerics.CLOSE, "differs"),
-        (MOVED, REFERENCE, Numerics.DIFFERENT, "not judged"),
+        (MOVED, REFERENCE, Numerics.DIFFERENT, "another training"),
         (replace(MOVED, losses=(2.3, float("nan"), 1.9)), REFERENCE, Numerics.DIFFERENT, "nan"),
         (replace(REFERENCE, inactive=("workers is 0, not 4",)), REFERENCE, Numerics.EXACT, "not active"),
         (GONE, REFERENCE, Numerics.EXACT, "failed"),
@@ -53,7 +53,7 @@ def test_the_words_say_who_failed_and_why() -> None:
 
 @pytest.mark.parametrize(
     ("status", "broken"),
-    [("same bits", False), ("close", False), ("not judged", False), ("skipped", False)]
+    [("same bits", False), ("close", False), ("another training", False), ("not judged", False), ("skipped", False)]
     + [(one, True) for one in ("differs", "nan", "failed", "not active")],
 )
 def test_what_counts_as_broken(status: str, broken: bool) -> None:

@@ -180,3 +180,15 @@ def called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     return 0
+
+
+@pytest.mark.parametrize(
+    ("stack", "timing"),
+    [
+        ("batched_evaluation+inference_mode", Timing.EVALUATION),
+        ("inference_mode+workers=1", Timing.STEP),
+        ("workers=1", Timing.STEP),
+    ],
+)
+def test_a_stack_that_acts_on_evaluations_alone_is_timed_on_them(stack: str, timing: Timing) -> None:
+    assert [one.timing for one in plan("stages", stack=stack).comparisons] == [timing]

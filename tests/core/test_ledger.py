@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.claims import ANY, Bound, Claim, Metric, checked, names_of, options, parsed, unknown
+from harness.core.claims import ANY, Bound, Claim, Metric, Tried, checked, names_of, options, parsed, unknown
 from harness.core.configuration import parse_option
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
-from tests.core.invented import KNOWN, workload
+from harness.plan.designs import ClaimContext, resolve
+from tests.analyze.synthetic import ENVIRONMENT
+from tests.core.invented import GPU, KNOWN, workload
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = read_catalogue()
@@ -217,10 +219,20 @@ def test_no_share_of_a_device_is_asked_of_an_evaluation() -> None:
 
 
 @pytest.mark.parametrize("name", ["leak-batched-evaluation", "leak-batched-evaluation-range"])
-def test_what_was_promised_of_an_evaluation_with_autocast_is_tested_otherwise(name: str) -> None:
+def test_what_was_promised_of_an_evaluation_with_autocast_has_it_where_the_machine_can(name: str) -> None:
     (claim,) = [one for one in CATALOGUE.claims if one.name == name]
-    assert "without autocast" in claim.deviation
-    assert ("without inference mode" in claim.deviation) == ("inference_mode" not in claim.treatment)
+    leak = CATALOGUE.workloads["leak"]
+    told = {}
+    for environment in (GPU, ENVIRONMENT):
+        context = ClaimContext(workload=leak, environment=environment, known=CATALOGUE.optimizations)
+        found = resolve(claim, context)
+        assert isinstance(found, Tried)
+        told[environment.device] = {one.name for one in found.treatment}, found.shortfalls
+    whole = {"batched_evaluation", "inference_mode", "evaluation_autocast"}
+    assert told["cuda"] == (whole, ())
+    names, (words,) = told["cpu"]
+    assert names == whole - {"evaluation_autocast"}
+    assert words.startswith("tested without evaluation_autocast=float16: needs")
 
 
 def test_the_memory_of_workers_comes_on_top_of_the_training_process() -> None:

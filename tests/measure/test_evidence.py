@@ -119,7 +119,9 @@ def test_an_evaluation_item_by_item_is_not_batched() -> None:
         with evidence.watching(model) as watch, torch.inference_mode():
             for _ in range(count):
                 model(torch.rand(6 // count, 2))
-        assert evidence.of_evaluation(watch, items=6) == {"inference_mode": True, "batched_evaluation": batched}
+        assert evidence.of_evaluation(watch, items=6) == {
+                "inference_mode": True, "batched_evaluation": batched, "evaluation_autocast": None,
+            }  # fmt: skip
 
 
 def test_no_grad_is_not_inference_mode() -> None:

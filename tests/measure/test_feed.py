@@ -1,5 +1,7 @@
 """The feed: real loaders with real worker processes."""
 
+import itertools
+
 import psutil
 import pytest
 import torch
@@ -82,6 +84,13 @@ def test_micro_batches_are_parts_of_the_same_batches() -> None:
     whole = taken(opened(Recipe()), 2)
     parts = taken(opened(Recipe(micro_batches=2)), 4)
     assert [parts[0] + parts[1], parts[2] + parts[3]] == whole
+
+
+def test_a_batch_of_several_epochs_holds_each_sample_as_often() -> None:
+    usual, twice = Order(6, 2, seed=0, endless=True), Order(6, 12, seed=0, endless=True, passes=2)
+    epoch = [index for batch in itertools.islice(usual, 3) for index in batch]
+    assert next(iter(twice)) == epoch * 2
+    assert (len(twice), twice.samples(0, 3)) == (1, 36)
 
 
 def test_the_model_s_random_numbers_do_not_depend_on_the_loader() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
-from harness.core.recipe import patched
+from harness.core.recipe import Value, patched
 from harness.core.workload import Size
 from harness.measure import session, trial
 from harness.measure.feed import Feed, open_feed
@@ -73,6 +74,33 @@ def test_the_start_method_is_seen(way: str, smoke_data: dict[str, Path]) -> None
     assert inactive(task, {"start_method": way, "workers": 1}) == ()
 
 
+def test_workers_of_an_evaluation_that_do_not_start_or_do_not_stay_are_seen(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("evaluation_workers=2", "evaluation_persistent_workers")
+    task = task_of("leak", smoke_data["leak"], names)
+    proof: dict[str, Value] = {"evaluation_workers": 2, "evaluation_persistent_workers": True}
+
+    def missing() -> tuple[str, ...]:
+        begun, ready = trial.begin(task, Timing.EVALUATION, UNTIMED, proof, other_seeds=False)
+        begun.session.feed.close()
+        found: tuple[str, ...] = ready["inactive"]
+        return found
+
+    assert missing() == ()
+    honest = DataLoader.__init__
+
+    def forgetful(loader: Any, *given: Any, **keywords: Any) -> None:
+        honest(
+            loader, *given, **{**keywords, "num_workers": min(1, keywords["num_workers"]), "persistent_workers": False}
+        )
+
+    monkeypatch.setattr("workloads._evaluation_reading.DataLoader.__init__", forgetful)
+    assert missing() == (
+        "evaluation_workers is 1, not 2", "evaluation_persistent_workers is False, not True",
+    )  # fmt: skip
+
+
 LARGER = Configuration(workload="leak", size="smoke", batch=128, options=(Option(name="batch_scale", level=2),))
 
 
@@ -89,6 +117,54 @@ def test_a_larger_batch_that_comes_in_parts_is_seen(
     assert inactive(task, proof) == ("whole_batches is False, not True",)
     in_parts = replace(task, recipe=patched(task.recipe, {"micro_batches": 2}))
     assert inactive(in_parts, {"micro_batches": 1}) == ("micro_batches is 2, not 1",)
+
+
+@pytest.mark.parametrize(("parts", "each"), [(1, 128), (2, 64)])
+def test_another_batch_is_seen_in_one_piece_and_in_parts_that_add_up(
+    parts: int, each: int, smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = (Option(name="gradient_accumulation", level=parts),) if parts > 1 else ()
+    task = task_at(replace(LARGER, options=options), smoke_data["leak"])
+    proof: dict[str, Value] = {"update_samples": 128, "micro_batches": parts}
+    assert inactive(task, proof) == ()
+
+    def usual(dataset: Any, size: Size, recipe: Any, seed: int, *, endless: bool, pin: Any) -> Feed:
+        return open_feed(dataset, replace(size, batch=size.batch // 2), recipe, seed, endless=endless, pin=pin)
+
+    monkeypatch.setattr(session, "open_feed", usual)
+    assert inactive(task, proof) == (f"update_samples is {parts * each // 2}, not 128",)
+
+
+def test_batches_that_add_up_leave_the_gradients_of_one_large_batch(smoke_data: dict[str, Path]) -> None:
+    """Without batch normalisation, and with a loss that weighs all samples alike, the sum of parts is the whole."""
+    gradients = []
+    for options in ((), (Option(name="gradient_accumulation", level=4),)):
+        task = task_at(replace(LARGER, batch=256, options=options), smoke_data["leak"])
+        parts = replace(
+            task.parts, model=lambda *_: Flat(), loss=lambda *_: nn.CrossEntropyLoss(), clip_norm=None,
+            optimizer=lambda parameters, kernel: torch.optim.SGD(parameters, lr=1.0, **kernel),
+        )  # fmt: skip
+        opened = session.open_session(replace(task, parts=parts))
+        before = [one.detach().clone() for one in opened.trainee.model.parameters()]
+        opened.step()()
+        moved = [one.detach() - old for one, old in zip(opened.trainee.model.parameters(), before, strict=True)]
+        gradients.append(torch.cat([one.flatten() for one in moved]))
+        opened.feed.close()
+    assert gradients[0].abs().max() > 0
+    torch.testing.assert_close(gradients[1], gradients[0])
+
+
+class Flat(nn.Module):
+    """A linear classifier of the workload's five classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.LazyLinear(5)
+        self.linear(torch.zeros(1, 64))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        found: Tensor = self.linear(inputs.flatten(1))
+        return found
 
 
 def test_a_learning_rate_that_does_not_follow_the_batch_is_seen(

@@ -148,6 +148,12 @@ def test_each_is_timed_on_what_it_asks_for_and_a_probe_overrules_it() -> None:
         assert {one.timing for one in found.values()} == {Timing.LOADER}
 
 
+def test_the_design_of_evaluations_tries_their_options_alone_at_every_level() -> None:
+    found = comparisons(DESIGNS["evaluation"](scope()))
+    assert list(found) == ["whole_evaluation"]
+    assert {one.timing for one in found.values()} == {Timing.EVALUATION}
+
+
 def test_an_impossible_stack_has_words() -> None:
     stack = (Option(name="prefetch", level=4),)
     entry = compare(scope(), "mine", stack)

@@ -39,7 +39,7 @@ def section(chapter: Chapter, title: str) -> dict[str, str]:
 
 def test_what_changes_learning_carries_a_warning() -> None:
     said = section(told(), "Faster, with a warning")["augment"]
-    assert "It changes what is learned: train to the end and compare the score" in said
+    assert "It is another training: train to the end and compare the score" in said
     assert "5.00x" not in section(told(), "Three ready-made stacks")["Fastest"]
 
 

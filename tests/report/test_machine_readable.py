@@ -34,7 +34,9 @@ def test_the_round_trip_keeps_every_number() -> None:
                 assert shown["estimate"]["verdict"] == row.estimate.verdict.value
             else:
                 assert row.absence
-                assert shown["absence"] == {"outcome": row.absence.outcome.value, "words": row.absence.words}
+                assert shown["absence"] == {
+                    "outcome": row.absence.outcome.value, "words": row.absence.words, "kind": row.absence.kind,
+                }  # fmt: skip
 
 
 def test_everything_beside_a_ratio_is_there() -> None:

@@ -71,7 +71,7 @@ def test_a_page_has_its_facts_its_words_and_how_to_measure_it() -> None:
     text = page(label(one, (), ()))
     for fact in (
         "# workers: workers\n\nWorkers.\n\n```python\nnum_workers=2\n```\n",
-        "| numerics | different: it changes what is learned, so that its score must be measured |",
+        "| numerics | different: another training, so that its score must be measured |",
         "| timed on | whole epochs |",
         "| sets | `workers = LEVEL` |",
         "| levels | 1, 2 |",

@@ -1,13 +1,18 @@
 """What all evaluations owe: the model's mode is settled for them, and results that stay on the device are the same."""
 
+import gc
+from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Evaluation
 from harness.measure.evaluation import ReadBacks, counting_read_backs, of_read_backs
+from harness.measure.observed_step import of_evaluation, watching
 from harness.measure.session import evaluating, open_session
 from tests.measure.tasks import CATALOGUE, task_of
 
@@ -46,7 +51,72 @@ def test_kept_results_go_with_batches(name: str, smoke_data: dict[str, Path]) ->
 
 def test_batches_alone_are_waited_for_one_by_one_in_spoof(smoke_data: dict[str, Path]) -> None:
     _, reads = evaluated("spoof", smoke_data["spoof"], "batched_evaluation")
-    assert of_read_backs(reads) == {"device_results": False, "evaluation_read_backs": reads.forwards}
+    assert of_read_backs(reads) == {
+        "device_results": False, "evaluation_read_backs": reads.forwards, "evaluation_pinned": False,
+        "evaluation_overlapping_copies": False,
+    }  # fmt: skip
+
+
+LOADING = sorted(name for name, one in CATALOGUE.workloads.items() if "evaluation_loader" in one.traits)
+
+
+@pytest.mark.parametrize("ways", [(), ("batched_evaluation",)])
+@pytest.mark.parametrize("name", LOADING)
+def test_workers_of_an_evaluation_bring_the_same_items_in_the_same_order(
+    name: str, ways: tuple[str, ...], smoke_data: dict[str, Path]
+) -> None:
+    alone, _ = evaluated(name, smoke_data[name], *ways)
+    fed, _ = evaluated(name, smoke_data[name], *ways, "evaluation_workers=2")
+    assert (alone.effective["evaluation_workers"], fed.effective["evaluation_workers"]) == (0, 2)
+    assert fed.effective["evaluation_persistent_workers"] is False
+    assert replace(fed, effective={}) == replace(alone, effective={})
+
+
+@pytest.mark.parametrize("name", ["leak", "imagenet"])
+def test_workers_that_stay_are_the_same_in_every_pass(name: str, smoke_data: dict[str, Path]) -> None:
+    stay = ("batched_evaluation", "evaluation_workers=1", "evaluation_persistent_workers")
+    session = open_session(task_of(name, smoke_data[name], stay))
+    known = {one.pid for one in active_children()}
+    first = session.evaluate()
+    workers = {one.pid for one in active_children()} - known
+    again = session.evaluate()
+    assert first == again
+    assert first.effective["evaluation_persistent_workers"] is True
+    assert {one.pid for one in active_children()} - known == workers
+    assert len(workers) == 1
+    del session
+    gc.collect()
+    assert not {one.pid for one in active_children()} & workers
+
+
+def test_workers_that_should_stay_need_workers() -> None:
+    with pytest.raises(ImpossibleRecipe, match="add evaluation_workers=2"):
+        Recipe(evaluation_persistent_workers=True)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE.workloads))
+def test_an_evaluation_in_half_precision_is_seen_in_its_layers(name: str, smoke_data: dict[str, Path]) -> None:
+    seen, answers = {}, {}
+    for names in ((), ("evaluation_autocast=bfloat16",)):
+        session = open_session(task_of(name, smoke_data[name], ("batched_evaluation", *names)))
+        with watching(session.trainee.model) as watch:
+            evaluation = session.evaluate()
+        seen[names] = of_evaluation(watch, evaluation.items)["evaluation_autocast"]
+        answers[names] = evaluation.answers
+    assert list(seen.values()) == [None, "bfloat16"]
+    assert len({len(one) for one in answers.values()}) == 1
+
+
+@pytest.mark.parametrize(("pinned", "non_blocking"), [(True, True), (True, False), (False, True)])
+def test_copies_to_a_device_are_looked_at(monkeypatch: pytest.MonkeyPatch, *, pinned: bool, non_blocking: bool) -> None:
+    monkeypatch.setattr(Tensor, "is_pinned", lambda _: pinned)
+    model = nn.Linear(1, 1, device="meta")
+    with counting_read_backs(model, torch.device("meta")) as reads:
+        for _ in range(2):
+            model(torch.ones(1, 1).to("meta", non_blocking=non_blocking))
+    found = of_read_backs(reads)
+    assert found["evaluation_pinned"] is pinned
+    assert found["evaluation_overlapping_copies"] is (pinned and non_blocking)
 
 
 @pytest.mark.parametrize("training", [True, False])

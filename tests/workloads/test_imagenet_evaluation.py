@@ -1,7 +1,7 @@
 """The evaluation: both ways agree image by image, and what was mislabelled or mixed up shows."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
 import workloads.imagenet.evaluation as under_test
 from harness.catalogue import read_catalogue
@@ -94,17 +93,29 @@ def test_every_way_gives_the_same_answers(folder: Path, stack: tuple[str, ...]) 
     assert one_by_one.score == pytest.approx(100 * agreed)
 
 
+def test_five_guesses_are_scored_beside_one(folder: Path) -> None:
+    found = evaluate(ByHue(), folder, SMOKE, recipe("batched_evaluation"), CPU)
+    labels = np.array([one.label for one in validation(folder, SMOKE, recipe()).files])
+    assert found.scores["top-5 accuracy"] >= found.score == top_percent(np.array(found.answers)[:, None], labels)
+    ranked = np.array([[1, 2], [2, 1], [0, 3], [3, 0]])
+    assert (top_percent(ranked[:, :1], np.array([1, 1, 1, 3])), top_percent(ranked, np.array([1, 1, 1, 3]))) == (50, 75)
+    logits = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.8, 0.0, 0.4]])
+    assert under_test.best(logits).tolist() == [[1, 4, 6, 2, 3]]
+
+
 def test_workers_bring_the_images_in_their_order(folder: Path) -> None:
     fed = evaluate(ByHue(), folder, SMOKE, recipe("batched_evaluation", "workers=2"), CPU)
-    assert fed == evaluate(ByHue(), folder, SMOKE, recipe(), CPU)
+    alone = evaluate(ByHue(), folder, SMOKE, recipe(), CPU)
+    assert replace(fed, effective={}) == replace(alone, effective={})
+    assert (fed.effective["evaluation_workers"], alone.effective["evaluation_workers"]) == (2, 0)
 
 
 def test_mixed_up_rows_show_in_the_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = under_test.read_once
 
-    def mixed_up(forward: Callable[[Tensor], Tensor], loader: "DataLoader[object]") -> list[int]:
-        found = torch.tensor(honest(forward, loader))
-        return found.reshape(-1, 8).T.flatten().tolist()  # batch and place in the batch exchanged
+    def mixed_up(forward: Callable[[Tensor], Tensor], batches: Iterable[object]) -> list[list[int]]:
+        found = torch.tensor(honest(forward, batches))
+        return found.unflatten(0, (-1, 8)).transpose(0, 1).flatten(0, 1).tolist()  # batch and place in it exchanged
 
     expected = evaluate(ByHue(), folder, SMOKE, recipe(), CPU)
     monkeypatch.setattr(under_test, "read_once", mixed_up)

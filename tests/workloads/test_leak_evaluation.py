@@ -107,7 +107,7 @@ def test_passes_hold_as_many_files_as_is_chosen(
     hook = trained.register_forward_hook(lambda _model, inputs, _output: sizes.append(len(inputs[0]) // 80))
     found = evaluate(trained, folder, SIZE, recipe(**choices), CPU)
     hook.remove()
-    assert found.effective == {"files_per_batch": shown}
+    assert found.effective["files_per_batch"] == shown
     assert max(sizes) == min(shown, 40)
 
 
@@ -244,6 +244,12 @@ def test_scores_of_cases_worked_out_by_hand(found: str, expected: tuple[float, .
     verdict = np.array([letter == "1" for letter in found])
     scores = tuple(score(verdict, truth) for score in (f1, precision, recall, accuracy))
     assert scores == pytest.approx(expected)
+
+
+def test_precision_recall_and_accuracy_are_told_beside_the_score(folder: Path) -> None:
+    found = evaluate(Prior(50.0), folder, SIZE, recipe(), CPU)
+    assert found.scores == {"precision": 16 / 40, "recall": 1.0, "accuracy": 16 / 40}
+    assert found.score == pytest.approx(2 * 0.4 / 1.4)
 
 
 def test_without_leaks_no_score_divides_by_nothing() -> None:

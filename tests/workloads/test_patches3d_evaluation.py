@@ -19,7 +19,7 @@ from workloads.patches3d.device import augmented
 from workloads.patches3d.evaluation import Course, course_of, evaluate, tiles
 from workloads.patches3d.model import Prediction
 from workloads.patches3d.observation import effective
-from workloads.patches3d.score import dice, dice_of_each
+from workloads.patches3d.score import dice, dice_of_each, intersection_over_union
 
 torch.set_num_threads(1)
 
@@ -130,6 +130,10 @@ def test_dice_of_cases_worked_out_by_hand() -> None:
     assert dice(one, other) == 0.5
     assert dice(one, ~one) == 0
     assert dice(one & ~one, one & ~one) == 1
+    for found, true in ((one, one), (one, other), (one, ~one)):
+        overlap = (found & true).sum() / (found | true).sum()
+        assert intersection_over_union(dice(found, true)) == pytest.approx(overlap)
+    assert intersection_over_union(dice(one & ~one, one & ~one)) == 1
     masks = torch.from_numpy(np.stack([one, one, one & ~one])), torch.from_numpy(np.stack([other, ~one, one & ~one]))
     assert dice_of_each(*masks).tolist() == [0.5, 0, 1]
 

@@ -10,6 +10,7 @@ import torch
 
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
+from workloads._evaluation_reading import Reading
 from workloads.speaker import WORKLOAD, evaluation, layout
 from workloads.speaker.corpus import prepare
 from workloads.speaker.data import dataset
@@ -106,12 +107,16 @@ def test_ten_crops_span_the_utterance(folder: Path) -> None:
     np.testing.assert_array_equal(crops[-1], whole[-48_240:])
 
 
+def reading(model: torch.nn.Module) -> Reading:
+    return Reading(model=model, recipe=Recipe(), device=CPU)
+
+
 @pytest.mark.parametrize("stacked", [1, 4, 6])
 def test_batched_scores_are_those_found_one_by_one(folder: Path, model: torch.nn.Module, stacked: int) -> None:
     root, trials = folder / layout.TEST_WAVS, layout.read_trials(folder)
     with torch.no_grad():
-        expected = evaluation.scores_one_by_one(model, root, trials, CPU)
-        batched = evaluation.scores_batched(model, root, trials, CPU, stacked)
+        expected = evaluation.scores_one_by_one(reading(model), root, trials)
+        batched = evaluation.scores_batched(reading(model), root, trials, stacked)
     assert batched == pytest.approx(expected, abs=TOLERANCE)
 
 
@@ -122,7 +127,7 @@ def test_rows_given_to_the_wrong_utterance_would_be_seen(folder: Path, model: to
     with torch.no_grad():
         rows = torch.cat([model(evaluation.ten_crops(folder / layout.TEST_WAVS / path)) for path in paths])
         right = evaluation.similarities(rows.reshape(len(paths), 10, -1), pairs)
-        expected = evaluation.scores_one_by_one(model, folder / layout.TEST_WAVS, trials, CPU)
+        expected = evaluation.scores_one_by_one(reading(model), folder / layout.TEST_WAVS, trials)
         shifted = evaluation.similarities(rows.roll(10, 0).reshape(len(paths), 10, -1), pairs)
         row_as_file = evaluation.similarities(rows[: len(paths), None], pairs)
     torch.testing.assert_close(right, torch.tensor(expected), atol=TOLERANCE, rtol=0)

@@ -18,9 +18,11 @@ from workloads.spoof.model import SEResNet
 from workloads.spoof.scoring import (
     OrderBroken,
     Scored,
+    Verifier,
     accuracy_at,
     bonafide_mask,
     equal_error_rate,
+    min_tandem_cost,
     read_scores,
     write_scores,
 )
@@ -191,3 +193,37 @@ def test_the_real_model_answers_the_same_both_ways(folder: Path) -> None:
     fast = answers(folder, model, "single_pass_scoring", "batched_evaluation")
     assert fast == pytest.approx(slow, abs=1e-4)
     assert len(set(slow)) == len(slow)
+
+
+def test_the_tandem_cost_of_scores_worked_out_by_hand() -> None:
+    """Four bona fide and four spoofed clips: at the threshold 3 one of each is on the wrong side."""
+    scores, bonafide = (4.0, 3.0, 5.0, 1.0, 2.0, 0.0, -1.0, 3.5), np.array([True] * 4 + [False] * 4)
+    # C1 = 0.9405 and C2 = 10 * 0.05 = 0.5. The threshold above 3.5 misses half of the bona fide and has no alarm:
+    # 0.47025. That at 3 costs 0.9405 / 4 + 0.5 / 4 = 0.360125, and that at 1 costs 0.5 * 2 / 4 = 0.25: the least.
+    assert min_tandem_cost(scores, bonafide, Verifier()) == pytest.approx(0.25 / 0.5)
+    # A verifier that refuses three of four spoofed clips and errs: C1 = 0.9405 * 0.9 - 0.0095 * 10 * 0.2 = 0.82745 and
+    # C2 = 0.5 * 0.25 = 0.125.
+    helped = Verifier(miss=0.1, false_accept=0.2, spoof_miss=0.75)
+    assert min_tandem_cost(scores, bonafide, helped) == pytest.approx(0.125 * 2 / 4 / 0.125)
+    separate = (1.0, 2.0, 3.0, 4.0, 0.0, -1.0, -2.0, -3.0)
+    assert min_tandem_cost(separate, bonafide, Verifier()) == 0
+    assert min_tandem_cost(tuple(-one for one in separate), bonafide, Verifier()) == pytest.approx(1.0)
+
+
+def test_a_tandem_cost_without_meaning_is_no_number() -> None:
+    bonafide = np.array([True, False])
+    assert np.isnan(min_tandem_cost((1.0, float("nan")), bonafide, Verifier()))
+    assert np.isnan(min_tandem_cost((1.0, 0.0), bonafide, Verifier(spoof_miss=1.0)))
+
+
+def test_an_evaluation_tells_every_score_that_the_system_reports(folder: Path) -> None:
+    found = evaluation.evaluate(Tilt(), folder, SIZE, recipe(), CPU)
+    bonafide = bonafide_mask(layout.asvspoof(folder, "dev"))
+    rate, threshold = equal_error_rate(found.answers, bonafide)
+    assert found.score == pytest.approx(100 * rate)
+    assert found.scores == {
+        "accuracy at that threshold": pytest.approx(100 * accuracy_at(threshold, found.answers, bonafide)),
+        "min t-DCF beside a verifier that takes every spoof": pytest.approx(
+            min_tandem_cost(found.answers, bonafide, Verifier())
+        ),
+    }

@@ -56,7 +56,9 @@ WORKLOAD = Workload(
     parameters=23_712_932,
     operations={"smoke": 1_228_831_488, "quick": 540_586_752, "standard": 24_288_018_432},
     # Without "relu": torchvision builds its activations so that they overwrite their input from the start.
-    traits=frozenset({"convolutions", "capturable", "evaluation", "batched_evaluation", "device_results"}),
+    traits=frozenset(
+        {"convolutions", "capturable", "evaluation", "evaluation_loader", "batched_evaluation", "device_results"}
+    ),
     sizes={
         "smoke": _size(batch=8, image_px=42, classes=4, train_files=32, validation_files=16),
         # Half as wide inside its blocks: at full width a core computes for twice as long as it waits for the store, of
@@ -88,6 +90,7 @@ WORKLOAD = Workload(
         "cudnn_benchmark": "benchmark of its Trainer",
         "batched_evaluation": "its evaluation scored whole batches",
     },
+    batches=("384", "512"),
     first_look=("ram_cache", "local_copy", "decoder"),
     least_samples=2,
     score="top-1 accuracy in percent",

@@ -105,7 +105,7 @@ def _images(folder: Path, size: Size, recipe: Recipe, split: str) -> Images:
     store = find_store(recipe.choice("s3_state"))
     source: Source = Files(folder) if recipe.choice("storage") == "local" else running(store)
     listed = chosen_files(split, source.names(split))
-    count = size.batch * size.epoch_steps if split == TRAIN else size.evaluation_items
+    count = size.samples if split == TRAIN else size.evaluation_items
     if len(listed) < count:
         raise Mistake(
             f"{folder / split} holds {len(listed)} images where {count} are needed; choose a smaller size or more data."

@@ -82,6 +82,7 @@ WORKLOAD = Workload(
             "in_memory_data",
             "clipping",
             "evaluation",
+            "evaluation_loader",
             "batched_evaluation",
             "device_results",
         }
@@ -121,6 +122,7 @@ WORKLOAD = Workload(
         "amp_float16": "dataset_trainer.py at f3718d4",
         "monitoring=10": "its profiler took a sample every ten batches",
     },
+    batches=("4096", "2x5632"),
     first_look=("batched_fetch", "hdf5_chunk_cache", "data_on_device"),
     score="F1 of LEAK over files, by the vote of their long segments",
     lesson=Lesson(steps=80, chance=2 * 16 / (40 + 16), clear=0.8, better="more"),

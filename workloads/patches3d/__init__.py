@@ -106,6 +106,7 @@ WORKLOAD = Workload(
         "gradient_scaling": 'precision "amp" was a GradScaler without any autocast',
         "activation_checkpointing": "the configuration of 577d531",
     },
+    batches=("2", "4", "2x1", "2x2"),
     first_look=("precomputed_preparation", "workers", "fixed_patch_shape"),
     score="Dice of the surface, mean over patches of held-out volumes, more is better",
     lesson=Lesson(steps=200, chance=0.21, clear=0.4, better="more"),

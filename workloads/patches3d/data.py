@@ -80,7 +80,7 @@ def dataset(folder: Path, size: Size, recipe: Recipe) -> Patches:
     resampling = recipe.choice("resampling")
     ways = {"four": augmentation.one_after_another, "once": augmentation.all_at_once, "on_device": None}
     return Patches(
-        items=size.batch * size.epoch_steps,
+        items=size.samples,
         patch=trained_shape(size, recipe),
         usual=patch_shape(size),
         identifiers=identifiers,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -11,11 +12,12 @@ from torch import Tensor, nn
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Size
+from workloads._evaluation_reading import Reading
 from workloads.patches3d import layout
 from workloads.patches3d.cache import VolumeCache
 from workloads.patches3d.data import fitted, patch_shape, volumes
 from workloads.patches3d.preparation import Box, Shape
-from workloads.patches3d.score import dice, dice_of_each
+from workloads.patches3d.score import dice, dice_of_each, intersection_over_union
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,13 @@ class Course:
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """One pass; an answer is a patch's Dice at probability one half, the score is their mean, more is better."""
     course = course_of(folder, size, recipe)
-    with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
+    with Reading(model=model, recipe=recipe, device=device).mode():
         if recipe.batched_evaluation:
             answers = answers_in_stacks(model, course, device, size.shape["stacked_patches"])
         else:
             answers = answers_one_by_one(model, course, device)
-    return Evaluation(items=len(answers), score=sum(answers) / len(answers), answers=tuple(answers))
+    scores = {"intersection over union": fmean(map(intersection_over_union, answers))}
+    return Evaluation(items=len(answers), score=sum(answers) / len(answers), answers=tuple(answers), scores=scores)
 
 
 def course_of(folder: Path, size: Size, recipe: Recipe) -> Course:
@@ -63,7 +66,7 @@ def answers_one_by_one(model: nn.Module, course: Course, device: torch.device) -
     """As found: a forward pass, a copy back and the metric in numpy for each patch."""
     answers = []
     for image, true in course.patches():
-        logits = model(image[None].to(device)).logits.cpu().numpy()
+        logits = model(image[None].to(device)).logits.float().cpu().numpy()
         answers.append(dice(logits[0] > 0, true.numpy()))
     return answers
 

@@ -96,6 +96,7 @@ WORKLOAD = Workload(
             "checkpointing",
             "capturable",
             "evaluation",
+            "evaluation_loader",
             "batched_evaluation",
             "device_results",
         }
@@ -119,6 +120,7 @@ WORKLOAD = Workload(
         **PYTORCH_DEFAULTS,
         "workers=5": "nDataLoaderThread of configs/experiment_01.yaml",
     },
+    batches=("128", "200", "4x100"),
     first_look=("seek_read", "workers", "split_noise"),
     score="equal error rate in percent, less is better",
     # A fresh network tells voices apart already (25 to 33 %): clear is what it cannot.

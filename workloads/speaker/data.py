@@ -120,7 +120,7 @@ def dataset(folder: Path, size: Size, recipe: Recipe) -> Crops | RawCrops:
     on_device = recipe.choice("augmentation") == "device"
     drawn = draws(
         folder,
-        size.batch * size.epoch_steps,
+        size.samples,
         Cut(crop_samples(_frames(recipe)), split_noise=recipe.choice("noise_files") == "split"),
         pairs=recipe.choice("objective") != "aam_softmax",
     )

@@ -87,7 +87,17 @@ WORKLOAD = Workload(
     origin="gkibria121/ai-pipeline, before d4dcd4c",
     parameters=11_981_251,
     operations={"smoke": 1_229_998_592, "quick": 709_743_232, "standard": 10_832_620_288},
-    traits=frozenset({"convolutions", "relu", "capturable", "evaluation", "batched_evaluation", "device_results"}),
+    traits=frozenset(
+        {
+            "convolutions",
+            "relu",
+            "capturable",
+            "evaluation",
+            "evaluation_loader",
+            "batched_evaluation",
+            "device_results",
+        }
+    ),
     sizes={"smoke": SMOKE, "quick": QUICK, "standard": STANDARD},
     parts=parts,
     own={
@@ -105,6 +115,7 @@ WORKLOAD = Workload(
         "cudnn_deterministic": "cudnn_deterministic in the configuration before d4dcd4c",
         "pin_memory": "pin_memory=True in every DataLoader",
     },
+    batches=("8", "16", "64"),
     first_look=("feature_cache", "workers", "device_mel"),
     least_samples=2,
     score="equal error rate in percent over dev clips, less is better",

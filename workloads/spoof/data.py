@@ -142,7 +142,7 @@ def device_stage(
 
 def _items(folder: Path, size: Size, recipe: Recipe, split: str) -> Items:
     corpus, features = str(recipe.choice("corpus")), str(recipe.choice("features"))
-    items = size.batch * size.epoch_steps if split == "train" else size.evaluation_items
+    items = size.samples if split == "train" else size.evaluation_items
     listing = Listing(folder, corpus, split, size.evaluation_items)
     view = View(
         frames=_frames(folder, size, recipe),

@@ -12,40 +12,61 @@ from torch.utils.data import default_collate
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Size
+from workloads._evaluation_reading import Reading
 from workloads.spoof.data import Items, SoundItems, clip_at, device_stage, evaluation_items
 from workloads.spoof.layout import BONAFIDE
-from workloads.spoof.scoring import Scored, bonafide_mask, equal_error_rate, read_scores, write_scores
+from workloads.spoof.scoring import (
+    Scored,
+    Verifier,
+    accuracy_at,
+    bonafide_mask,
+    equal_error_rate,
+    min_tandem_cost,
+    read_scores,
+    write_scores,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """So many clips at a time, by the number of the batch."""
+
+    items: Items
+    together: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return -(-len(self.items) // self.together)
+
+    def __call__(self, number: int) -> Sequence[Tensor]:
+        """One batch; the last may be smaller."""
+        rows = list(range(len(self.items))[number * self.together : (number + 1) * self.together])
+        if isinstance(self.items, SoundItems):
+            return self.items.__getitems__(rows)
+        batch: Sequence[Tensor] = default_collate([self.items[row] for row in rows])
+        return batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scorer:
     """A model with all that brings clips to it, so many at a time."""
 
-    model: nn.Module
-    items: Items
+    batches: Batches
+    reading: Reading
     stage: Any  # of the device, or None
-    device: torch.device
-    together: int
     read: Callable[[Iterable[Tensor]], list[float]]  # the scores of batches, from the device
 
     def __call__(self) -> list[Scored]:
         """One pass over all items."""
-        every = range(len(self.items))
-        batches = [list(every[first : first + self.together]) for first in every[:: self.together]]
-        scores = self.read(map(self._scores, batches))
-        return [Scored(clip_at(self.items, row).name, score) for row, score in zip(every, scores, strict=True)]
+        items = self.batches.items
+        scores = self.read(map(self._scores, self.reading.parts(self.batches, self.batches.count)))
+        return [Scored(clip_at(items, row).name, score) for row, score in zip(range(len(items)), scores, strict=True)]
 
-    def _batch(self, rows: list[int]) -> Sequence[Tensor]:
-        items = self.items
-        if isinstance(items, SoundItems):
-            return items.__getitems__(rows)
-        batch: Sequence[Tensor] = default_collate([items[row] for row in rows])
-        return batch
-
-    def _scores(self, rows: list[int]) -> Tensor:
-        moved = [part.to(self.device) for part in self._batch(rows)]
+    def _scores(self, batch: Sequence[Tensor]) -> Tensor:
+        moved = [self.reading.moved(part) for part in batch]
         inputs, _ = self.stage(moved) if self.stage else moved
-        _embedding, logits = self.model(inputs)
+        _embedding, logits = self.reading.model(inputs)
         bonafide: Tensor = logits[:, BONAFIDE].float()
         return bonafide
 
@@ -64,16 +85,24 @@ def read_once(batches: Iterable[Tensor]) -> list[float]:
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """Scores the dev clips as at the end of training; the equal error rate in percent."""
     items = evaluation_items(folder, size, recipe)
-    together = size.shape["scored_together"] if recipe.batched_evaluation else 1
-    stage = device_stage(folder, size, recipe, device)
-    read = read_once if recipe.device_results else read_each
-    scorer = Scorer(model=model, items=items, stage=stage, device=device, together=together, read=read)
-    with torch.inference_mode() if recipe.inference_mode else torch.no_grad():
+    reading = Reading(model=model, recipe=recipe, device=device)
+    scorer = Scorer(
+        batches=Batches(items, size.shape["scored_together"] if recipe.batched_evaluation else 1),
+        reading=reading,
+        stage=device_stage(folder, size, recipe, device),
+        read=read_once if recipe.device_results else read_each,
+    )
+    with reading.mode():
         scored = items.scoring(scorer)
     clips = items.listing.clips
     with TemporaryDirectory() as scratch:
         path = Path(scratch) / "scores.txt"
         write_scores(path, clips, scored)
         answers = read_scores(path, clips)
-    rate, _threshold = equal_error_rate(answers, bonafide_mask(clips))
-    return Evaluation(items=len(clips), score=100 * rate, answers=answers)
+    bonafide = bonafide_mask(clips)
+    rate, threshold = equal_error_rate(answers, bonafide)
+    scores = {
+        "accuracy at that threshold": 100 * accuracy_at(threshold, answers, bonafide),
+        "min t-DCF beside a verifier that takes every spoof": min_tandem_cost(answers, bonafide, Verifier()),
+    }
+    return Evaluation(items=len(clips), score=100 * rate, answers=answers, scores=scores, effective=reading.effective)

@@ -86,3 +86,40 @@ def equal_error_rate(scores: Sequence[float], bonafide: Booleans) -> tuple[float
 def accuracy_at(threshold: float, scores: Sequence[float], bonafide: Booleans) -> float:
     """The share judged rightly; at the threshold of the same set's equal error rate, as the original reports it."""
     return float(((np.asarray(scores) >= threshold) == bonafide).mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifier:
+    """The error rates of the speaker verifier that a countermeasure protects, each from 0 to 1.
+
+    Unless they are given: it never errs between speakers, and takes every spoofed utterance for its target. Then all
+    that is gained is the countermeasure's.
+    """
+
+    miss: float = 0.0  # of targets
+    false_accept: float = 0.0  # of other speakers
+    spoof_miss: float = 0.0  # of spoofed utterances
+
+
+# Priors and costs of the ASVspoof 2019 evaluation plan.
+SPOOF_SHARE, TARGET_SHARE = 0.05, (1 - 0.05) * 0.99
+OTHER_SHARE = (1 - 0.05) * 0.01
+VERIFIER_MISS, VERIFIER_FALSE_ACCEPT, MISS, FALSE_ACCEPT = 1.0, 10.0, 1.0, 10.0
+
+
+def min_tandem_cost(scores: Sequence[float], bonafide: Booleans, verifier: Verifier) -> float:
+    """The least tandem detection cost over all thresholds, over that of the better constant answer (Kinnunen 2018).
+
+    C1 P_miss + C2 P_fa over min(C1, C2), with the weights of the 2019 plan. NaN where a score is not finite, and where
+    the verifier is so poor that the cost has no meaning.
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    of_misses = TARGET_SHARE * (MISS - VERIFIER_MISS * verifier.miss)
+    of_misses -= OTHER_SHARE * VERIFIER_FALSE_ACCEPT * verifier.false_accept
+    of_alarms = FALSE_ACCEPT * SPOOF_SHARE * (1 - verifier.spoof_miss)
+    if not np.isfinite(values).all() or min(of_misses, of_alarms) <= 0:
+        return float("nan")
+    thresholds = np.append(np.unique(values), np.inf)
+    misses = np.searchsorted(np.sort(values[bonafide]), thresholds) / bonafide.sum()
+    alarms = 1 - np.searchsorted(np.sort(values[~bonafide]), thresholds) / (~bonafide).sum()
+    return float((of_misses * misses + of_alarms * alarms).min()) / min(of_misses, of_alarms)
