@@ -16,13 +16,14 @@ from harness.catalogue import read_catalogue, read_workload
 from harness.cli.reading import listed
 from harness.core.configuration import Option, parse_config, unmet
 from harness.core.mistake import Mistake
-from harness.core.optimization import Level, Optimization, Stage
+from harness.core.optimization import Level, Numerics, Optimization, Stage
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import PYTORCH_DEFAULTS
 from harness.plan.designs import DESIGNS
-from harness.plan.feasibility import STAGE_ORDER
+from harness.plan.feasibility import STAGE_ORDER, all_options
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
+from tests.measure.tasks import scope_of
 
 ROOT = Path(__file__).parents[1]
 CATALOGUE = read_catalogue()
@@ -114,6 +115,23 @@ def test_its_docstring_is_a_page(one: Optimization) -> None:
     assert len(one.page) > 200
     assert len(lines[0]) > 20
     assert any(line.startswith("    ") for line in lines), "a line of code"
+
+
+OTHER_TRAININGS = (
+    *("batch_scale", "gradient_accumulation", "linear_learning_rate", "keep_last_batch"),
+    *("image_size", "crop_length", "crop_before_mel", "patch_size", "fixed_patch_shape"),
+    *("larger_network", "se_resnet34", "metric_learning", "binary_classes", "focal_loss"),
+)
+
+
+@pytest.mark.parametrize("name", OTHER_TRAININGS)
+def test_what_changes_the_training_is_labelled_as_another_training_and_is_no_part_of_everything(name: str) -> None:
+    optimization = CATALOGUE.optimizations[name]
+    assert optimization.numerics is Numerics.DIFFERENT
+    owners = [one for one in CATALOGUE.workloads.values() if optimization.workload in (None, one.name)]
+    for workload in owners:
+        scope = replace(scope_of(workload), environment=GPU)
+        assert name not in {option.name for option in all_options(scope)}
 
 
 @cache

@@ -38,6 +38,9 @@ class Fault(StrEnum):
     ERROR = "error"  # an exception that is none of the above
 
 
+OUT_OF_MEMORY = frozenset({Fault.DEVICE_MEMORY, Fault.HOST_MEMORY, Fault.OOM_KILLED})
+
+
 # Throttling: why a device's clock was held down, by the names that records have for it.
 
 POWER_CAP = "sw_power_cap"  # the limit of its power, which a large GPU under full load is meant to reach

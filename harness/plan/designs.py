@@ -511,6 +511,18 @@ def batches(scope: Scope) -> Iterator[Entry]:
         yield with_batch(scope, f"batch={parts}x{each}" if parts > 1 else f"batch={each}")
 
 
+MOST_DOUBLINGS = 10
+
+
+def doubled_batches(scope: Scope) -> Iterator[Entry]:
+    """The reference's batch doubled, as often as an epoch has the samples and ten times at most: what still fits?"""
+    usual = scope.reference.batch
+    most = scope.workload.sizes[scope.reference.size].samples
+    for times in (2**power for power in range(1, MOST_DOUBLINGS + 1)):
+        if times * usual <= most:
+            yield with_batch(scope, f"batch={times * usual}")
+
+
 def against_itself(scope: Scope) -> Iterator[Entry]:
     """The reference against ten copies of itself: every ratio is 1, so what differs is the machine's noise."""
     for copy in range(10):
@@ -557,6 +569,7 @@ DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "combined": combined,
     "levels": levels,
     "batches": batches,
+    "doubled_batches": doubled_batches,
     "evaluation": evaluation,
     "against_itself": against_itself,
     "calibration": calibration,

@@ -54,6 +54,8 @@ class Campaign:
     attempts: int = 0  # begun by this campaign
     windows: int = 0  # recorded by it
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
+    # Treatments, by block and position, that found no memory beside others and are timed alone.
+    _alone: set[tuple[str, int]] = field(init=False, default_factory=set)
     _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
     _forecast: Forecast = field(init=False)
 
@@ -134,7 +136,8 @@ class Campaign:
             # Those that share a process first; what one of them did to it is known before the others are tried.
             together = {one: count for one, count in rounds.items() if one not in own} or rounds
             now = replace(block, shared=block.shared and together.keys().isdisjoint(own))
-            fitting = dict(list(together.items())[: self._room.get(block.identity)])
+            beside = [one for one in together if (block.identity, one) not in self._alone]
+            fitting = {one: together[one] for one in beside[: self._room.get(block.identity)]}
             if fitting:
                 self._live(now, replicate, fitting)
             else:
@@ -178,6 +181,7 @@ class Campaign:
             if self.clock() - began_s > self._forecast.replicate_s(block, tuple(rounds), replicate):
                 self._forecast.learn(block, tuple(rounds), self.clock() - began_s, replicate, attempt.imports_s)
             raise
+        self._alone |= {(block.identity, position) for position in attempt.alone_next}
         if attempt.put_off:
             self._room[block.identity] = len(rounds) - len(attempt.put_off)
         if min(rounds.values()) == (block.rounds or self.plan.protocol.rounds):

@@ -19,7 +19,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
-from harness.core.records import Arm, Fault, Lost, Ready, Record, Spent, Window
+from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
 from harness.run.sentinel import Sentinel
@@ -173,6 +173,7 @@ class Attempt:
     leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
+    alone_next: list[int] = field(default_factory=list)  # larger batches that found no memory beside other arms
     _ready: dict[int, Ready] = field(default_factory=dict)
     _spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by field of Spent
 
@@ -385,9 +386,23 @@ class Attempt:
         name, outcome, reason = self._name(position), lost.outcome, lost.reason
         if name.shared:  # whose fault it was is told by a process that it has for itself
             outcome, reason = INTERRUPTED, f"{reason}; next it gets a process of its own"
+        elif larger := self._too_large_beside(position, lost):
+            outcome, reason = INTERRUPTED, f"{reason}; next it gets the memory for itself"
+            self.alone_next += larger
         self._keep(Lost(arm=name, outcome=outcome, reason=reason, trace=lost.trace, kind=lost.kind))
         if lost.kind is Fault.DEVICE_LOST:  # every other arm would be lost to it too, and none by its own fault
             raise Mistake(f"{lost.reason}; what was measured is kept, and the same command continues.")
+
+    def _too_large_beside(self, position: int, lost: ArmLost) -> list[int]:
+        """The larger batch that found no memory beside other arms; all of them where they left none to the reference.
+
+        None where the arm had nobody beside it: then there is no more memory to be had.
+        """
+        if lost.kind not in OUT_OF_MEMORY or self._ready.keys().isdisjoint(self.arms):
+            return []
+        usual = self.block.reference.batch
+        larger = [at for at, one in enumerate(self.block.comparisons, 1) if one.treatment.batch > usual]
+        return larger if position == 0 else [position] if position in larger else []
 
     def _keep(self, record: Kept) -> Kept:
         # An arm answers in plain data. What goes on from here must be what will be read again from the disk.

@@ -77,6 +77,15 @@ def test_a_workload_without_a_report_gets_half_twice_four_times_and_two_that_add
     assert no_results(entries) == {"batch=48": "whole batches of 48 leave out 24 of the 120 samples of an epoch"}
 
 
+def test_batches_are_doubled_as_often_as_an_epoch_has_the_samples() -> None:
+    entries = list(DESIGNS["doubled_batches"](scope()))
+    assert list(comparisons(entries)) == ["batch=24"]
+    assert list(no_results(entries)) == ["batch=48", "batch=96"]
+    wide = replace(TOY, sizes={"quick": replace(TOY.sizes["quick"], epoch_steps=2**12)})
+    found = comparisons(DESIGNS["doubled_batches"](replace(scope(), workload=wide)))
+    assert [one.treatment.batch for one in found.values()] == [12 * 2**power for power in range(1, 11)]
+
+
 def test_the_batches_of_a_report_keep_their_share_at_every_size() -> None:
     catalogue = read_catalogue()
     found = {}

@@ -10,14 +10,17 @@ from rich.console import Console
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.measuring import Progress
+from harness.core.configuration import Comparison
+from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Record, Window
+from harness.core.records import Fault, Lost, Record, Window
 from harness.plan.schedule import blocks, by_replicate, outstanding
+from harness.run.arm import ArmLost
 from harness.run.execution import Campaign
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import Room
-from tests.analyze.synthetic import ENVIRONMENT, comparison, plan
+from tests.analyze.synthetic import ENVIRONMENT, comparison, config, plan
 
 EFFECTS = Effects({"workers": 1.5, "amp": 1.2, "pin_memory": 1.0, "chunk_cache": 1.1})
 ARM = 10  # bytes of each arm
@@ -149,6 +152,46 @@ def test_what_was_timed_in_turn_is_not_timed_again() -> None:
     assert outstanding(block, 0, without_last, PLAN.protocol) == {4: 4}
     without_reference = [one for one in kept[block.identity, 0] if one.arm.position]
     assert outstanding(block, 0, without_reference, PLAN.protocol) == {1: 4, 2: 4, 3: 4, 4: 4}
+
+
+class GreedyArm(LargeArm):
+    """One that takes memory in proportion to its batch, and is lost where there is not so much."""
+
+    def begin(self) -> dict[str, Any]:
+        needs = ARM * self.arm.config.batch // 64
+        if needs > self.memory.free()[0]:
+            raise ArmLost(Fault.DEVICE_MEMORY, "CUDA out of memory")
+        self.memory.take(needs)
+        self.takes = needs
+        return self.arm.begin()
+
+
+def larger(batch: int) -> Comparison:
+    return Comparison(
+        label=f"batch={batch}", treatment=config(batch=batch), reference=config(), timing=Timing.STEP
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+def test_a_larger_batch_that_finds_no_memory_beside_others_is_timed_alone_before_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, *, looked_at: bool
+) -> None:
+    monkeypatch.setattr("tests.run.test_room.LargeArm", GreedyArm)
+    if not looked_at:  # as where nobody can tell how much is free before it is asked for
+        monkeypatch.setattr(Room, "fits", lambda *_: True)
+    the_plan = replace(PLAN, blocks=blocks([larger(batch) for batch in (128, 320, 1024)], treatments=4))
+    memory, records, complete = measured(the_plan, 55)
+    assert (complete, memory.taken) == (True, 0)
+    (table,) = build_matrix(the_plan, records, ENVIRONMENT).batch_tables
+    rows = {row.label: row for row in table.rows}
+    assert {label for label, row in rows.items() if row.estimate} == {"batch=128", "batch=320"}
+    wide = rows["batch=320"].estimate
+    assert wide is not None
+    assert wide.in_turn == 2
+    assert rows["batch=1024"].absence is not None
+    assert rows["batch=1024"].absence.kind is Fault.DEVICE_MEMORY
+    given_up = [one for one in records if isinstance(one, Lost) and one.outcome == "failed"]
+    assert {one.arm.position for one in given_up} == {3}
 
 
 @pytest.mark.parametrize(("free", "fit"), [(89, False), (90, True)])

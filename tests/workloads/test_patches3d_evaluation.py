@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from harness.core.configuration import Conflict, expected, inactive, parse_option
 from harness.core.workload import Built
 from tests.workloads.test_patches3d_data import OWN, SIZE, items, recipe, written
+from workloads._evaluation_reading import Reading
 from workloads.patches3d import WORKLOAD, augmentation, device, evaluation, synthesis
 from workloads.patches3d.augmentation import Geometry, Resamplings
 from workloads.patches3d.device import augmented
@@ -172,8 +173,8 @@ def test_stacks_give_the_answers_of_one_by_one(folder: Path) -> None:
 def test_rows_in_the_wrong_order_show_in_the_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = evaluate(Threshold(), folder, SIZE, recipe(), CPU)
 
-    def swapped(model: nn.Module, course: Course, where: torch.device, _stacked: int) -> list[float]:
-        return evaluation.answers_one_by_one(model, course, where)[::-1]
+    def swapped(reading: Reading, course: Course, _stacked: int) -> list[float]:
+        return evaluation.answers_one_by_one(reading, course)[::-1]
 
     monkeypatch.setattr(evaluation, "answers_in_stacks", swapped)
     mapped = evaluate(Threshold(), folder, SIZE, replace(recipe(), batched_evaluation=True), CPU)

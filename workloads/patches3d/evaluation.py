@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from statistics import fmean
@@ -33,6 +34,13 @@ class Course:
         """Normalised grey levels and the true surface, (1, depth, height, width) each, in an order without chance."""
         return islice(self._all(), self.items)
 
+    def stacks(self, stacked: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same so many at a time; the last stack may be smaller."""
+        patches = self.patches()
+        while stack := list(islice(patches, stacked)):
+            images, true = map(torch.stack, zip(*stack, strict=True))
+            yield images, true
+
     def _all(self) -> Iterator[tuple[Tensor, Tensor]]:
         each = -(-self.items // len(self.identifiers))
         for identifier in self.identifiers:
@@ -47,13 +55,20 @@ class Course:
 def evaluate(model: nn.Module, folder: Path, size: Size, recipe: Recipe, device: torch.device) -> Evaluation:
     """One pass; an answer is a patch's Dice at probability one half, the score is their mean, more is better."""
     course = course_of(folder, size, recipe)
-    with Reading(model=model, recipe=recipe, device=device).mode():
+    reading = Reading(model=model, recipe=recipe, device=device)
+    with reading.mode():
         if recipe.batched_evaluation:
-            answers = answers_in_stacks(model, course, device, size.shape["stacked_patches"])
+            answers = answers_in_stacks(reading, course, size.shape["stacked_patches"])
         else:
-            answers = answers_one_by_one(model, course, device)
+            answers = answers_one_by_one(reading, course)
     scores = {"intersection over union": fmean(map(intersection_over_union, answers))}
-    return Evaluation(items=len(answers), score=sum(answers) / len(answers), answers=tuple(answers), scores=scores)
+    return Evaluation(
+        items=len(answers),
+        score=sum(answers) / len(answers),
+        answers=tuple(answers),
+        scores=scores,
+        effective=reading.effective,
+    )
 
 
 def course_of(folder: Path, size: Size, recipe: Recipe) -> Course:
@@ -62,21 +77,20 @@ def course_of(folder: Path, size: Size, recipe: Recipe) -> Course:
     return Course(held_out, volumes(folder, len(held_out), recipe), patch_shape(size), size.evaluation_items)
 
 
-def answers_one_by_one(model: nn.Module, course: Course, device: torch.device) -> list[float]:
+def answers_one_by_one(reading: Reading, course: Course) -> list[float]:
     """As found: a forward pass, a copy back and the metric in numpy for each patch."""
     answers = []
-    for image, true in course.patches():
-        logits = model(image[None].to(device)).logits.float().cpu().numpy()
+    for image, true in reading.in_order(course.patches):
+        logits = reading.model(reading.moved(image[None])).logits.float().cpu().numpy()
         answers.append(dice(logits[0] > 0, true.numpy()))
     return answers
 
 
-def answers_in_stacks(model: nn.Module, course: Course, device: torch.device, stacked: int) -> list[float]:
+def answers_in_stacks(reading: Reading, course: Course, stacked: int) -> list[float]:
     """Several patches a forward pass, the metric where they lie, and one copy back at the end."""
-    answers, patches = [], course.patches()
-    while stack := list(islice(patches, stacked)):
-        images, true = map(torch.stack, zip(*stack, strict=True))
-        answers.append(dice_of_each(model(images.to(device)).logits > 0, true.to(device)))
+    answers = []
+    for images, true in reading.in_order(partial(course.stacks, stacked)):
+        answers.append(dice_of_each(reading.model(reading.moved(images)).logits > 0, reading.moved(true)))
     return torch.cat(answers).tolist()
 
 
