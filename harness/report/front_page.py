@@ -125,7 +125,8 @@ def _loader_alone(publication: Publication) -> Iterator[Fact]:
         loaders = (one for one in topic.sheets if topic.main and one.config == topic.main.config)
         for one in (one for sheet in loaders if sheet.timing is Timing.LOADER for one in sheet.measured):
             alone = one.row.estimate
-            if alone is None or one.row.comparison.label != label or alone.low <= _LOADER_GAIN:
+            gains = alone is not None and alone.verdict.gains and alone.low > _LOADER_GAIN
+            if alone is None or one.row.comparison.label != label or not gains:
                 continue
             if math.log(estimate.ratio) <= _SHOWS * math.log(alone.ratio):
                 text = f"{code(label)} makes the loader of {_link(where)} faster by itself, {estimated(one)}, and its "
