@@ -168,3 +168,4 @@ SEVERAL_ITEMS = Need(  # a system that takes one at a time has items of several 
     met=lambda _, workload: any(size.batch > 1 for size in workload.sizes.values()),
 )
 EVALUATION = trait("evaluation", "needs a workload with an evaluation")
+EVALUATION_OPTIONS = trait("evaluation_options", "needs an evaluation whose reading and precision can be chosen")

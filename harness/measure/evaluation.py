@@ -39,7 +39,7 @@ class ReadBacks(TorchFunctionMode):
         result = function(*args, **(kwargs or {}))
         name = getattr(function, "__name__", "")
         self.count += self.forwards > 0 and self._asks(name, args, result)
-        if name == "to" and args[0].device.type == "cpu" != result.device.type:
+        if name == "to" and isinstance(args[0], Tensor) and args[0].device.type == "cpu" != result.device.type:
             pinned = args[0].is_pinned()
             self.pinned += pinned
             self.overlapping += pinned and bool((kwargs or {}).get("non_blocking"))

@@ -9,7 +9,7 @@ gradients, so nothing has to be scaled. Scores may move in the third digit, and 
 
 from harness.core.optimization import (
     CUDA,
-    EVALUATION,
+    EVALUATION_OPTIONS,
     FAST_BFLOAT16,
     LEVEL,
     Numerics,
@@ -27,6 +27,6 @@ OPTIMIZATION = Optimization(
     proof={"evaluation_autocast": LEVEL},
     timed_on=Timing.EVALUATION,
     levels=("bfloat16", "float16"),
-    needs=(EVALUATION, FAST_BFLOAT16),
+    needs=(EVALUATION_OPTIONS, FAST_BFLOAT16),
     level_needs={"float16": CUDA},
 )

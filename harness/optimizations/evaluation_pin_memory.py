@@ -6,7 +6,7 @@ does not pay where an evaluation sends little.
     loader = DataLoader(validation_set, batch_size=..., pin_memory=True)
 """
 
-from harness.core.optimization import CUDA, EVALUATION, Numerics, Optimization, Stage, Timing, trait
+from harness.core.optimization import CUDA, EVALUATION_OPTIONS, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="evaluation_pin_memory",
@@ -16,5 +16,5 @@ OPTIMIZATION = Optimization(
     sets={"evaluation_pin_memory": True},
     proof={"evaluation_pinned": True},
     timed_on=Timing.EVALUATION,
-    needs=(CUDA, EVALUATION, trait("evaluation_loader", "needs an evaluation whose parts can be read apart")),
+    needs=(CUDA, EVALUATION_OPTIONS),
 )

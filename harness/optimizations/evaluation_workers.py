@@ -7,7 +7,7 @@ so that memory grows with them.
     loader = DataLoader(validation_set, batch_size=..., num_workers=2)
 """
 
-from harness.core.optimization import EVALUATION, LEVEL, Numerics, Optimization, Stage, Timing, trait
+from harness.core.optimization import EVALUATION_OPTIONS, LEVEL, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="evaluation_workers",
@@ -19,5 +19,5 @@ OPTIMIZATION = Optimization(
     timed_on=Timing.EVALUATION,
     levels=(1, 2, 4, 8),
     usual=lambda environment: min(2, environment.cores),
-    needs=(EVALUATION, trait("evaluation_loader", "needs an evaluation whose parts can be read apart")),
+    needs=(EVALUATION_OPTIONS,),
 )

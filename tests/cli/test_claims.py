@@ -58,7 +58,7 @@ def kept(of: Plan, found: list[Record], day: int = 1, **facts: Any) -> Path:
 
 
 MAPPED = planned(compared("memory_map", timing=Timing.LOADER))
-EVALUATION = planned(compared("batched_evaluation", timing=Timing.EVALUATION))
+EVALUATION = planned(compared("batched_evaluation+inference_mode", timing=Timing.EVALUATION))
 
 
 def told(arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def test_batches_alone_are_waited_for_one_by_one_in_spoof(smoke_data: dict[str, 
     }  # fmt: skip
 
 
-LOADING = sorted(name for name, one in CATALOGUE.workloads.items() if "evaluation_loader" in one.traits)
+LOADING = sorted(name for name, one in CATALOGUE.workloads.items() if "evaluation_options" in one.traits)
 
 
 @pytest.mark.parametrize("ways", [(), ("batched_evaluation",)])

@@ -57,7 +57,7 @@ WORKLOAD = Workload(
     operations={"smoke": 1_228_831_488, "quick": 540_586_752, "standard": 24_288_018_432},
     # Without "relu": torchvision builds its activations so that they overwrite their input from the start.
     traits=frozenset(
-        {"convolutions", "capturable", "evaluation", "evaluation_loader", "batched_evaluation", "device_results"}
+        {"convolutions", "capturable", "evaluation", "evaluation_options", "batched_evaluation", "device_results"}
     ),
     sizes={
         "smoke": _size(batch=8, image_px=42, classes=4, train_files=32, validation_files=16),

@@ -82,7 +82,7 @@ WORKLOAD = Workload(
             "in_memory_data",
             "clipping",
             "evaluation",
-            "evaluation_loader",
+            "evaluation_options",
             "batched_evaluation",
             "device_results",
         }

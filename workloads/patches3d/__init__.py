@@ -76,7 +76,7 @@ WORKLOAD = Workload(
     traits=frozenset(
         {
             *("convolutions_3d", "clipping", "weight_average", "checkpointing", "collects_garbage"),
-            *("evaluation", "evaluation_loader", "batched_evaluation"),
+            *("evaluation", "evaluation_options", "batched_evaluation"),
         }
     ),
     sizes={

@@ -96,7 +96,7 @@ WORKLOAD = Workload(
             "checkpointing",
             "capturable",
             "evaluation",
-            "evaluation_loader",
+            "evaluation_options",
             "batched_evaluation",
             "device_results",
         }

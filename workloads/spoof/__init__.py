@@ -93,7 +93,7 @@ WORKLOAD = Workload(
             "relu",
             "capturable",
             "evaluation",
-            "evaluation_loader",
+            "evaluation_options",
             "batched_evaluation",
             "device_results",
         }
