@@ -36,6 +36,7 @@ class Race:
     batch: int
     treatment: str  # options, or baseline
     reference: str
+    names: tuple[str, str]  # of both, as they were asked for
     goal: Goal
     steps: int  # at most
     heats: tuple[Heat, ...]

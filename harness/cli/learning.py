@@ -125,7 +125,7 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
     made = Race(
         version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
         batch=config.batch, treatment=_options(config), reference=_options(reference), goal=goal, steps=task.steps,
-        heats=tuple(heats),
+        heats=tuple(heats), names=("+".join(request.names) or "baseline", against),
     )  # fmt: skip
     path = results / environment.machine / LEARNED / f"{config.workload}-{made.key}.json"
     _write(path, made)

@@ -24,8 +24,7 @@ def _row(race: Race) -> tuple[str, ...]:
     count = len(race.heats)
     return (
         one_line(f"{race.workload} {race.size}, {race.batch}"),
-        one_line(race.treatment),
-        one_line(race.reference),
+        *map(one_line, race.names),
         f"{sign} {race.goal.score:g}",
         "all" if ours == theirs == count else f"{ours} of {count}, against {theirs} of {count}",
         ratio(sooner(race, in_steps=True)) if sooner(race, in_steps=True) else NOTHING,

@@ -24,7 +24,7 @@ def race(pairs: Sequence[tuple[Trained, Trained]]) -> Race:
     heats = (Heat(seed=seed, treatment=ours, reference=theirs) for seed, (ours, theirs) in enumerate(pairs))
     return Race(
         version="0", began="2026-01-01T00:00:00+00:00", environment=ENVIRONMENT, workload="leak", size="quick", batch=4,
-        treatment="amp", reference="baseline", goal=GOAL, steps=400, heats=tuple(heats),
+        treatment="amp", reference="baseline", names=("amp", "baseline"), goal=GOAL, steps=400, heats=tuple(heats),
     )  # fmt: skip
 
 
