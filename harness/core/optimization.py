@@ -20,6 +20,7 @@ class Stage(StrEnum):
     DEVICE = "device"
     SYNC = "sync"
     EVALUATION = "evaluation"
+    RANKS = "ranks"  # between processes that train together
 
 
 class Numerics(StrEnum):
@@ -137,6 +138,10 @@ COMPILER = Need(missing="needs a C++ compiler (g++)", met=lambda environment, _:
 FAST_BFLOAT16 = Need(
     missing="needs a GPU, or a CPU with matrix units for bfloat16",
     met=lambda environment, workload: CUDA.met(environment, workload) or _may_have_matrix_units(environment),
+)
+A_DEVICE_EACH = Need(  # an environment tells of one GPU
+    missing="needs a CPU with at least two cores; ranks on several GPUs have not been tried",
+    met=lambda environment, _: environment.device == "cpu" and environment.cores >= 2,
 )
 SEVERAL_CORES = Need(missing="needs at least two CPU cores", met=lambda environment, _: environment.cores >= 2)
 

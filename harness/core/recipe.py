@@ -22,6 +22,7 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         "checkpointing": "it saves the state of the random numbers, which a capture forbids",
         "nvtx": "the host no longer takes the parts of the step that it would mark",
         "update_in_backward": "its hooks keep parts of the backward pass alive that a capture has to make anew",
+        "ranks": "a capture that holds collectives waits for every other process",
     },
     "added_delay": {
         "workers": "batches that are ready would hide it",
@@ -29,10 +30,17 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         "deferred_metrics": "a host that runs ahead of the device would hide it",
         "micro_batches": "it comes once a step, and every part of a batch would have its own",
         "cuda_graph": "a graph holds what its length was at the capture",
+        "ranks": "the other processes would wait for it too",
     },
     "update_in_backward": {
         "micro_batches": "gradients of several passes have to add up before the update",
         "gradient_scaling": "whether a gradient overflowed is known when all of them are there",
+    },
+    "ranks": {
+        "pinned_cores": "every process would be kept to the same core",
+        "page_cache": "one process would drop what another has just read",
+        "keep_last_batch": "half a batch cannot be taken in equal parts",
+        "update_in_backward": "a weight would be updated before its gradient is reduced",
     },
 }
 
@@ -40,6 +48,13 @@ CAPTURING = frozenset({"reduce-overhead", "max-autotune"})  # modes of torch.com
 
 # What means nothing without loader workers.
 OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharing_strategy", "batch_transport")
+
+
+# What means nothing where one process trains alone.
+OF_RANKS = (
+    *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters", "buffers_not_broadcast"),
+    *("gradient_reduction", "communication_hook", "sharded_optimizer"),
+)
 
 
 # What is settled when a process begins, or stays in it when an arm is gone: an arm that chooses otherwise than the
@@ -57,6 +72,7 @@ OF_PROCESS: Mapping[str, str] = {
     # first would choose for all (aten/src/ATen/native/cudnn/Conv_v8.cpp, run_single_conv).
     "cudnn_benchmark": "what cuDNN has chosen for a convolution is kept for a process, whoever asked",
     "blocking_sync": "how a thread waits for the device is set up with its context",
+    "ranks": "its other ranks are processes of its own",
     "empty_cache": "it takes away the device memory that other arms keep for their next step",
 }
 
@@ -105,6 +121,16 @@ class Recipe:
     checkpointing: bool = False  # activations are computed again in the backward pass instead of kept
     compile: str | None = None  # a mode of torch.compile, or `fullgraph` or `regional`
     cuda_graph: bool = False  # the whole step is captured once and replayed
+    # ranks: processes that train together, each on its part of every batch
+    ranks: int = 1
+    bucket_mb: int | None = None  # of gradients that are reduced together; None is DDP's 25, its first one of 1
+    gradient_as_bucket_view: bool = False
+    static_graph: bool = False
+    find_unused_parameters: bool = False
+    buffers_not_broadcast: bool = False  # each rank keeps its own running statistics
+    gradient_reduction: Literal["last_pass", "never"] | None = None  # None: in every backward pass
+    communication_hook: Literal["bfloat16", "float16", "powersgd", "post_local_sgd"] | None = None
+    sharded_optimizer: bool = False  # each rank updates its part of the weights and broadcasts it
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False
@@ -143,6 +169,10 @@ class Recipe:
             raise ImpossibleRecipe(f"{idle} needs loader workers: add workers=2")
         if self.evaluation_persistent_workers and not self.evaluation_workers:
             raise ImpossibleRecipe("evaluation_persistent_workers needs workers that stay: add evaluation_workers=2")
+        if self.ranks == 1 and (idle := next(filter(self._differs, OF_RANKS), None)):
+            raise ImpossibleRecipe(f"{idle} needs several processes that train together: add ranks=2")
+        if self.gradient_reduction == "last_pass" and self.micro_batches == 1:
+            raise ImpossibleRecipe("no_sync needs several passes for an update: add gradient_accumulation=2")
         if self.threads > 1 and self.worker_threads > 1 and self.start_method == "fork":
             # GNU's OpenMP waits for threads that a forked process does not have.
             raise ImpossibleRecipe("a worker forked from a trainer with several threads hangs in its own: spawn it")

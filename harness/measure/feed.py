@@ -18,6 +18,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from harness.measure.devices import deal_cores, keep_to
+from harness.measure.ranks import agreed_on, rank_now
 
 # Collation: samples become a batch, and the batch goes from a worker to the trainer.
 
@@ -140,18 +141,28 @@ class Order(Sampler[list[int]]):
     """
 
     def __init__(
-        self, samples: int, batch: int, seed: int, *, endless: bool, short_last: bool = False, passes: int = 1
+        self,
+        samples: int,
+        batch: int,
+        seed: int,
+        *,
+        endless: bool,
+        short_last: bool = False,
+        passes: int = 1,
+        part: tuple[int, int] = (0, 1),
     ) -> None:
         """Shuffles `samples` indices once; `endless` leaves out the boundary between epochs.
 
-        An epoch takes them `passes` times over. With `short_last` half of the last batch is missing, as where a set is
-                no multiple of the batch; raises Mistake where that would leave nothing, or nothing to be shorter than.
+        An epoch takes them `passes` times over. Of every batch a rank takes its own `part`: its number, and of how
+        many. With `short_last` half of the last batch is missing, as where a set is no multiple of the batch; raises
+        Mistake where that would leave nothing, or nothing to be shorter than.
         """
         shuffle = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
         every = shuffle * passes
         self._batches = [every[first : first + batch] for first in range(0, len(every) - batch + 1, batch)]
         self._endless = endless
         self._next = 0
+        self._rank, self._ranks = part
         if short_last:
             if batch < 2 or len(self._batches) < 2:
                 raise Mistake(
@@ -162,12 +173,16 @@ class Order(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         """The batches of one epoch, or of epochs without end."""
         if not self._endless:
-            yield from self._batches
+            yield from map(self._part, self._batches)
             return
         while True:
             batch = self._batches[self._next % len(self._batches)]
             self._next += 1
-            yield batch
+            yield self._part(batch)
+
+    def _part(self, batch: list[int]) -> list[int]:
+        size = len(batch) // self._ranks
+        return batch[self._rank * size : (self._rank + 1) * size]
 
     def go_to(self, number: int) -> None:
         """The next batch that is asked for is this one, counted from the very first; of epochs without end alone."""
@@ -342,7 +357,7 @@ class Feed:
     def drain(self) -> None:
         """Takes batches that lie ready until one has to be waited for, or as many as the queue could hold twice."""
         for _ in range(2 * self.in_flight):
-            if self.produced is None or self.produced <= self.taken_from_workers:
+            if not agreed_on(self.produced is not None and self.produced > self.taken_from_workers):
                 return
             self.fetch()
 
@@ -388,9 +403,9 @@ def open_feed(
         keywords["collate_fn"] = collate
     if start := worker_start(recipe, deal_cores(recipe)):
         keywords["worker_init_fn"] = start
-    batch = size.batch // recipe.micro_batches
+    batch, part = size.batch // recipe.micro_batches, (rank_now(), recipe.ranks)
     order = Order(
-        size.samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch, passes=size.passes
+        size.samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch, passes=size.passes, part=part
     )  # fmt: skip
     loader: DataLoader[Any] = DataLoader(
         dataset,

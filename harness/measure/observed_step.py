@@ -312,7 +312,7 @@ def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
     before = _versions(trainee.optimizer)
     with calls.counted(trainee.model):
         with bound.autocast():
-            value = bound.loss(trainee.model(inputs), targets)
+            value = bound.loss(trainee.parallel(inputs), targets)
         in_forward = calls.count
         bound.backward(value)
     updated = _versions(trainee.optimizer) != before and _gradients_are_gone(trainee.optimizer)

@@ -20,6 +20,7 @@ from harness.measure import observed_step as evidence
 from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
+from harness.measure.ranks import AVERAGED_EVERY, agreed, averaged, of_ranks, of_updates, watched_update
 from harness.measure.session import Session, open_trainee, step_of
 from harness.measure.transfer import transfer_to
 
@@ -66,7 +67,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
     for _ in range(steps - 1):
         began = perf_counter()
         losses.append(float(step()))
-    step_s = perf_counter() - began
+    step_s, *losses = [*agreed([perf_counter() - began]), *averaged(losses)]
     pinned = device.is_pinned(seen[0][0])
     device.synchronize()
     batches = [_placed(session, batch) for batch in seen]
@@ -129,6 +130,8 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown |= evidence.of_learning_rate(trainee.optimizer, task) | evidence.of_precision(task.device)
     if task.recipe.compile:
         shown |= evidence.of_compiler(trainee, opening.batches[0], task.device)
+    if task.recipe.ranks > 1:
+        shown |= _between_ranks(session, opening)
     if timing is not Timing.EVALUATION:
         return shown, None
     with evidence.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device.torch) as reads:
@@ -138,11 +141,25 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     return shown, evaluation.score
 
 
+def _between_ranks(session: Session, opening: Opening) -> dict[str, Value]:
+    """What a few more updates show of what goes between the ranks."""
+    trainee, recipe = session.trainee, session.task.recipe
+    bound, batch = trainee.bound, opening.batches[0]
+
+    def forward() -> torch.Tensor:
+        inputs, targets = bound.transfer(batch)
+        with bound.autocast():
+            return bound.loss(trainee.parallel(inputs), targets)
+
+    seen = [watched_update(forward, trainee, recipe.micro_batches) for _ in range(AVERAGED_EVERY)]
+    return of_ranks(opening.host_batch[0]) | of_updates(seen, trainee.model, trainee.parallel, recipe)
+
+
 def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
     """What the batches of the first steps show of their shapes."""
     return {
         "varying_shapes": opening.shapes(session.feed.order) > 1,
-        "whole_batches": len(opening.host_batch[0]) == session.task.size.batch,
+        "whole_batches": len(opening.host_batch[0]) * session.task.recipe.ranks == session.task.size.batch,
     }
 
 
@@ -187,9 +204,9 @@ def _first_losses(session: Session, opening: Opening, other: int = 0) -> tuple[f
     """The losses of the first steps once more, from the arm's own seed or another one."""
     trainee = open_trainee(replace(session.task, seed=session.task.seed + other), session.phases)
     step = step_of(trainee, cycle(opening.batches).__next__)
-    losses = tuple(float(step()) for _ in opening.losses)
+    losses = averaged([float(step()) for _ in opening.losses])
     session.phases.split()
-    return losses
+    return tuple(losses)
 
 
 def _difference(one: Sequence[float], other: Sequence[float]) -> float:
@@ -219,13 +236,13 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
         feed.fetch()
     taken, group = feed.taken, task.recipe.workers
     epoch = task.size.epoch_steps * task.recipe.micro_batches
-    spent_s = timed(feed.fetch, GROUPS * group, task.device)
+    (spent_s,) = agreed([timed(feed.fetch, GROUPS * group, task.device)])
     while spent_s < protocol.upper_bound_s:
-        spent_s += timed(feed.fetch, group, task.device)
+        spent_s += agreed([timed(feed.fetch, group, task.device)])[0]
     done = feed.taken - taken
     whole = -(-done // epoch) * epoch
     if spent_s / done * whole <= 2 * protocol.whole_s:
-        spent_s += timed(feed.fetch, whole - done, task.device)
+        spent_s += agreed([timed(feed.fetch, whole - done, task.device)])[0]
     return feed.order.samples(taken, feed.taken) / spent_s
 
 
@@ -245,7 +262,7 @@ def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device:
     """Calls a second over rounds of `times` calls, until the time is up."""
     calls, spent_s = 0, 0.0
     while spent_s < seconds:
-        spent_s += timed(call, times, device)
+        spent_s += agreed([timed(call, times, device)])[0]
         calls += times
     return calls / spent_s
 

@@ -20,11 +20,13 @@ from harness.measure.feed import Feed, open_feed
 from harness.measure.first_batches import FirstBatches
 from harness.measure.loop import Habit, examined, habits_of, recording
 from harness.measure.phases import Phases, phases_for
+from harness.measure.ranks import averager_of, rank_now, sharded, synchronizing, wrapped
 from harness.measure.step import Batch, Bound, StepGraph, marking, shape_of_step, trained_by
 from harness.measure.transfer import Ahead, SideStream, arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
+    in_turn,
     optimizer_of,
     plain_backward,
     scaled_backward,
@@ -130,6 +132,7 @@ class Trainee:
 
     model: nn.Module
     loss: nn.Module
+    parallel: nn.Module  # the model as all ranks train it; the model itself where one process trains alone
     optimizer: torch.optim.Optimizer
     scaler: GradScaler | None
     metrics: EagerMetrics | DeferredMetrics
@@ -213,29 +216,34 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     recipe, device, parts = task.recipe, task.device, task.parts
     model, loss, optimizer = _network(task)
     device_stage = parts.device_stage(task.data, task.size, recipe, device.torch)
-    torch.manual_seed(task.seed + 1)  # so that dropout does not depend on how the model was built
+    parallel, of_loss = wrapped(model, recipe), wrapped(loss, recipe)
+    torch.manual_seed(task.seed + 1 + rank_now())  # so that dropout does not depend on how the model was built
     scaler = GradScaler(device.torch.type) if recipe.gradient_scaling else None
     move = transfer_to(device, recipe, getattr(device_stage, "on_host", ()))
     metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
+    if average := averager_of([*model.parameters(), *loss.parameters()], recipe):
+        update = in_turn(update, average)
     if delay and delay.place == "device":
         update = delay.after(update)
     bound = Bound(
         fetch=_nothing_to_fetch,
         transfer=arriving(phases.copying(move), device_stage),
-        model=called(model, recipe),
-        loss=loss,
+        model=called(parallel, recipe),
+        loss=of_loss,
         autocast=autocast_for(device.torch, recipe),
         backward=examined(scaled_backward(scaler) if scaler else plain_backward, recipe),
         update=phases.finishing(update),
         record=recording(metrics, (*habits, delay) if delay and delay.place == "host" else habits),
         micro_batches=recipe.micro_batches,
+        synchronize=synchronizing((parallel, of_loss), recipe),
     )
     graph = StepGraph(trained_by(bound, update), device) if recipe.cuda_graph else None
     return Trainee(
         model=model,
         loss=loss,
+        parallel=parallel,
         optimizer=optimizer,
         scaler=scaler,
         metrics=metrics,
@@ -257,13 +265,14 @@ def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     loss = parts.loss(task.size, recipe).to(device)
     optimizer = optimizer_of(parts, [*model.parameters(), *loss.parameters()], recipe)
     model.train()
-    return model, loss, optimizer
+    return model, loss, sharded(optimizer, recipe)
 
 
 def step_of(trainee: Trainee, fetch: Callable[[], Any]) -> Callable[[], Tensor]:
     """The trainee's step on the batches that `fetch` gives."""
     bound = trainee.bound
-    shape = shape_of_step(bound.micro_batches, captured=bound.whole_step is not None)
+    captured, synchronizes = bound.whole_step is not None, bound.synchronize is not None
+    shape = shape_of_step(bound.micro_batches, captured=captured, synchronizes=synchronizes)
     return shape(trainee.mark(replace(bound, fetch=fetch)))
 
 

@@ -31,6 +31,7 @@ class Bound:
     update: Callable[[], None]  # the optimizer's step, then the gradients cleared
     record: Callable[[Tensor], None]  # adds the loss to the running metrics
     micro_batches: int = 1
+    synchronize: Callable[[bool], None] | None = None  # says before a pass whether ranks reduce its gradients
     whole_step: Callable[[Tensor, Tensor], Tensor] | None = None  # of a batch on the device, replayed as one graph
 
 
@@ -72,6 +73,29 @@ def accumulating_step(bound: Bound) -> Callable[[], Tensor]:
     return step
 
 
+def accumulating_step_without_sync(bound: Bound) -> Callable[[], Tensor]:
+    """The same among several ranks, whose gradients are reduced in the last pass alone."""
+    fetch, transfer, model, loss = bound.fetch, bound.transfer, bound.model, bound.loss
+    autocast, backward, update, record = bound.autocast, bound.backward, bound.update, bound.record
+    micro_batches, synchronize = bound.micro_batches, bound.synchronize
+    assert synchronize is not None  # noqa: S101  what chooses this shape
+
+    def step() -> Tensor:
+        total = torch.zeros(())
+        for number in range(micro_batches):
+            inputs, targets = transfer(fetch())
+            synchronize(number + 1 == micro_batches)
+            with autocast():
+                value = loss(model(inputs), targets) / micro_batches
+            backward(value)
+            total = total + value.detach()
+        update()
+        record(total)
+        return total
+
+    return step
+
+
 def captured_step(bound: Bound) -> Callable[[], Tensor]:
     """One batch handed to a graph that holds the rest: the host queues one launch where it queued hundreds."""
     fetch, transfer, whole_step, record = bound.fetch, bound.transfer, bound.whole_step, bound.record
@@ -86,10 +110,14 @@ def captured_step(bound: Bound) -> Callable[[], Tensor]:
     return step
 
 
-def shape_of_step(micro_batches: int, *, captured: bool = False) -> Callable[[Bound], Callable[[], Tensor]]:
-    """Which of the three shapes a recipe runs."""
+def shape_of_step(
+    micro_batches: int, *, captured: bool = False, synchronizes: bool = False
+) -> Callable[[Bound], Callable[[], Tensor]]:
+    """Which of the four shapes a recipe runs."""
     if captured:
         return captured_step
+    if synchronizes:
+        return accumulating_step_without_sync
     return plain_step if micro_batches == 1 else accumulating_step
 
 

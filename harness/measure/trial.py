@@ -32,6 +32,7 @@ from harness.measure.opening import (
     take_first_steps,
     upper_bounds_of,
 )
+from harness.measure.ranks import agreed, agreed_on
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, end_compilers, events_of, transient, undisturbed, warm_up
@@ -79,7 +80,7 @@ class Trial:
         count = max(steps, -(-(feed.in_flight + ahead) // each))
         if self._endless:
             feed.order.go_to((offset - count) * each + feed.in_flight + ahead)
-        stamps = stamped(self.step, count, session.task.device)
+        stamps = agreed(stamped(self.step, count, session.task.device))
         if self._endless:
             feed.taken = offset * each + feed.taken - session.consumed
         return [later - sooner for sooner, later in pairwise(stamps)]
@@ -110,6 +111,7 @@ class Trial:
         feed.thaw()
         stamps = stamped(self.step, steps, device)
         feed.freeze()  # before anything else is done
+        stamps = agreed(stamps)
         produced = self._produced
         self._left_at = produced
         told = self.board.after(strangers, energy_j)
@@ -310,7 +312,9 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
         protocol = replace(protocol, floor_steps=1)
     prefetched = 0 if trial.timing in {Timing.EVALUATION, Timing.COMPUTE} else recipe.prefetched_batches
     quiet = evidence.compiler_quiet() if recipe.compile else _always
-    warm = warm_up(lambda: timed(trial.step, 1, device), quiet, prefetched, protocol)
+    warm = warm_up(
+        lambda: agreed([timed(trial.step, 1, device)])[0], lambda: not agreed_on(not quiet()), prefetched, protocol
+    )
     if recipe.compile:
         end_compilers()
     return _finish_epoch(trial, warm) if trial.timing is Timing.EPOCH else warm

@@ -91,6 +91,16 @@ def update_of(
     return update
 
 
+def in_turn(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
+    """Both calls, one after the other."""
+
+    def both() -> None:
+        first()
+        then()
+
+    return both
+
+
 def updated_in_backward(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
     """Lets the backward pass update each weight as soon as its gradient is complete; gives what is left to do then.
 

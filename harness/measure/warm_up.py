@@ -10,6 +10,7 @@ from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
 from harness.measure.devices import Device
 from harness.measure.observed_step import captured
+from harness.measure.ranks import agreed_on
 
 # Settling: what must not happen in a window, read from counters, and how long a resumption tells on steps.
 
@@ -59,7 +60,8 @@ def undisturbed(take: Callable[[], Taken], events: Callable[[], Events], seconds
     for number in range(VOID + 1):
         before, taken, after = events(), take(), events()
         asked_s = (after.allocations - before.allocations) * ALLOCATION_S
-        if after.graphs == before.graphs and (number == VOID or asked_s <= NEGLIGIBLE * seconds(taken)):
+        settled = after.graphs == before.graphs and (number == VOID or asked_s <= NEGLIGIBLE * seconds(taken))
+        if not agreed_on(not settled):
             return taken
     raise Unsettled(f"it compiled in {VOID + 1} windows in a row: it has no steady state")
 

@@ -12,7 +12,7 @@ from harness.core.claims import ANY, Claim, Metric, Resolution, Tried, Untried, 
 from harness.core.configuration import CONTROLS, SHARES, Comparison, Conflict, Option, batch_of, compose, unmet
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import SEVERAL_ITEMS, Optimization, Timing
+from harness.core.optimization import SEVERAL_ITEMS, Optimization, Stage, Timing
 from harness.core.plan import Block, NoResult
 from harness.core.recipe import in_turns
 from harness.core.workload import Workload
@@ -563,6 +563,23 @@ def _tested(scope: Scope, tried: Tried) -> Entry:
     return compare(based_on(scope, tried.reference), tried.label, tried.treatment, tried.timing)
 
 
+def distributed(scope: Scope) -> Iterator[Entry]:
+    """Two ranks against one, with the same batch and with twice the batch, then options of ranks on top of two."""
+    found = sorted(
+        (one for one in scope.optimizations if one.stage is Stage.RANKS), key=lambda one: (one.requires, one.name)
+    )
+    for one in found:
+        level = one.usual_level(scope.environment)
+        yield single(scope, one, level)
+        if not one.requires and isinstance(level, int):
+            scale = Option(name="batch_scale", level=level)
+            label = f"{scale}+{one.name}={level}"
+            if reason := hindrance(scope, one, level):
+                yield NoResult(workload=scope.workload.name, label=label, reason=reason)
+            else:
+                yield compare(scope, label, together(scope, (scale, Option(name=one.name, level=level))))
+
+
 DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "stages": stages,
     "alone": alone,
@@ -578,6 +595,7 @@ DESIGNS: Mapping[str, Callable[[Scope], Iterator[Entry]]] = {
     "removed": removed,
     "pairs": pairs,
     "factorial": factorial,
+    "distributed": distributed,
 }
 # Those that --only narrows to the options that are named, instead of taking the design's place.
 CROSSED = frozenset({"matrix", "removed", "pairs", "factorial"})

@@ -28,7 +28,7 @@ from harness.core.workload import Workload
 Entry = Comparison | NoResult
 
 # What is tried first when time is short: the stages in which most systems lose most.
-STAGE_ORDER = (Stage.INPUT, Stage.DEVICE, Stage.EVALUATION, Stage.SYNC, Stage.HOST, Stage.LAUNCH)
+STAGE_ORDER = (Stage.INPUT, Stage.DEVICE, Stage.EVALUATION, Stage.SYNC, Stage.HOST, Stage.LAUNCH, Stage.RANKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,14 +156,15 @@ def _check_config(scope: Scope, config: Configuration) -> None:
         size = scope.workload.at(config.size, config.batch)
     except Mistake as mistake:
         raise Conflict(str(mistake).rstrip(".")) from mistake
-    if config.batch % recipe.micro_batches:
-        raise Conflict(f"a batch of {config.batch} cannot be taken in {recipe.micro_batches} equal parts")
+    parts = recipe.micro_batches * recipe.ranks
+    if config.batch % parts:
+        raise Conflict(f"a batch of {config.batch} cannot be taken in {parts} equal parts")
     if recipe.keep_last_batch and min(config.batch, size.epoch_steps) < 2:
         raise Conflict("a shorter last batch needs two batches or more, of two samples or more")
     least = scope.workload.least_samples
-    if config.batch // (recipe.micro_batches * (1 + recipe.keep_last_batch)) < least:
+    if config.batch // (parts * (1 + recipe.keep_last_batch)) < least:
         raise Conflict(f"{scope.workload.name} normalises over {least} samples at least, so it cannot train on fewer")
-    if reason := scope.workload.unstackable(recipe, config.batch // recipe.micro_batches):
+    if reason := scope.workload.unstackable(recipe, config.batch // parts):
         raise Conflict(reason)
     device = scope.environment.device
     if is_emulated(device) and (reason := without_time(device, scope.workload, config.size, size, recipe)):
@@ -234,7 +235,8 @@ def ordered(scope: Scope) -> list[Optimization]:
     """
     turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
     later = {one.name: bool(hindrance(scope, one) or one.requires or not one.sought) for one in scope.optimizations}
-    by_name = sorted(scope.optimizations, key=lambda one: (later[one.name], one.name))
+    alone = [one for one in scope.optimizations if one.stage is not Stage.RANKS]  # those have a design of their own
+    by_name = sorted(alone, key=lambda one: (later[one.name], one.name))
     turn = {one.name: next(turns[one.workload is None, one.stage]) for one in by_name}
     first = {name: place for place, name in enumerate(scope.workload.first_look)}
     return sorted(

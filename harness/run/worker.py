@@ -27,6 +27,7 @@ from harness.core.workload import ADDRESS, Goal, Learned, Traced, Trained
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import ROOT, serve_forks
+from harness.run.ranks import SHARE, RankLost, Ranks
 from harness.run.sentinel import Sentinel
 
 if TYPE_CHECKING:
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
     from harness.measure.session import Task
 
 
-def serve(channel: socket.socket) -> None:
-    """Answers the launcher until it hangs up, or until an arm's failure leaves no arm that could go on."""
-    house = _House()
+def serve(channel: socket.socket, rank: int = 0) -> None:
+    """Answers the launcher until it hangs up, or until an arm's failure leaves no arm that could go on.
+
+    Another rank of an arm serves that arm's process in the same way.
+    """
+    house = _House(channel, rank)
     with suppress(BrokenPipeError, ConnectionResetError):  # the launcher is gone
         for message in _messages(channel):
             answer = house.answer(message)
@@ -53,6 +57,9 @@ SPOILING = frozenset({Fault.DEVICE_ERROR, Fault.DEVICE_LOST})
 class _House:
     """The arms of this process: their jobs, and once torch is needed what they live in."""
 
+    channel: socket.socket
+    rank: int = 0
+    ranks: Ranks | None = None  # the others, where this is rank 0 of several
     jobs: dict[int, Job] = field(default_factory=dict)
     residents: "Residents | None" = None
 
@@ -60,9 +67,14 @@ class _House:
         """What an arm has to say to what it is asked; a failure is an answer too, and the last one of that arm."""
         number = message["arm"]
         try:
-            return {"say": "done", "fields": self._done(number, message)}
+            if self.ranks:
+                self.ranks.tell(message)
+            fields = self._done(number, message)
+            if self.ranks:
+                self.ranks.hear()
+            return {"say": "done", "fields": fields}
         except Exception as error:  # noqa: BLE001  whatever goes wrong in an arm is its outcome, with words and trace
-            lost = {"say": "lost", **_words_for(error), "trace": traceback.format_exc()[-4000:]}
+            lost = self._lost(error)
         job = self.jobs.get(number)
         stays = job is not None and job.shared and lost["kind"] not in SPOILING
         try:
@@ -72,9 +84,21 @@ class _House:
             stays = False
         return lost | {"ends": not stays}
 
+    def _lost(self, error: Exception) -> dict[str, Any]:
+        """What is said of a failure; of one in a collective, what became of the rank that it waited for."""
+        trace, words = traceback.format_exc()[-4000:], _words_for(error)
+        if self.ranks and not isinstance(error, RankLost) and words["kind"] == Fault.WINDOW_TIME_OUT:
+            error = self.ranks.explain() or error
+        if isinstance(error, RankLost):
+            return told_of(error) | ({} if error.trace else {"trace": trace})
+        return {"say": "lost", **words, "trace": trace}
+
     def _done(self, number: int, message: dict[str, Any]) -> dict[str, Any]:
         if "job" in message:
-            return self._admitted(number, read_job(message))
+            job = read_job(message)
+            if job.recipe.ranks > 1:
+                self._join(job, message)
+            return self._admitted(number, job)
         assert self.residents is not None  # noqa: S101  the job comes first
         if "begin" in message:
             job = self.jobs[number]
@@ -88,12 +112,35 @@ class _House:
         self.residents.free(number)
         return {}
 
+    def _join(self, job: Job, message: dict[str, Any]) -> None:
+        """Becomes one of several ranks; rank 0 forks the others first, while it has no threads of its own."""
+        limit_s = SHARE * job.protocol.window_limit_s
+        if self.rank == 0:
+            self.ranks = Ranks(limit_s, self._say_lost)
+            self.ranks.begin(job.recipe.ranks, self._serve_as)
+        from harness.measure.ranks import join, store_for
+
+        store = store_for(message.get("port", 0), limit_s, serving=self.rank == 0)
+        if self.ranks:
+            self.ranks.tell(message | {"port": store.port})
+        join(store, self.rank, job.recipe.ranks, job.device, limit_s)
+
+    def _serve_as(self, rank: int, channel: socket.socket) -> None:
+        self.channel.close()  # the launcher's
+        serve(channel, rank)
+
+    def _say_lost(self, lost: RankLost) -> None:
+        """In a thread, while rank 0 waits in a collective that does not end."""
+        with suppress(BrokenPipeError, ConnectionResetError, OSError):
+            send(self.channel, told_of(lost) | {"ends": True})
+        os._exit(1)
+
     def _admitted(self, number: int, job: Job) -> dict[str, Any]:
         """Imports what the server did not know of; the launcher waits for all before one is built."""
         self.jobs[number] = job
         if job.service:
             os.environ[ADDRESS] = job.service
-        task = task_of(job)
+        task = task_of(job, self.rank)
         from harness.measure.residents import Residents
 
         self.residents = self.residents or Residents()
@@ -126,7 +173,12 @@ def _import_workload(name: str) -> None:
             read_catalogue(None, ledger=False).workload(name).parts()
 
 
-def task_of(job: Job) -> "Task":
+def _device_of(job: Job, rank: int) -> str:
+    """Among several ranks each has a GPU of its own; a CPU is everybody's."""
+    return f"cuda:{rank}" if job.device == "cuda" and job.recipe.ranks > 1 else job.device
+
+
+def task_of(job: Job, rank: int = 0) -> "Task":
     """All that decides how the arm's session is built; imports torch."""
     from harness.catalogue import read_catalogue
     from harness.measure.devices import device_named
@@ -139,11 +191,16 @@ def task_of(job: Job) -> "Task":
         size=job.size,
         recipe=job.recipe,
         data=Path(job.data),
-        device=device_named(job.device, job.emulation),
+        device=device_named(_device_of(job, rank), job.emulation),
         seed=job.seed,
         endless=job.timing is not job.timing.EPOCH,
         shared=job.shared,
     )
+
+
+def told_of(lost: RankLost) -> dict[str, Any]:
+    """What an arm says of a rank that it lost."""
+    return {"say": "lost", "kind": lost.fault, "reason": with_remedy(lost.fault, lost.reason), "trace": lost.trace}
 
 
 def _words_for(error: Exception) -> dict[str, str]:

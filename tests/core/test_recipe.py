@@ -5,7 +5,7 @@ import pytest
 from harness.core.recipe import BARRED, COMMON_FIELDS, ImpossibleRecipe, Recipe, as_mapping, difference, patched
 
 PINNED = {
-    "threads": 1, "worker_threads": 1, "micro_batches": 1, "batch_scale": 1,
+    "threads": 1, "worker_threads": 1, "micro_batches": 1, "batch_scale": 1, "ranks": 1,
     "malloc": "glibc", "start_method": "fork", "sharing_strategy": "file_descriptor",
     "matmul_precision": "highest", "garbage_collector": "automatic",
     "collate": "default", "batch_transport": "shared_memory", "page_cache": "warm",
@@ -69,10 +69,10 @@ def test_what_cannot_be_together_is_refused_with_both_names_and_the_reason(
     choice: str, other: str, reason: str
 ) -> None:
     assert {choice, other} <= COMMON_FIELDS
-    value = 2 if other == "micro_batches" else True
+    value = 2 if other in {"micro_batches", "ranks"} else True
     patched(Recipe(), {other: value})
     with pytest.raises(ImpossibleRecipe) as found:
-        patched(Recipe(), {choice: True, other: value})
+        patched(Recipe(), {choice: 2 if choice == "ranks" else True, other: value})
     assert str(found.value) == f"{choice} and {other} cannot be together: {reason}"
 
 

@@ -7,16 +7,19 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.core.configuration import Comparison, Configuration, Option, batch_scale, compose, parse_option, settings
 from harness.core.environment import Environment
-from harness.core.optimization import LEVEL, Timing
+from harness.core.optimization import LEVEL, Stage, Timing
 from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, difference
-from harness.plan.designs import DESIGNS, against_itself, alone, combined, levels
+from harness.plan.designs import DESIGNS, against_itself, alone, combined, distributed, levels, stages
 from harness.plan.feasibility import Entry, Scope, all_options, based_on, compare, ordered, single
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import ALL, GPU, KNOWN, optimization, workload
 
 TOY = workload()
+RANKS = optimization("ranks", {"ranks": LEVEL}, levels=(2,), stage=Stage.RANKS)
+RANKED = optimization("ranked", {"static_graph": True}, requires=("ranks",), stage=Stage.RANKS)
+SCALE = optimization("batch_scale", {"batch_scale": LEVEL}, levels=(2,), stage=Stage.DEVICE)
 
 
 def scope(*below: str, environment: Environment = ENVIRONMENT, **facts: Any) -> Scope:
@@ -125,6 +128,19 @@ def test_as_found_is_compared_unless_it_is_the_reference_or_nothing() -> None:
     assert "original" not in comparisons(combined(scope(original=())))
 
 
+def test_options_of_ranks_have_a_design_of_their_own() -> None:
+    added = {one.name: one for one in (RANKS, RANKED, SCALE)}
+    both = replace(scope(), optimizations=(*ALL, RANKS, RANKED), known={**KNOWN, **added})
+    assert not {"ranks=2", "ranked"} & set(comparisons(stages(both)))
+    found = comparisons(distributed(both))
+    assert set(found) == {"ranks=2", "ranked", "batch_scale=2+ranks=2"}
+    assert found["ranked"].reference.options == (Option(name="ranks", level=2),)
+    assert found["ranks=2"].reference.options == ()
+    weak = found["batch_scale=2+ranks=2"]
+    assert weak.treatment.batch == weak.reference.batch == 24
+    assert weak.reference.options == (Option(name="split", level=2),)
+
+
 def test_levels_tries_every_level_of_each() -> None:
     found = list(levels(scope(environment=GPU)))
     names = [one.label for one in found]
@@ -143,7 +159,8 @@ def test_against_itself_are_ten_copies_of_one_cell() -> None:
 def test_each_is_timed_on_what_it_asks_for_and_a_probe_overrules_it() -> None:
     assert comparisons(alone(scope()))["whole_evaluation"].timing is Timing.EVALUATION
     assert comparisons(alone(scope()))["fused"].timing is Timing.STEP
-    for design in (design for name, design in DESIGNS.items() if name != "claims"):  # claims say what they are timed on
+    own = {"claims", "distributed"}  # claims say what they are timed on; this scope has no option of ranks
+    for design in (design for name, design in DESIGNS.items() if name not in own):
         found = comparisons(design(scope(probe=Timing.LOADER)))
         assert {one.timing for one in found.values()} == {Timing.LOADER}
 

@@ -1,0 +1,298 @@
+"""Ranks: processes that train together, each on its part of every batch; one clock and one answer for all of them.
+
+All ranks run the same code. Whatever is decided from a clock, a counter or a loss is therefore agreed on first, or one
+rank would take a step that another one waits for: `agreed` and `averaged` give a lone process its own values back.
+"""
+
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from harness.core.recipe import Recipe, Value
+
+LOOPBACK = "127.0.0.1"
+AVERAGED_EVERY = 4  # steps between two averages of the weights, with post-local SGD
+
+
+def store_for(port: int, limit_s: float, *, serving: bool) -> Any:
+    """Where ranks find each other: rank 0 serves it at a port that the kernel chooses, so that none is in use."""
+    limit = timedelta(seconds=limit_s)
+    # Torch exports it where it is built with it, which its types do not know.
+    return vars(dist)["TCPStore"](LOOPBACK, port, is_master=serving, wait_for_workers=False, timeout=limit)
+
+
+class Mismatch(RuntimeError):
+    """Ranks that were not told of the same number of ranks."""
+
+
+def join(store: Any, rank: int, ranks: int, device: str, limit_s: float) -> None:
+    """Makes this process one of so many ranks; no collective is waited for longer than `limit_s`.
+
+    Raises Mismatch where another rank knows of another number of them.
+    """
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # all ranks are on this host
+    store.set(f"ranks/{rank}", str(ranks))
+    told = int(store.get("ranks/0"))
+    if told != ranks:
+        raise Mismatch(f"rank {rank} was told of {ranks} ranks, rank 0 of {told}")
+    backend = "nccl" if device == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=limit_s))
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+
+
+def rank_now() -> int:
+    """The number of this process among those that train together; 0 where it trains alone."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def agreed(values: Sequence[float]) -> list[float]:
+    """The largest of each value over all ranks: what takes time is over when the last rank is through."""
+    return _reduced(values, dist.ReduceOp.MAX)
+
+
+def agreed_on(held: bool) -> bool:  # noqa: FBT001  the question itself
+    """Whether it holds on any rank."""
+    return bool(agreed([float(held)])[0])
+
+
+def averaged(values: Sequence[float]) -> list[float]:
+    """The mean of each value over all ranks, as of the losses of a batch's parts."""
+    return [value / _count() for value in _reduced(values, dist.ReduceOp.SUM)]
+
+
+def _count() -> int:
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def _reduced(values: Sequence[float], operation: Any) -> list[float]:
+    if not dist.is_initialized():
+        return list(values)
+    where = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    tensor = torch.tensor(values, dtype=torch.float64, device=where)
+    dist.all_reduce(tensor, operation)
+    return [float(one) for one in tensor.tolist()]
+
+
+# The model, wrapped as the recipe says.
+
+ONE_BUCKET_MB = 1 << 16  # PowerSGD's later collectives wait in gloo's threads, of which there are two
+
+
+def wrapped(model: nn.Module, recipe: Recipe) -> nn.Module:
+    """The module whose gradients are those of all ranks; the module itself where one process trains alone."""
+    if recipe.ranks == 1 or not any(one.requires_grad for one in model.parameters()):
+        return model
+    bucket_mb = ONE_BUCKET_MB if recipe.communication_hook == "powersgd" else recipe.bucket_mb
+    parallel = DistributedDataParallel(
+        model,
+        bucket_cap_mb=bucket_mb,
+        gradient_as_bucket_view=recipe.gradient_as_bucket_view,
+        static_graph=recipe.static_graph,
+        find_unused_parameters=recipe.find_unused_parameters,
+        broadcast_buffers=not recipe.buffers_not_broadcast,
+    )
+    if recipe.communication_hook:
+        parallel.register_comm_hook(*_hook_and_state(recipe.communication_hook))
+    if recipe.gradient_reduction == "never":
+        parallel.require_backward_grad_sync = False
+    return parallel
+
+
+def _hook_and_state(name: str) -> tuple[Any, Callable[..., Any]]:
+    """The state of a communication hook and the hook; imported where one is asked for, like all that few arms need."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, post_localSGD_hook, powerSGD_hook
+
+    if name == "powersgd":
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2)
+        return state, powerSGD_hook.powerSGD_hook
+    if name == "post_local_sgd":
+        local = post_localSGD_hook.PostLocalSGDState(None, None, 0, post_local_gradient_allreduce=False)
+        return local, post_localSGD_hook.post_localSGD_hook
+    return None, default_hooks.bf16_compress_hook if name == "bfloat16" else default_hooks.fp16_compress_hook
+
+
+def sharded(optimizer: torch.optim.Optimizer, recipe: Recipe) -> torch.optim.Optimizer:
+    """The same optimizer, of which each rank holds a part, if the recipe says so."""
+    if not recipe.sharded_optimizer:
+        return optimizer
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # its module still uses torch.jit
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+    kind = type(optimizer)
+    accepted = inspect.signature(kind).parameters
+    keywords = {name: value for name, value in optimizer.defaults.items() if name in accepted}
+    groups: list[Any] = [dict(group) for group in optimizer.param_groups]
+    return ZeroRedundancyOptimizer(groups, kind, **keywords)
+
+
+def averager_of(parameters: Iterable[nn.Parameter], recipe: Recipe) -> Callable[[], None] | None:
+    """What brings the weights of all ranks together after an update, where their gradients stay apart."""
+    if recipe.communication_hook != "post_local_sgd":
+        return None
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+
+    averager, weights = PeriodicModelAverager(period=AVERAGED_EVERY, warmup_steps=0), list(parameters)
+
+    def average() -> None:
+        averager.average_parameters(weights)
+
+    return average
+
+
+def synchronizing(modules: Sequence[Any], recipe: Recipe) -> Callable[[bool], None] | None:
+    """What says before each pass of an accumulating step whether it reduces gradients; None where every pass does."""
+    if recipe.gradient_reduction != "last_pass":
+        return None
+    parallel = [one for one in modules if isinstance(one, DistributedDataParallel)]
+
+    def synchronize(reduces: bool) -> None:  # noqa: FBT001  the one thing that it says
+        for one in parallel:
+            one.require_backward_grad_sync = reduces
+
+    return synchronize
+
+
+# What the ranks show: who trained, on which samples, and what went between them.
+
+
+@dataclass(slots=True)
+class Seen:
+    """Collectives of one part of a step: the types and the bytes of what was reduced, and how often was broadcast."""
+
+    reduced: list[tuple[str, int]] = field(default_factory=list)
+    broadcasts: int = 0
+
+
+class Collectives(TorchDispatchMode):
+    """Notes the collectives that are called while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen = Seen()
+
+    def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Notes the call if it is a collective, and lets it run."""
+        name = function._schema.name  # noqa: SLF001  a dispatched operator has no other name
+        if name == "c10d::allreduce_":
+            tensors = [one for one in tree_leaves(args) if isinstance(one, Tensor)]
+            self.seen.reduced += [(str(one.dtype).removeprefix("torch."), one.nbytes) for one in tensors]
+        self.seen.broadcasts += name == "c10d::broadcast_"
+        return function(*args, **(kwargs or {}))
+
+
+def of_ranks(part: Tensor) -> dict[str, Value]:
+    """How many processes train, each on samples of its own; `part` is the first batch of this one."""
+    if not dist.is_initialized():
+        return {}
+    own = torch.tensor([float(os.getpid()), float(part.double().abs().sum()), float(part.double().square().sum())])
+    others = [torch.zeros_like(own) for _ in range(_count())]
+    dist.all_gather(others, own)
+    processes, parts = {int(one[0]) for one in others}, {tuple(one[1:].tolist()) for one in others}
+    return {"ranks": min(len(processes), len(parts))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What went between the ranks in one update, and where gradients lay before it."""
+
+    passes: int
+    reducing: int  # passes that reduced gradients
+    reduced: list[tuple[str, int]]  # type and bytes of each reduction in backward passes
+    buffers_broadcast: bool
+    weights_broadcast: bool
+    averaged: bool
+    gradients: int
+    memories: int  # in which those gradients lay
+
+
+def watched_update(forward: Callable[[], Tensor], trainee: Any, passes: int) -> Update:
+    """One more update, taken under observation; `forward` gives the loss of the model that all ranks train."""
+    before, within, after = Collectives(), Collectives(), Collectives()
+    reducing = 0
+    for number in range(passes):
+        if trainee.bound.synchronize:
+            trainee.bound.synchronize(number + 1 == passes)
+        with before:
+            value = forward()
+        count = len(within.seen.reduced)
+        with within:
+            trainee.bound.backward(value)
+        reducing += len(within.seen.reduced) > count
+    gradients = [one.grad for one in trainee.model.parameters() if one.grad is not None]
+    with after:
+        trainee.bound.update()
+    return Update(
+        passes=passes,
+        reducing=reducing,
+        reduced=within.seen.reduced,
+        buffers_broadcast=before.seen.broadcasts > 0,
+        weights_broadcast=after.seen.broadcasts > 0,
+        averaged=bool(after.seen.reduced),
+        gradients=len(gradients),
+        memories=len({one.untyped_storage().data_ptr() for one in gradients}),
+    )
+
+
+def of_updates(seen: Sequence[Update], model: nn.Module, parallel: Any, recipe: Recipe) -> dict[str, Value]:
+    """What some updates in a row show of what goes between the ranks."""
+    last = seen[-1]
+    of_gradients = [(kind, size) for kind, size in last.reduced if kind != "int32"]
+    weights = [one.numel() * one.element_size() for one in model.parameters() if one.requires_grad]
+    told = parallel._get_ddp_logging_data() if isinstance(parallel, DistributedDataParallel) else {}  # noqa: SLF001
+    rules = {0: "never", 1: "last_pass" if last.passes > 1 else None}
+    return {
+        "gradient_reduction": rules.get(last.reducing),
+        "reductions": len(of_gradients),
+        "reduced_bytes": sum(size for _, size in of_gradients),
+        "communication_hook": _hook_of(
+            of_gradients, sum(weights) * last.reducing, averaged=any(one.averaged for one in seen)
+        ),
+        "bucket_mb": _bucket_of([size for _, size in of_gradients], weights, recipe.bucket_mb),
+        "gradient_as_bucket_view": last.memories < last.gradients,
+        "static_graph": bool(told.get("static_graph")),
+        "find_unused_parameters": any(kind == "int32" for kind, _ in last.reduced),  # which of them were used
+        "buffers_not_broadcast": any(True for _ in model.buffers()) and not last.buffers_broadcast,
+        "sharded_optimizer": last.weights_broadcast,
+    }
+
+
+def _hook_of(reduced: Sequence[tuple[str, int]], plain_bytes: int, *, averaged: bool) -> str | None:
+    """The hook that sends so much of such types; None where gradients are reduced as they are."""
+    if not reduced:
+        return "post_local_sgd" if averaged else None
+    kinds, sent = {kind for kind, _ in reduced}, sum(size for _, size in reduced)
+    if kinds in ({"bfloat16"}, {"float16"}):
+        return kinds.pop()
+    return "powersgd" if sent < plain_bytes / 2 else None
+
+
+def _bucket_of(sizes: Sequence[int], weights: Sequence[int], asked: int | None) -> int | None:
+    """The asked size in MB if these buckets are of that size, and others than DDP makes of itself; else None."""
+    if asked is None or not sizes:
+        return None
+    limit = asked << 20
+    filled = sum(size < limit for size in sizes) <= 1 and all(size < limit + max(weights) for size in sizes)
+    usual = _count_of(weights, [1 << 20, 25 << 20])
+    return asked if filled and len(sizes) != usual else None
+
+
+def _count_of(weights: Sequence[int], limits: Sequence[int]) -> int:
+    """How many buckets gradients of these bytes fill, the last weights first; the last limit is that of the rest."""
+    count, size = 0, 0
+    for one in reversed(weights):
+        size += one
+        if size >= limits[min(count, len(limits) - 1)]:
+            count, size = count + 1, 0
+    return count + (size > 0)

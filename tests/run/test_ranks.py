@@ -1,0 +1,183 @@
+"""Ranks: real processes over gloo. Each option is active, each has its numerics, and each loss has its words."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+import torch
+
+from harness.core.configuration import expected, parse_option
+from harness.core.records import Fault
+from harness.measure.ranks import Mismatch, join, store_for
+from harness.run import ranks
+from harness.run.arm import ArmLost, ProcessArm
+from harness.run.processes import is_alive, members_of
+from harness.run.sentinel import Sentinel
+from tests.measure.tasks import CATALOGUE
+from tests.run.test_shared import job_of
+
+EXACT = {  # options of ranks that change no bit of two ranks' losses
+     "ddp_bucket_size=100", "gradient_as_bucket_view", "static_graph", "find_unused_parameters",
+     "zero_redundancy_optimizer",
+}  # fmt: skip
+CLOSE = {"compressed_gradients=bfloat16", "compressed_gradients=float16"}
+OTHERS = {"powersgd", "post_local_sgd", "gradients_not_reduced"}
+
+
+@contextmanager
+def alive(folder: Path, *names: str, workload: str = "leak", window_limit_s: float = 60.0) -> Iterator[ProcessArm]:
+    """An arm that has arrived, and its expected settings."""
+    job = job_of(workload, folder, names, shared=False)
+    proof: dict[str, Any] = {}
+    for name in names:
+        option = parse_option(name)
+        proof |= expected(CATALOGUE.optimizations[option.name], option.level)
+    protocol = replace(job.protocol, window_limit_s=window_limit_s, loss_steps=4)
+    sentinel = Sentinel()
+    arm = ProcessArm(replace(job, proof=proof, protocol=protocol), sentinel)
+    try:
+        arm.arrive()
+        members = processes(arm)
+        yield arm
+    finally:
+        arm.close()
+        sentinel.close()
+    assert not any(map(is_alive, members)), "an orphan"
+
+
+def processes(arm: ProcessArm) -> list[int]:
+    return sorted(members_of(frozenset({arm._host.process.group})))
+
+
+def other_rank(arm: ProcessArm) -> int:
+    (found,) = [one for one in processes(arm) if Path(f"/proc/{one}/comm").read_text().strip() == ranks.NAME]
+    return found
+
+
+def begun(folder: Path, *names: str, workload: str = "leak") -> dict[str, Any]:
+    with alive(folder, *names, workload=workload) as arm:
+        return arm.begin()
+
+
+@pytest.fixture(scope="module")
+def two(smoke_data: Mapping[str, Path]) -> dict[str, Any]:
+    return begun(smoke_data["leak"], "ranks=2")
+
+
+def test_two_ranks_learn_what_one_does_that_takes_a_batch_in_two_parts(
+    two: dict[str, Any], smoke_data: Mapping[str, Path]
+) -> None:
+    one = begun(smoke_data["leak"], "gradient_accumulation=2")
+    assert two["inactive"] == []
+    assert two["losses"] == pytest.approx(one["losses"], rel=3e-3)  # each rank drops out others
+    assert len(set(two["losses"])) == len(two["losses"])
+
+
+@pytest.mark.parametrize("name", sorted(EXACT | CLOSE | OTHERS))
+def test_an_option_of_ranks_is_active_and_keeps_its_promise(
+    name: str, two: dict[str, Any], smoke_data: Mapping[str, Path]
+) -> None:
+    found = begun(smoke_data["leak"], "ranks=2", name)
+    assert found["inactive"] == []
+    option = parse_option(name)
+    for setting, value in expected(CATALOGUE.optimizations[option.name], option.level).items():
+        assert two["effective"][setting] != value, "two ranks without the option show none of it"
+    if name in EXACT:
+        assert found["losses"] == two["losses"]
+    else:
+        assert found["losses"] == pytest.approx(two["losses"], rel=0.01 if name in CLOSE else 0.5)
+        assert found["losses"] != two["losses"]
+
+
+def test_gradients_that_add_up_are_reduced_once(smoke_data: Mapping[str, Path]) -> None:
+    every = begun(smoke_data["leak"], "ranks=2", "gradient_accumulation=2")
+    once = begun(smoke_data["leak"], "ranks=2", "gradient_accumulation=2", "no_sync")
+    assert once["inactive"] == []
+    assert every["effective"]["gradient_reduction"] is None
+    assert 2 * once["effective"]["reduced_bytes"] == every["effective"]["reduced_bytes"]
+    assert once["losses"] == pytest.approx(every["losses"], rel=1e-3)
+
+
+def test_windows_of_two_ranks_hold_whole_batches_also_with_loader_workers(smoke_data: Mapping[str, Path]) -> None:
+    with alive(smoke_data["leak"], "ranks=2", "workers=1") as arm:
+        assert arm.begin()["inactive"] == []
+        lead = arm.settle(4, 0)
+        first, second = (arm.window(max(1, lead), 6, start) for start in (0, 6))
+        assert first["samples"] == second["samples"] == 6 * CATALOGUE.workloads["leak"].sizes["smoke"].batch
+        assert first["wall_s"] > 0
+        assert len(processes(arm)) == 4, "two ranks, each with a loader worker"
+
+
+def test_a_killed_rank_is_one_outcome_that_says_which(smoke_data: Mapping[str, Path]) -> None:
+    with alive(smoke_data["leak"], "ranks=2") as arm:
+        arm.begin()
+        os.kill(other_rank(arm), signal.SIGKILL)
+        with pytest.raises(ArmLost, match="rank 1: ended by SIGKILL; see dmesg") as lost:
+            arm.window(1, 4, 0)
+        assert lost.value.kind is Fault.KILLED
+
+
+def test_a_rank_that_fails_says_why(smoke_data: Mapping[str, Path], tmp_path: Path) -> None:
+    with alive(tmp_path, "ranks=2") as arm, pytest.raises(ArmLost, match="There is no TRAINING_DATASET") as lost:
+        arm.begin()
+    assert lost.value.kind is Fault.ERROR
+
+
+def test_a_rank_that_gives_nothing_is_told_from_one_that_ended(smoke_data: Mapping[str, Path]) -> None:
+    with alive(smoke_data["leak"], "ranks=2", window_limit_s=16.0) as arm:
+        arm.begin()
+        rank = other_rank(arm)
+        stopping = f"import os, signal, time\nfor _ in range(300): os.kill({rank}, signal.SIGSTOP); time.sleep(0.05)"
+        with subprocess.Popen([sys.executable, "-c", stopping]) as stopper:
+            with pytest.raises(ArmLost, match=r"rank 1: somebody else suspended it \(SIGSTOP\)") as lost:
+                arm.window(1, 1000, 0)
+            stopper.kill()
+        assert lost.value.kind is Fault.SUSPENDED
+
+
+def test_the_other_ranks_end_with_the_arm_s_process(smoke_data: Mapping[str, Path]) -> None:
+    with alive(smoke_data["leak"], "ranks=2", "workers=1") as arm:
+        arm.begin()
+        rank = other_rank(arm)
+        os.kill(arm._host.process.group, signal.SIGKILL)
+        until = monotonic() + 5
+        while is_alive(rank) and monotonic() < until:
+            sleep(0.05)
+        assert not is_alive(rank)
+
+
+def test_a_port_that_is_in_use_hinders_nobody(smoke_data: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
+        with alive(smoke_data["leak"], "ranks=2") as one, alive(smoke_data["leak"], "ranks=2") as other:
+            assert one.begin()["losses"] == other.begin()["losses"]
+
+
+def test_ranks_of_two_minds_are_refused_in_words() -> None:
+    store = store_for(0, 5.0, serving=True)
+    store.set("ranks/0", "2")
+    with pytest.raises(Mismatch, match="rank 1 was told of 3 ranks, rank 0 of 2"):
+        join(store, 1, 3, "cpu", 5.0)
+    assert not torch.distributed.is_initialized()
+
+
+def test_buckets_that_are_as_they_would_be_anyway_are_no_option(smoke_data: Mapping[str, Path]) -> None:
+    found = begun(smoke_data["leak"], "ranks=2", "ddp_bucket_size=1")
+    assert found["inactive"] == ["bucket_mb is None, not 1"]
+
+
+def test_statistics_are_broadcast_by_default_and_no_loss_depends_on_it(smoke_data: Mapping[str, Path]) -> None:
+    usual = begun(smoke_data["spoof"], "ranks=2", workload="spoof")
+    off = begun(smoke_data["spoof"], "ranks=2", "buffer_broadcast_off", workload="spoof")
+    assert off["inactive"] == []
+    assert usual["effective"]["buffers_not_broadcast"] is False
+    assert off["losses"] == usual["losses"]
