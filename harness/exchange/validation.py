@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from harness.core.codec import stored
-from harness.core.configuration import FORMER_NAMES, Comparison, Configuration, parse_option
+from harness.core.configuration import FORMER_NAMES, Comparison, Configuration, changes_batch, parse_option
 from harness.core.environment import DEVICES, Environment
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
@@ -230,6 +230,8 @@ def _check_comparison(block: Block, comparison: Comparison, plan: Plan) -> None:
 
 def _check_label(comparison: Comparison, where: str) -> None:
     """A subject that is a stack, not words about one, names what it switches on: pages are found by it."""
+    if changes_batch(comparison):
+        return
     known = {*comparison.treatment.options, *comparison.reference.options}
     named = [] if " " in comparison.label else comparison.label.split("+")
     for part in named:

@@ -11,7 +11,15 @@ share caches and memory: their ratio rehearses the method and tells nothing of G
     model = DistributedDataParallel(model)              # with a DistributedSampler for the loader
 """
 
-from harness.core.optimization import A_DEVICE_EACH, LEVEL, Numerics, Optimization, Stage
+from harness.core.optimization import A_DEVICE_EACH, LEVEL, Need, Numerics, Optimization, Stage
+
+
+def _a_core_each(ranks: int) -> Need:
+    return Need(
+        missing=f"needs a CPU with at least {ranks} cores",
+        met=lambda environment, _: environment.device != "cpu" or environment.cores >= ranks,
+    )
+
 
 OPTIMIZATION = Optimization(
     name="ranks",
@@ -22,4 +30,5 @@ OPTIMIZATION = Optimization(
     proof={"ranks": LEVEL},
     levels=(2, 4, 8),
     needs=(A_DEVICE_EACH,),
+    level_needs={4: _a_core_each(4), 8: _a_core_each(8)},
 )

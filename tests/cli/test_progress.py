@@ -17,7 +17,12 @@ from harness.run.preparation import prepared
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Request(
-    workloads=("leak", "speaker"), size="quick", only=("amp_bfloat16", "set_to_none"), device="cpu", target="none"
+    workloads=("leak", "speaker"),
+    size="quick",
+    only=("amp_bfloat16", "set_to_none"),
+    device="cpu",
+    target="none",
+    replicates=2,
 )
 
 

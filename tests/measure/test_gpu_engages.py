@@ -52,6 +52,10 @@ STACKS = [
     ("imagenet", "local_copy+gpu_decoding"),
     ("imagenet", "local_copy+channels_last+amp_bfloat16+cudnn_benchmark"),
 ]
+EVALUATIONS = [
+    ("spoof", "evaluation_workers=2+evaluation_persistent_workers+evaluation_pin_memory+evaluation_non_blocking"),
+    ("leak", "evaluation_workers=2+evaluation_pin_memory+evaluation_non_blocking+evaluation_autocast=float16"),
+]
 SLOW = [("leak", "compile=default")]
 
 
@@ -70,7 +74,18 @@ def test_a_stack_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[st
     assert window["device_s"] > 0
 
 
-@pytest.mark.parametrize(("workload", "stack"), [*STACKS, *SLOW])
+@pytest.mark.parametrize(("workload", "stack"), EVALUATIONS)
+def test_an_evaluation_engages_on_a_gpu(workload: str, stack: str, smoke_data: dict[str, Path]) -> None:
+    gpu(f"all that {stack} promises of evaluations of {workload} takes effect, and a pass is timed")
+    options = tuple(stack.split("+"))
+    task = task_of(workload, smoke_data[workload], options, device="cuda")
+    trial, ready = begin(task, Timing.EVALUATION, BRIEF, proof_of(options), other_seeds=False)
+    assert ready["inactive"] == ()
+    assert trial.window(lead=1, steps=1)["wall_s"] > 0
+    trial.session.feed.close()
+
+
+@pytest.mark.parametrize(("workload", "stack"), [*STACKS, *EVALUATIONS, *SLOW])
 def test_every_stack_here_can_be_planned_for_a_gpu(workload: str, stack: str) -> None:
     """Needs no GPU itself: what a workload does not offer would never engage."""
     there, environment = CATALOGUE.workloads[workload], replace(ENVIRONMENT, device="cuda", compiler="g++", cores=8)
