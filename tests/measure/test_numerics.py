@@ -16,7 +16,7 @@ import pytest
 
 from harness.analyze.quality import verified
 from harness.core.configuration import Comparison, Configuration, Option, compose, expected
-from harness.core.optimization import FAST_BFLOAT16, Optimization, Timing
+from harness.core.optimization import FAST_BFLOAT16, Optimization, Stage, Timing
 from harness.core.plan import NoResult
 from harness.core.records import Arm, Ready
 from harness.measure.session import Task
@@ -63,6 +63,8 @@ def comparisons() -> Iterator[Comparison]:
             chosen = one.name in MEETING - SLOW.get(workload.name, set())
             tried = workload.name == FAST or one.workload is not None or chosen or EXHAUSTIVE
             if not tried or one.start_s > LONGEST_START_S or not PROCESS.isdisjoint(one.sets):
+                continue
+            if one.stage is Stage.RANKS:  # several processes: tests/run/test_ranks.py
                 continue
             if not isinstance(entry := single(scope, one, _level(one)), NoResult):
                 yield entry

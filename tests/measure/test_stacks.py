@@ -16,7 +16,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from harness.core.configuration import Comparison, Configuration, Option, unmet
-from harness.core.optimization import Optimization
+from harness.core.optimization import Optimization, Stage
 from harness.core.workload import Workload
 from harness.measure.devices import settle_backend
 from harness.measure.loop import Diverged
@@ -48,9 +48,10 @@ def stacks() -> Iterator[Configuration]:
 
 def _can_be_drawn(one: Optimization, workload: Workload) -> bool:
     # A compiler takes minutes, and launch settings are another process's; both have tests of their own.
+    # Ranks are several processes.
     # Where some test has computed with several threads, a worker forked with several of its own waits for ever.
     in_process = set(one.sets).isdisjoint({"malloc", "expandable_segments", "compile", "threads", "worker_threads"})
-    return in_process and unmet(one, ENVIRONMENT, workload) is None
+    return in_process and one.stage is not Stage.RANKS and unmet(one, ENVIRONMENT, workload) is None
 
 
 def _stack(workload: Workload, order: list[Optimization], wanted: int, random: Random) -> Configuration:
