@@ -45,7 +45,7 @@ def went_through(loader: Any, step_ms: float, **options: Any) -> Watched:
 @pytest.mark.parametrize(("item_ms", "step_ms", "held"), [(1, 20, "both"), (5, 1, "loader"), (0, 20, "step")])
 def test_planted_sleeps_are_found_without_workers(item_ms: float, step_ms: float, held: str) -> None:
     seen = went_through(DataLoader(Sleeping(item_ms), batch_size=4), step_ms)
-    assert 1000 * np.median(seen.waits) == pytest.approx(4 * item_ms, abs=1.0, rel=0.1)
+    assert 1000 * np.median(seen.waits) == pytest.approx(4 * item_ms, abs=2.0, rel=0.1)  # four sleeps wake late
     assert 1000 * np.median(seen.works) == pytest.approx(step_ms, abs=1.0, rel=0.1)
     assert seen.held_back_by == held
     assert seen.loader_bound == pytest.approx(1 / seen.waits.mean())
