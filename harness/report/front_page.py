@@ -219,13 +219,13 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
     found: dict[str, tuple[float, str]] = {}
     for one in (one for sheet in topic.sheets if sheet.timing in _PARTS for one in sheet.measured):
         row, shown = one.row, one.row.shown
-        like = (
-            topic.main
-            and row.comparison.reference == topic.main.config
-            and inside.issuperset(row.comparison.treatment.options)
-        )
+        if not is_single(one) or row.estimate is None or shown is None or topic.main is None:
+            continue
+        inside_best = inside.issuperset(row.comparison.treatment.options)
+        like = row.comparison.reference == topic.main.config and inside_best
         on_steps = row.comparison.timing is Timing.STEP or row.on_steps is not None
-        if not (like and on_steps and shown and is_single(one) and learns_alike(row)) or shown.low < _FOR_SURE:
+        gains = row.estimate.verdict.gains and shown.low >= _FOR_SURE
+        if not (like and on_steps and gains and learns_alike(row)):
             continue
         star = "" if row.comparison.timing is Timing.STEP else "\\*"
         if not star or row.label not in found:

@@ -151,9 +151,9 @@ def unbroken(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def best_table(answers: Sequence[tuple[Setting, Topic]], above: str = "") -> Iterator[str]:
-    """The best stack of each workload and where that was seen; `above` leads from the page to the machine's folder."""
-    yield from grid(BEST_COLUMNS, (tuple(_best(setting, topic, above)) for setting, topic in answers))
+def best_table(answers: Sequence[tuple[Setting, Topic]]) -> Iterator[str]:
+    """The best stack of each workload and where that was seen, for the page of their machine."""
+    yield from grid(BEST_COLUMNS, (tuple(_best(setting, topic)) for setting, topic in answers))
     for _, topic in answers:
         if topic.faster_otherwise is not None:
             yield from ("", faster_otherwise(topic, topic.faster_otherwise))
@@ -165,15 +165,15 @@ def faster_otherwise(topic: Topic, entry: StoredRow) -> str:
     return f"Faster still on {escaped(topic.name)}, {_otherwise(entry.row)}: {what}."
 
 
-def _best(setting: Setting, topic: Topic, above: str) -> Iterator[str]:
-    yield f"[{escaped(topic.name)}]({quote(f'{above}{file_name(topic.name)}.md')})"
+def _best(setting: Setting, topic: Topic) -> Iterator[str]:
+    yield f"[{escaped(topic.name)}]({quote(file_name(topic.name))}.md)"
     config = topic.main.config if topic.main else None
     yield escaped(f"{config.size}, {config.batch}") if config else NOTHING
-    yield from _best_configs(topic, above)
+    yield from _best_configs(topic)
     yield named(setting)
 
 
-def _best_configs(topic: Topic, above: str) -> Iterator[str]:
+def _best_configs(topic: Topic) -> Iterator[str]:
     best = topic.best
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 5)
@@ -184,7 +184,7 @@ def _best_configs(topic: Topic, above: str) -> Iterator[str]:
     yield estimated(found) if found else "not measured"
     yield quality(best.row)
     yield bounds(best.row)
-    yield run_link(best.run, above)
+    yield run_link(best.run)
 
 
 def bounds(row: Row) -> str:
