@@ -9,8 +9,8 @@ and 1 is no gain: asv knows only that larger is worse. These variables of the en
 
     SPEEDMATRIX_ASV_SIZE      smoke, quick or standard; else quick on a CPU and standard on a GPU. A size that is named
                               is part of the environment's name, and has a series of its own
-    SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, none); else about what two replicates of all its
-                              comparisons take; what that leaves goes to further replicates
+    SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, none); else half as much again as two replicates of
+                              all its comparisons are likely to take; it ends with them
     SPEEDMATRIX_DATA          folder of the generated data; else the user's cache
 """
 

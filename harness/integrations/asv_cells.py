@@ -21,6 +21,8 @@ from harness.core.workload import Workload
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "SPEEDMATRIX_ASV_RUN"  # names one call of asv; the plugin sets it
 SIZE, BUDGET = "SPEEDMATRIX_ASV_SIZE", "SPEEDMATRIX_ASV_BUDGET"
+REPLICATES, ROUNDS = 2, 2  # of every comparison: a value of each in one call, and no more of any
+SPARE = 1.6  # times what they take by the cost model, which knows neither this machine nor how long its imports take
 BESIDE_S = 20.0  # of a budget, for what is no measurement: imports, planning, the report
 DIGITS = 4  # of a relative time; a hundredth of a percent is below every noise floor
 TOGETHER = "all"
@@ -83,11 +85,8 @@ def protocol_digest() -> str:
     import hashlib
 
     from harness.core.protocol import BRIEF
-    from harness.plan.planning import SHORT_REPLICATES, SHORT_ROUNDS
 
-    facts = json.dumps(
-        [encode(BRIEF.fixed()), SHORT_REPLICATES, SHORT_ROUNDS, DIGITS, "ratio of totals"], sort_keys=True
-    )
+    facts = json.dumps([encode(BRIEF.fixed()), REPLICATES, ROUNDS, DIGITS, "ratio of totals"], sort_keys=True)
     return f"brief-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
@@ -113,30 +112,22 @@ def _folder(workload: str) -> Path:
 
 
 def expected_s(workload: Workload) -> float:
-    """What two replicates of all its comparisons take by the cost model, and never less than `run` accepts.
-
-    Where they are done sooner, the comparisons get further replicates for the rest.
-    """
+    """What its comparisons take at most, and never less than `run` accepts; they are done sooner where they can be."""
     from harness.core.configuration import Configuration
     from harness.core.optimization import Timing
     from harness.core.plan import Block
-    from harness.core.protocol import BRIEF, FEWEST_REPLICATES
+    from harness.core.protocol import BRIEF
     from harness.measure.surroundings import read_environment
     from harness.plan.cost import UNSEEN, USUAL, arm_s, replicate_s
-    from harness.plan.planning import SHORT_ROUNDS, pace_of, usual_size
+    from harness.plan.planning import pace_of, usual_size
 
     environment = read_environment("auto")
     size = os.environ.get(SIZE) or usual_size(environment)
     pace = pace_of(workload, size, environment.device, environment.cores) if size in workload.sizes else USUAL
-    block = Block(
-        identity="",
-        reference=Configuration(workload=workload.name, size=size, batch=1),
-        timing=Timing.STEP,
-        comparisons=(),
-        rounds=SHORT_ROUNDS if environment.device == "cpu" else None,
-    )
-    all_s = FEWEST_REPLICATES * replicate_s(block, BRIEF, pace, (1.0,) * len(labels(workload)))
-    return max(all_s, FEWEST_REPLICATES * 2 * UNSEEN * arm_s(BRIEF, pace)) + BESIDE_S
+    config = Configuration(workload=workload.name, size=size, batch=1)
+    block = Block(identity="", reference=config, timing=Timing.STEP, comparisons=(), rounds=ROUNDS)
+    all_s = REPLICATES * replicate_s(block, BRIEF, pace, (1.0,) * len(labels(workload)))
+    return max(SPARE * all_s, REPLICATES * 2 * UNSEEN * arm_s(BRIEF, pace)) + BESIDE_S
 
 
 def _measure(name: str, folder: Path) -> Measured:
@@ -146,7 +137,9 @@ def _measure(name: str, folder: Path) -> Measured:
 
     workload = read_catalogue(ledger=False).workload(name)
     size, budget = os.environ.get(SIZE), os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s"
-    request = Request(workloads=(name,), only=workload.first_look, stack=TOGETHER, size=size, target="none")
+    request = Request(
+        workloads=(name,), only=workload.first_look, stack=TOGETHER, size=size, replicates=REPLICATES, rounds=ROUNDS
+    )
     try:
         run = measured(request, Place(results=folder, budget=budget, fresh=True))
     except Mistake as mistake:

@@ -10,6 +10,7 @@ import pytest
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
+from harness.integrations.asv_cells import REPLICATES, ROUNDS
 from harness.integrations.configurations import BUDGET, Listed, listed, recorded
 
 BENCHMARKS = "benchmarks"  # the folder
@@ -82,8 +83,9 @@ def requests_in(config: pytest.Config) -> tuple[Request, ...]:
     """What the options ask for, one request for each device."""
     # `alone`: a benchmark is a comparison by its name, and is asked for again by that name alone.
     usual = Request(
-        workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"), target="none", design="alone"
-    )
+        workloads=tuple(_given(config, "workload") or ()), size=_given(config, "size"), design="alone",
+        replicates=REPLICATES, rounds=ROUNDS,
+    )  # fmt: skip
     return tuple(replace(usual, device=device) for device in _given(config, "device") or (usual.device,))
 
 
