@@ -251,11 +251,14 @@ def _told(over: str, under: str, windows: Iterable[Window]) -> float | None:
     return sum(part for part, _ in known) / sum(whole for _, whole in known) if known else None
 
 
+COUNTED = frozenset({"reduced_bytes"})  # what nobody promises and a table tells: bytes between ranks in an update
+
+
 def _facts(side: Side) -> dict[str, Value]:
-    """Proved settings and whatever is told in words; a later replicate has the last word."""
+    """Proved settings, counts and whatever is told in words; a later replicate has the last word."""
     return {
         name: value
         for ready in side.readies
         for name, value in sorted(ready.effective.items())
-        if name in side.proved or isinstance(value, str)
+        if name in side.proved or name in COUNTED or isinstance(value, str)
     }

@@ -49,6 +49,7 @@ from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
 from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.report.overview import advice_overview, after_advice, closing, overview
+from harness.report.pull_request import pull_request_parts
 from harness.report.words import duration
 from harness.results import (
     answers,
@@ -233,6 +234,9 @@ def deliver(text: str, output: Path | None) -> None:
 # `advise`: what a run says to switch on, to leave, to measure further and to stack, in plain words.
 
 
+PULL_REQUEST = "pull-request"  # Markdown to be pasted beside a change; of advice alone
+
+
 def check_form(form: str) -> None:
     """Raises Mistake for a form that only a matrix has, or none."""
     if form not in {"terminal", "markdown", "json"}:
@@ -244,11 +248,15 @@ def show_advice(run: Path | None, form: str, output: Path | None, results: Path,
 
     On a terminal it takes one screen unless all is asked for.
     """
-    check_form(form)
+    if form != PULL_REQUEST:
+        check_form(form)
     folder = run or newest(results)
     found, catalogue = read_run(folder), read_catalogue()
     kept = read_kept(folder)
     advice, answers = advised_by(kept, tuple(gather(found.plan, read_records(folder))), found, catalogue)
+    if form == PULL_REQUEST:
+        deliver_parts(pull_request_parts(advice, found.command, str(folder)), "markdown", output)
+        return
     if form == "json":
         deliver(advice_to_json(advice, answers), output)
         return

@@ -49,11 +49,14 @@ def report(
         "advise results/…/… --format markdown --output advice.md",
         "advise --check --budget 10m",
         "advise --diff train.py | git apply",
+        "advise --format pull-request",
     )
 )
 def advise(
     run: Annotated[Path | None, typer.Argument(help="A run's folder; the newest under --results if none.")] = None,
-    format: Format = "terminal",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        str, typer.Option(help="terminal, markdown, json, or pull-request: a summary to paste beside a change.")
+    ] = "terminal",
     output: Output = None,
     results: Results = Path("results"),
     verbose: Verbose = False,

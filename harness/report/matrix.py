@@ -21,6 +21,7 @@ from harness.report import document
 from harness.report import prediction as predicted
 from harness.report.batches import batch_data, batch_parts
 from harness.report.document import Code, Column, Facts, Heading, Part, Text, listed, plain, tabled
+from harness.report.scaling import scaling_parts
 from harness.report.words import (
     NOTHING,
     called,
@@ -416,6 +417,7 @@ def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPre
         if missing := no_results(matrix, workload):
             yield Heading(f"{workload}, without a ratio")
             yield from tabled(("configuration", "why"), missing)
+    yield from scaling_parts(matrix.every_row, on_a_cpu=matrix.environment.device == "cpu")
     for one in predictions:
         yield from predicted.prediction_parts(one)
 

@@ -14,6 +14,7 @@ from harness.core.environment import Environment
 from harness.report.batches import batch_parts
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, replicates, row_values, time_spent
+from harness.report.scaling import scaling_parts
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
@@ -27,6 +28,7 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     if matrix.tables or not matrix.batch_tables:
         yield from _speedups(matrix)
     yield from batch_parts(matrix.batch_tables)
+    yield from scaling_parts(matrix.every_row, on_a_cpu=matrix.environment.device == "cpu")
     yield from map(Text, remarks(matrix))
 
 

@@ -45,6 +45,7 @@ from harness.report.published_parts import (
     waterfall_picture,
 )
 from harness.report.race import race_parts
+from harness.report.scaling import scaling_parts
 from harness.report.sweep import EMULATED, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
 from harness.report.words import NOTHING, one_line, ratio, shortened, size
@@ -353,6 +354,7 @@ def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
     for sheet in topic.sheets:
         yield from measured_table(setting, sheet)
     yield from _batches(topic)
+    yield from _scaling(setting, topic)
     yield from pairs(setting, topic)
     yield from noise(topic)
     yield from no_results(topic)
@@ -362,6 +364,13 @@ def _batches(topic: Topic) -> Iterator[Part]:
     """What other batches do, each reference's newest run whole."""
     for kept, table in topic.batches:
         yield from ("", to_markdown(batch_parts([table], level=3)).strip(), "", f"Of {run_link(kept)}.")
+
+
+def _scaling(setting: Setting, topic: Topic) -> Iterator[Part]:
+    """What several ranks gain over one process."""
+    rows = [entry.row for sheet in topic.sheets for entry in sheet.entries]
+    if found := tuple(scaling_parts(rows, on_a_cpu=setting.environment.device == "cpu", level=3)):
+        yield from ("", to_markdown(found).strip())
 
 
 def _stacks(topic: Topic) -> Iterator[Part]:

@@ -99,3 +99,20 @@ def test_what_is_advised_first_is_written_into_a_script(
     assert call(monkeypatch, several, "--diff", script) == 2
     assert "name a run that advises one" in capsys.readouterr().err
     assert call(monkeypatch, alone[0], "--diff", tmp_path / "none.py") == 2
+
+
+def test_a_summary_for_a_pull_request_has_the_change_its_interval_and_the_way_to_check_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = next(one for one in RUNS if one.name == "20261125T135056-87d54b45")
+    assert call(monkeypatch, run, "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert call(monkeypatch, run, "--format", "pull-request") == 0
+    text = capsys.readouterr().out
+    table = text.partition("### Options one by one")[0]
+    for workload in told["workloads"]:
+        assert f"| {workload['workload']} |" in table
+    kept = read_kept(run)
+    assert kept.environment.digest in text
+    assert f"./speedmatrix bundle {run}" in text
+    assert "x \\[" in table

@@ -1,0 +1,136 @@
+"""Several ranks as a document: efficiency, communication that nothing hides, and bytes, in a table of its own."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.analyze.estimate import Estimate
+from harness.analyze.matrix import Row
+from harness.analyze.profile import Profile
+from harness.core.configuration import Configuration
+from harness.core.optimization import Timing
+from harness.report.document import Column, Heading, Part, Text, listed, tabled
+from harness.report.words import NOTHING, duration, one_line, rate, ratio, size
+
+HOW = (
+    "Strong scaling splits the reference's batch among the ranks; weak scaling gives each rank a batch of that size, "
+    "against one process that adds up as many batches. Efficiency is the speedup divided by the number of ranks. "
+    "Communication not hidden is the share of the ranks' step that goes when no gradient is reduced "
+    "(gradients_not_reduced). A ring sends 2(N-1)/N times the reduced bytes from each rank."
+)
+ON_A_CPU = "All ranks share one CPU here: this rehearses the method, and says nothing of ranks with a GPU each."
+MOST_LINEAR = 1.02  # times the number of ranks, beyond which a speedup needs an explanation before it is an efficiency
+RANKS, SCALE, SILENT = "ranks", "batch_scale", "gradients_not_reduced"
+_COLUMNS = (
+    Column(name="workload, ranks", whole=True),
+    Column(name="scaling", whole=True),
+    Column(name="samples/s", right=True, whole=True),
+    Column(name="speedup, 95 %", whole=True),
+    Column(name="efficiency", whole=True),
+    Column(name="communication not hidden", whole=True, optional=1),
+    Column(name="reduced an update", right=True, whole=True, optional=2),
+    Column(name="sent a second", right=True, whole=True, optional=3),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Several ranks against one process that takes the same samples for an update."""
+
+    row: Row
+    estimate: Estimate
+    ranks: int
+    silent: Estimate | None  # the same ranks that reduce no gradients, against these
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether each rank takes a whole usual batch."""
+        return SCALE in levels(self.row.comparison.treatment)
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether it is surely faster than so many ranks can be, had each of them what one process has."""
+        return self.estimate.low > MOST_LINEAR * self.ranks
+
+
+def levels(config: Configuration) -> dict[str, object]:
+    """Its options by name."""
+    return {one.name: one.level for one in config.options}
+
+
+def scalings(rows: Iterable[Row]) -> tuple[Scaling, ...]:
+    """The rows that compare several ranks with one process and change nothing else, by workload and ranks."""
+    timed = [(row, row.estimate) for row in rows if row.estimate and row.comparison.timing is Timing.STEP]
+    silent = {
+        row.comparison.reference: estimate
+        for row, estimate in timed
+        if levels(row.comparison.treatment).keys() - levels(row.comparison.reference).keys() == {SILENT}
+    }
+    found = []
+    for row, estimate in timed:
+        treatment, reference = levels(row.comparison.treatment), levels(row.comparison.reference)
+        unlike = {name for name, _ in treatment.items() ^ reference.items()}
+        ranks = treatment.get(RANKS)
+        if RANKS not in reference and isinstance(ranks, int) and unlike <= {RANKS, SCALE}:
+            known = silent.get(row.comparison.treatment)
+            found.append(Scaling(row=row, estimate=estimate, ranks=ranks, silent=known))
+    return tuple(sorted(found, key=lambda one: (one.row.comparison.treatment.workload, one.ranks, one.is_weak)))
+
+
+def scaling_parts(rows: Iterable[Row], *, on_a_cpu: bool, level: int = 2) -> Iterator[Part]:
+    """The table of all ranks with what its columns mean; nothing where no ranks were compared with one process."""
+    found = scalings(rows)
+    if not found:
+        return
+    yield Heading("Several ranks against one process", level)
+    yield from tabled(_COLUMNS, map(_cells, found))
+    yield from listed(_refused(one) for one in found if one.is_unexplained)
+    yield Text(HOW)
+    if on_a_cpu:
+        yield Text(ON_A_CPU)
+
+
+def _cells(one: Scaling) -> tuple[str, ...]:
+    profile, estimate = one.row.treatment, one.estimate
+    share = tuple(value / one.ranks for value in (estimate.ratio, estimate.low, estimate.high))
+    return (
+        one_line(f"{one.row.comparison.treatment.workload}, {one.ranks}"),
+        "weak" if one.is_weak else "strong",
+        rate(profile.rate).removesuffix(" samples/s") if profile else NOTHING,
+        ratio(estimate),
+        "refused, see below" if one.is_unexplained else _percent(share),
+        _exposed(one),
+        *_traffic(one.ranks, profile),
+    )
+
+
+def _percent(values: Sequence[float]) -> str:
+    """A share with its interval: `61 % [55, 67]`."""
+    middle, low, high = (f"{100 * value:.0f}" for value in values)
+    return f"{middle} % [{low}, {high}]"
+
+
+def _exposed(one: Scaling) -> str:
+    """The share of a step that reductions add to it, and how long that is; no less than nothing."""
+    if one.silent is None:
+        return NOTHING
+    share = tuple(1 - 1 / value for value in (one.silent.ratio, one.silent.low, one.silent.high))
+    profile = one.row.treatment
+    step_s = profile.config.batch / profile.rate if profile else 0.0
+    return f"{_percent(share)}, {duration(max(0.0, share[0]) * step_s)} of {duration(step_s)}"
+
+
+def _traffic(ranks: int, profile: Profile | None) -> tuple[str, str]:
+    """Bytes of gradients that an update reduces, and what a ring sends from each rank in a second at this rate."""
+    count = profile.facts.get("reduced_bytes") if profile else None
+    if profile is None or not isinstance(count, int):
+        return NOTHING, NOTHING
+    updates = profile.rate / profile.config.batch
+    return size(count), f"{size(round(2 * (ranks - 1) / ranks * count * updates))}/s"
+
+
+def _refused(one: Scaling) -> str:
+    return (
+        f"{one_line(one.row.label)} on {one.row.comparison.treatment.workload} reads {ratio(one.estimate)}, more than "
+        f"{one.ranks} ranks can gain by sharing the work alone: the one process does without something that ranks "
+        "have, such as cores or a cache. Find it before this is called an efficiency."
+    )
