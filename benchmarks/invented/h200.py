@@ -26,19 +26,29 @@ from harness.core.records import Record, Window
 from harness.plan.cost import OTHER_SEEDS, START_S, Pace
 from harness.plan.planning import PROCESS, SHARED, pace_of, planned
 from harness.run.arm import launch_environment
-from harness.run.execution import Campaign
+from harness.run.execution import Campaign, Start
 from harness.run.preparation import Prepared, job_of, known_elsewhere
 from harness.run.rehearsal import REPLICATE_NOISE, WINDOW_NOISE, Effects, VirtualClock
 
 SESSION_S, IMPORTS_S, CONTEXT_S = 25 * 60.0, 6.0, 2.0
 RESUMED_S, FREED_S = 0.02, 0.3  # a turn; an arm that ends in a process that goes on
-# Seconds of a baseline step at `standard`: on the device, and to load its batch on one core (docs/gpu-campaign.md).
-STEPS_S: Mapping[str, tuple[float, float]] = {
-    "leak": (0.003, 0.3),
-    "spoof": (0.015, 0.3),
-    "speaker": (0.045, 3.5),
-    "imagenet": (0.080, 1.8),
-    "patches3d": (0.140, 13.0),
+# Seconds of a baseline step: on the device, and to load its batch on one core (docs/gpu-campaign.md). At `quick` steps
+# are as short as their launches, and loading takes what was seen on a core of a server.
+STEPS_S: Mapping[str, Mapping[str, tuple[float, float]]] = {
+    "standard": {
+        "leak": (0.003, 0.3),
+        "spoof": (0.015, 0.3),
+        "speaker": (0.045, 3.5),
+        "imagenet": (0.080, 1.8),
+        "patches3d": (0.140, 13.0),
+    },
+    "quick": {
+        "leak": (0.003, 0.03),
+        "spoof": (0.008, 0.05),
+        "speaker": (0.008, 0.15),
+        "imagenet": (0.015, 0.35),
+        "patches3d": (0.010, 0.12),
+    },
 }
 H200 = Environment(
     device="cuda", accelerator="NVIDIA H200", accelerator_memory_bytes=141 << 30, capability="9.0", driver="580.159.03",
@@ -57,6 +67,7 @@ class Session:
     protocol: Protocol
     planned: int
     ratios: int
+    size: str
     windows_s: float  # of the session, in windows
     spent_s: Mapping[str, float]  # of it, by what it was spent on
     over_s: float  # when nothing was left, or the time was up
@@ -103,9 +114,13 @@ class InventedArm:
     begins_beside = False
 
     @property
+    def _parts_s(self) -> tuple[float, float]:
+        return STEPS_S[self.config.size][self.config.workload]
+
+    @property
     def step_s(self) -> float:
         """Of this configuration, undisturbed; what loads is no faster for what the device is spared."""
-        on_device, loading_s = STEPS_S[self.config.workload]
+        on_device, loading_s = self._parts_s
         speedup = self.effects.speedup(self.config, Configuration(workload="", size="", batch=1))
         if self.timing is Timing.LOADER:
             return loading_s
@@ -114,13 +129,13 @@ class InventedArm:
     @property
     def _whole_s(self) -> float:
         """Of a step with its loading, which the first steps of every arm have."""
-        on_device, loading_s = STEPS_S[self.config.workload]
+        on_device, loading_s = self._parts_s
         return on_device + loading_s
 
     @property
     def _loads(self) -> float:
         """The share of what is timed that waits for the loader."""
-        return 0.0 if self.timing is Timing.COMPUTE else STEPS_S[self.config.workload][1] / self.step_s
+        return 0.0 if self.timing is Timing.COMPUTE else self._parts_s[1] / self.step_s
 
     def arrive(self) -> None:
         """Imports, unless what it is forked from has done so, and draws its luck."""
@@ -142,7 +157,7 @@ class InventedArm:
             spend("first steps", self.step_s)
         else:
             spend("first steps", protocol.loss_steps * (self.step_s if self._are_loaded() else self._whole_s))
-        on_device, _ = STEPS_S[self.config.workload]  # steps that show something are taken on batches that are there
+        on_device, _ = self._parts_s  # steps that show something are taken on batches that are there
         spread_s = OTHER_SEEDS * protocol.loss_steps * on_device if self.reference and judged else 0.0
         probed_s = protocol.upper_bound_s if self.timing is Timing.STEP else 0.0
         spend("evidence", (not self.observed) * 2 * on_device + spread_s + probed_s)
@@ -200,24 +215,10 @@ class _Nobody:
     def recorded(self, *_: object) -> None: ...
 
 
-def session(
-    isolation: str,
-    probe: str | None,
-    *,
-    design: str = "alone",
-    seed: int = 0,
-    session_s: float = SESSION_S,
-) -> Session:
-    """A session over all five workloads, by the brief protocol, each option alone unless another design is named."""
-    catalogue, machine, random = read_catalogue(), Machine(), Random(seed)
-    request = Request(
-        workloads=tuple(STEPS_S), size="standard", device="cuda", design=design, probe=probe, isolation=isolation,
-        seed=seed,
-    )  # fmt: skip
-    plan = planned(request, catalogue, H200)
-    ready, records, effects = Prepared(catalogue=catalogue, environment=H200, plan=plan), list[Record](), Effects()
-
-    data = dict.fromkeys(((name, "standard") for name in STEPS_S), Path())
+def starter(ready: Prepared, records: list[Record], machine: Machine, random: Random) -> Start:
+    """What starts the arms of a plan on a machine; `records` are those of its run so far."""
+    plan, effects = ready.plan, Effects()
+    data = dict.fromkeys(((one.reference.workload, one.reference.size) for one in plan.blocks), Path())
 
     def start(block: Block, replicate: int, position: int) -> InventedArm:
         config = block.reference if position == 0 else block.comparisons[position - 1].treatment
@@ -227,8 +228,8 @@ def session(
             timing=block.timing,
             protocol=plan.protocol,
             machine=machine,
-            root=(replicate, *sorted(variables.items())),
-            host=(replicate, config.workload) if block.shared else None,
+            root=(plan.design, replicate, *sorted(variables.items())),
+            host=(plan.design, replicate, config.workload) if block.shared else None,
             effects=effects,
             random=Random(random.random()),
             observed=replicate > 0 or (position == 0 and known_elsewhere(ready, records, block, replicate)),
@@ -236,9 +237,30 @@ def session(
             batches=job_of(ready, data, block, replicate, position).batches,
         )
 
+    return start
+
+
+def session(
+    isolation: str,
+    probe: str | None,
+    *,
+    design: str = "alone",
+    seed: int = 0,
+    session_s: float = SESSION_S,
+    size: str = "standard",
+) -> Session:
+    """A session over all five workloads, by the brief protocol, each option alone unless another design is named."""
+    catalogue, machine, random = read_catalogue(), Machine(), Random(seed)
+    request = Request(
+        workloads=tuple(STEPS_S[size]), size=size, device="cuda", design=design, probe=probe, isolation=isolation,
+        seed=seed,
+    )  # fmt: skip
+    plan = planned(request, catalogue, H200)
+    ready, records = Prepared(catalogue=catalogue, environment=H200, plan=plan), list[Record]()
+    start = starter(ready, records, machine, random)
     campaign = Campaign(
         plan=plan, records=records, start=start, append=lambda _: None, watcher=_Nobody(), clock=machine.clock,
-        deadline_s=session_s, precisions=precisions, paces=_paces(plan, catalogue.workloads), cores=1,
+        deadline_s=session_s, precisions=precisions, paces=_paces(plan, catalogue.workloads, size), cores=1,
     )  # fmt: skip
     campaign.run()
     return Session(
@@ -248,32 +270,33 @@ def session(
         protocol=plan.protocol,
         planned=len(plan.comparisons),
         ratios=len(precisions(plan, records)),
+        size=size,
         windows_s=sum(one.wall_s for one in records if isinstance(one, Window)),
         spent_s=machine.spent_s,
         over_s=max(session_s, machine.clock.now_s) if campaign.left_s <= 0 else machine.clock.now_s,
     )
 
 
-def _paces(plan: Plan, workloads: Mapping[str, Any]) -> dict[str, Pace]:
+def _paces(plan: Plan, workloads: Mapping[str, Any], size: str) -> dict[str, Pace]:
     names = {block.reference.workload for block in plan.blocks}
-    return {name: pace_of(workloads[name], "standard", "cuda") for name in names}
+    return {name: pace_of(workloads[name], size, "cuda") for name in names}
 
 
 def lines(found: list[Session]) -> Iterator[str]:
     """A Markdown table: a row for each session, a column for each part of its time."""
     parts = ("imports", "contexts", "building", "first steps", "evidence", "warm-up", "lead-ins", "windows")
-    yield f"| steps | processes | ratios | of | {' | '.join(parts)} | rest |"
-    yield f"|{'---|' * (len(parts) + 5)}"
+    yield f"| size | steps | processes | ratios | of | {' | '.join(parts)} | rest |"
+    yield f"|{'---|' * (len(parts) + 6)}"
     for one in found:
         shares = [one.spent_s.get(part, 0.0) / one.over_s for part in parts]
         told = " | ".join(f"{100 * share:.0f} %" for share in [*shares, max(0.0, 1 - sum(shares))])
         steps = "on resident batches" if one.probe else "whole, and parts alone" if one.design == STAGES else "whole"
-        yield f"| {steps} | {one.isolation} | {one.ratios} | {one.planned} | {told} |"
+        yield f"| {one.size} | {steps} | {one.isolation} | {one.ratios} | {one.planned} | {told} |"
 
 
 if __name__ == "__main__":
     both = PROCESS, SHARED
     plain = [session(isolation, probe) for probe in (None, "compute") for isolation in both]
-    usual = [session(isolation, None, design=STAGES) for isolation in both]
+    usual = [session(isolation, None, design=STAGES, size=size) for size in STEPS_S for isolation in both]
     for line in lines([*plain, *usual]):
         print(line)

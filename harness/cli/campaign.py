@@ -134,7 +134,7 @@ class Session:
     def _widen(self) -> bool:
         """Shares out what is left among all that is open; where that brings nothing, one after another has all."""
         shared = True
-        while left := self.open_phases():
+        while left := [one for one in self.open_phases() if self._is_in_time(one)]:
             before, had_time = self._measured_bytes(), self.left_s > 4 * LEAST_S
             for number, phase in enumerate(left):
                 spare_s = self.campaign_left_s
@@ -143,13 +143,17 @@ class Session:
                 if self.left_s < LEAST_S:
                     return False
                 self._measure(phase, spare_s / (len(left) - number) if shared else spare_s)
-            if self._measured_bytes() > before or len(self.open_phases()) < len(left):
+            if self._measured_bytes() > before or not {*left} <= {*self.open_phases()}:
                 shared = True
             elif shared:
                 shared = False
             else:
                 return had_time  # else the next session has more, and may bring something
         return True
+
+    def _is_in_time(self, phase: Phase) -> bool:
+        """Whether what is left may come to something: a part of a calibration decides nothing."""
+        return phase.kind is not Kind.CALIBRATION or phase.seconds <= self.campaign_left_s
 
     def _measured_bytes(self) -> int:
         """Of all measurements: more of them mean that something was measured."""

@@ -23,7 +23,7 @@ from harness.core.codec import Malformed, decode, encode
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment, differing, is_one_kind
 from harness.core.mistake import Mistake
-from harness.core.plan import Request
+from harness.core.plan import STAGES, Request
 from harness.exchange.archive import STATE
 from harness.plan import cost
 from harness.plan.campaign import MOST, Kind, Phase
@@ -71,8 +71,8 @@ def phases_of(request: Request, minutes: float) -> tuple[Phase, ...]:
     names = request.workloads
     others = (_phase(kind, (name,), request) for kind in list(Kind)[2:] for name in names)
     return (
-        _calibration(request, MOST[Kind.CALIBRATION] * 60 * minutes),
         _phase(Kind.FIRST_LOOK, names, request),
+        _calibration(request, MOST[Kind.CALIBRATION] * 60 * minutes),
         *others,
     )
 
@@ -101,7 +101,7 @@ def prepared_for(phase: Phase, request: Request) -> Prepared | None:
         return _open_claims(phase.workloads, request)
     if phase.kind in {Kind.MATRIX, Kind.BEST}:
         return _prepared(search_of(phase.workloads[0], request))
-    mine = replace(request, workloads=phase.workloads, design="combined")
+    mine = replace(request, workloads=phase.workloads, design=STAGES)
     if phase.kind is Kind.CALIBRATION:
         # What every interval rests on comes from arms that nobody is beside.
         mine = replace(

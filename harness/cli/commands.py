@@ -678,7 +678,7 @@ def campaign(
 ) -> None:
     """Measures and publishes the whole matrix of a machine in so many minutes; the same command continues.
 
-    In turn: a calibration; all options together and the original, of all workloads; then for each a
+    In turn: what `run` measures, of all workloads; a calibration, if there is time for all of it; then for each a
     matrix, what the ledger claims beyond it, and the search for its fastest stack; last the pages under --results.
     Each phase has a quota of the minutes and passes on what it leaves. Writing the workloads' files comes on top, once.
 

@@ -1,7 +1,8 @@
 """The campaign: in which phases all workloads of a machine are measured, in which order, and what each may take.
 
-The calibration comes first, since every interval rests on it, then something of every workload, then each for itself.
-Quotas are shares of one deadline: they are computed again before each phase, from what is left and what is still open.
+Ratios of all workloads come first; then the calibration, if there is time for all of it, since what it finds judges
+what was measured before it as well; then each workload for itself. Quotas are shares of one deadline: they are computed
+again before each phase, from what is left and what is still open.
 """
 
 import math
@@ -18,15 +19,15 @@ LEAST_SESSION_S = 45.0  # below which starting, saving and the pages leave nothi
 class Kind(StrEnum):
     """What a phase measures."""
 
+    FIRST_LOOK = "first look"  # what `run` measures, of all workloads
     CALIBRATION = "calibration"
-    FIRST_LOOK = "first look"  # everything together and the original, of all workloads
     MATRIX = "matrix"
     CLAIMS = "claims"
     BEST = "best"
 
 
 # No phase may take more of the time than this before others had their turn.
-MOST = {Kind.CALIBRATION: 0.30, Kind.FIRST_LOOK: 0.25}
+MOST = {Kind.FIRST_LOOK: 0.75, Kind.CALIBRATION: 0.25}
 WEIGHTS = {Kind.MATRIX: 0.5, Kind.CLAIMS: 0.2, Kind.BEST: 0.3}  # of what is left after those
 DISPENSABLE = (Kind.BEST, Kind.CLAIMS)  # in this order, where the minutes are few
 
@@ -97,7 +98,9 @@ def _first(time_s: float, phases: Sequence[Phase]) -> Iterator[tuple[str, float]
     for one in phases:
         if one.kind in MOST:
             bound = min(max(one.least_s, MOST[one.kind] * time_s), time_s - (needed - one.least_s))
-            yield one.name, max(0.0, min(max(one.seconds, one.least_s), bound))
+            wanted = max(one.seconds, one.least_s)
+            is_too_much = one.kind is Kind.CALIBRATION and wanted > bound  # half of one decides nothing
+            yield one.name, 0.0 if is_too_much else max(0.0, min(wanted, bound))
 
 
 def _needed(phases: Sequence[Phase]) -> float:

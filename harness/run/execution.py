@@ -109,16 +109,16 @@ class Campaign:
         before = self.attempts
         for block in (one for one in self.plan.blocks if one.replicates and self._kept.get((one.identity, 0))):
             for replicate in range(FEWEST_REPLICATES, block.replicates_in(self.plan.protocol)):
-                self._measure(block, replicate, *self._worth_beginning(block, replicate, 0.0))
+                self._measure(block, replicate, *self._worth_beginning(block, replicate))
         waiting = {block.reference.workload: block for block in reversed(self.plan.blocks) if self._left(block, 0)}
         costs_s = {name: self._forecast.pair_s(name, block) for name, block in waiting.items()}
         names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
-            timed, after_s = self.windows, sum(costs_s.get(one, 0.0) for one in names[number + 1 :])
+            timed, after = self.windows, [costs_s[one] for one in names[number + 1 :] if one in costs_s]
             for block in self.plan.blocks:
                 if block.reference.workload == name and self.windows == timed:
                     for replicate in range(FEWEST_REPLICATES if block.replicates else self.plan.protocol.replicates):
-                        self._measure(block, replicate, *self._worth_beginning(block, replicate, after_s))
+                        self._measure(block, replicate, *self._worth_beginning(block, replicate, after))
         return self.attempts > before
 
     def _run_further(self) -> bool:
@@ -151,7 +151,7 @@ class Campaign:
         found = [record for records in kept for record in records]
         return frozenset(one for one in range(1, len(block.comparisons) + 1) if is_apart(one, found))
 
-    def _worth_beginning(self, block: Block, replicate: int, after_s: float) -> Sequence[int]:
+    def _worth_beginning(self, block: Block, replicate: int, after: Sequence[float] = ()) -> Sequence[int]:
         """Treatments of a replicate for which the time suffices, in this life and those that must follow it.
 
         A treatment with too few replicates would give no estimate. So fewer are begun when time is short, and a later
@@ -159,9 +159,9 @@ class Campaign:
         """
         if replicate == 0:
             if block.replicates:  # others follow while there is time: as few as give an estimate decide who begins
-                return self._in_time(block, FEWEST_REPLICATES, after_s)
+                return self._in_time(block, FEWEST_REPLICATES, after)
             count = self.plan.protocol.replicates
-            return self._in_time(block, count, after_s) or self._in_time(block, FEWEST_REPLICATES, after_s)
+            return self._in_time(block, count, after) or self._in_time(block, FEWEST_REPLICATES, after)
         first = {one.arm.position for one in self._kept.get((block.identity, 0), [])}
         wanted = [one for one in sorted(self._left(block, replicate)) if one in first]
         return self._fitting(block, wanted, self._left_s(), replicate) or self._shortened(block, replicate, wanted)
@@ -237,18 +237,21 @@ class Campaign:
         """Seconds in which the plan may still be measured, by this run and those that go on with it."""
         return self._left_s() if self.plan_ends_s is None else max(self._left_s(), self.plan_ends_s - self.clock())
 
-    def _in_time(self, block: Block, replicates: int, after_s: float) -> Sequence[int]:
+    def _in_time(self, block: Block, replicates: int, after: Sequence[float]) -> Sequence[int]:
         """Treatments of a block that can get so many replicates before the time is up.
 
-        Workloads that come after it keep a share of the time that buys them as many arms: `after_s` is what one
-        comparison of each of them takes together.
+        Workloads that come after it keep a share of the time that buys them as many arms: `after` is what one
+        comparison of each of them takes. Parts of a step are so cheap beside the steps of others that this would time
+        them one by one, each beside a reference of its own: they have as much time as everybody else.
         """
         wanted = sorted(self._left(block, 0))
-        name = block.reference.workload
-        if block.timing in {Timing.LOADER, Timing.COMPUTE} and not self._worth_a_part(name, block):
+        name, is_part = block.reference.workload, block.timing in {Timing.LOADER, Timing.COMPUTE}
+        if is_part and not self._worth_a_part(name, block):
             return ()
         own_s, left_s = self._forecast.pair_s(name, block), self._plan_left_s()
-        fair_s = left_s * own_s / (own_s + after_s)
+        fair_s = left_s * own_s / (own_s + sum(after))
+        if is_part:
+            fair_s = max(fair_s, left_s / (1 + len(after)))
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )

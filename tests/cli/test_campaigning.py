@@ -36,7 +36,7 @@ from harness.core.plan import Block, Request
 from harness.core.records import Window, window_pairs
 from harness.exchange.archive import STATE, pack
 from harness.measure.surroundings import read_environment
-from harness.plan.campaign import Kind, Phase, measuring_s
+from harness.plan.campaign import MOST, Kind, Phase, measuring_s
 from harness.run.data import data_folder
 from harness.run.execution import Campaign
 from harness.run.preparation import Data, Place, Prepared
@@ -212,8 +212,8 @@ def test_sessions_go_on_until_all_minutes_are_used(tmp_path: Path, machine: Mach
     assert measuring_s(MINUTES) - 4 * LEAST_S < spent_s < measuring_s(MINUTES) + 15
     assert len(lengths) >= 3
     designs = list(dict.fromkeys(machine.begun))
-    assert designs[0].startswith("calibration leak")
-    assert designs[1:4] == ["combined leak+speaker", "matrix leak", "matrix speaker"]
+    assert designs[0] == "stages leak+speaker"
+    assert [one for one in designs if not one.startswith("calibration")][1:3] == ["matrix leak", "matrix speaker"]
     assert {"claims leak", "claims speaker"} <= set(designs)
     trip.assert_nothing_twice()
     trip.assert_closed()
@@ -222,9 +222,8 @@ def test_sessions_go_on_until_all_minutes_are_used(tmp_path: Path, machine: Mach
 def test_every_workload_has_something_before_any_is_widened(tmp_path: Path, machine: Machine, both: Request) -> None:
     trip = Trip(there=machine, results=tmp_path, request=both)
     trip.session(1000.0)
-    first = machine.begun.index("combined leak+speaker")
-    assert not any(one.startswith("matrix") for one in machine.begun[:first])
-    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "combined"]
+    assert machine.begun[0] == "stages leak+speaker"
+    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "stages"]
     blocks = {block.identity: block.reference.workload for block in read_run(folder).plan.blocks}
     assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
 
@@ -242,7 +241,7 @@ def test_a_machine_that_dies_again_and_again_converges(tmp_path: Path, machine: 
     assert deaths > 5
     assert kept(tmp_path, single).spent_s < measuring_s(MINUTES) + 15
     trip.assert_nothing_twice()
-    assert {read_run(one).plan.design for one in trip.runs} >= {"combined", "matrix", "claims"}
+    assert {read_run(one).plan.design for one in trip.runs} >= {"stages", "matrix"}
 
 
 @pytest.mark.thorough
@@ -312,7 +311,7 @@ def test_slow_arms_leave_something_for_every_workload(tmp_path: Path, machine: M
     machine.imports_s = 4 * Delays().imports_s
     trip = Trip(there=machine, results=tmp_path, request=both)
     assert trip.session()
-    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "combined"]
+    (folder,) = [one for one in trip.runs if read_run(one).plan.design == "stages"]
     blocks = {block.identity: block.reference.workload for block in read_run(folder).plan.blocks}
     assert {blocks[one.arm.block] for one in read_records(folder)} == set(ASKED.workloads)
     assert kept(tmp_path, both).spent_s < measuring_s(MINUTES) + 60
@@ -322,7 +321,7 @@ def test_a_phase_that_a_session_cuts_off_is_the_next_ones_turn(tmp_path: Path, m
     trip = Trip(there=machine, results=tmp_path, request=both)
     assert not trip.session(90.0)
     (begun,) = set(machine.begun)
-    assert begun.startswith("calibration leak")
+    assert begun == "stages leak+speaker"
     assert not trip.session(90.0)
     assert machine.begun[1] == begun
 
@@ -332,7 +331,7 @@ def test_a_phase_is_charged_for_what_it_takes(tmp_path: Path, machine: Machine, 
     trip.session(900.0)
     state = kept(tmp_path, both)
     assert sum(state.phase_s.values()) == pytest.approx(state.spent_s, rel=0.01)
-    assert state.phase_s["calibration"] < 0.3 * measuring_s(MINUTES) + 30
+    assert state.phase_s["first look"] < MOST[Kind.FIRST_LOOK] * measuring_s(MINUTES) + 30
 
 
 @pytest.mark.thorough
@@ -355,18 +354,18 @@ def test_a_machine_that_is_calibrated_is_not_calibrated_again(
     tmp_path: Path, machine: Machine, both: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaigning, "calibration_beside", lambda *_: "known")
-    Trip(there=machine, results=tmp_path, request=both).session(400.0)
-    assert machine.begun[0] == "combined leak+speaker"
-    assert "calibration" in kept(tmp_path, both).over
+    Trip(there=machine, results=tmp_path, request=both).session()
+    assert "matrix leak" in machine.begun
+    assert not any(one.startswith("calibration") for one in machine.begun)
 
 
 def test_a_calibration_that_can_tell_ends_with_its_quota(
     tmp_path: Path, machine: Machine, single: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(campaign_state, "CALIBRATION_TARGET", "0.1%")  # out of reach
-    calibration, *others = phases_of(single, 50.0)
-    roomy = replace(calibration, seconds=3.0 * calibration.seconds)  # enough copies, however long a step
-    trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0, phases=(roomy, *others))
+    first, calibration, *others = phases_of(single, 50.0)
+    roomy = replace(calibration, seconds=0.24 * measuring_s(50.0))  # enough copies, however long a step
+    trip = Trip(there=machine, results=tmp_path, request=single, minutes=50.0, phases=(roomy, first, *others))
     trip.session(1200.0)
     (folder,) = [one for one in trip.runs if read_run(one).plan.design == "calibration"]
     assert not (folder / IN_PROGRESS).exists()
@@ -466,7 +465,7 @@ def test_the_plan_is_shown_and_nothing_is_written(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("changed", "minutes", "session", "words"),
     [
-        ({}, 1.0, "none", "--minutes 1 is too short for two workloads; give"),
+        ({}, 0.5, "none", "--minutes 0.5 is too short for two workloads; give"),
         ({"workloads": ("nope",)}, MINUTES, "none", "There is no workload 'nope'"),
         ({"size": "nope"}, MINUTES, "none", "leak has no size 'nope'"),
         ({"protocol": "nope"}, MINUTES, "none", "There is no protocol 'nope'"),

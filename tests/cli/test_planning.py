@@ -146,7 +146,7 @@ def test_slow_steps_at_the_real_size_are_planned_as_such() -> None:
     assert {one.rounds or BRIEF.rounds for one in slow.blocks} == {FEWEST_ROUNDS}
     asked = resolved(Request(workloads=("leak", "patches3d"), size="standard", environment=ENVIRONMENT))
     with pytest.raises(Mistake, match=r"one comparison of patches3d takes about \d+"):
-        check_minutes(10.0, phases_of(asked, 10.0))
+        check_minutes(3.0, phases_of(asked, 3.0))
 
 
 def test_steps_without_their_loading_have_all_rounds() -> None:
