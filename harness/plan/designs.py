@@ -1,5 +1,6 @@
 """Designs: which comparisons answer a question; pure functions from a scope to comparisons and missing results."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -393,7 +394,19 @@ def _tried(claim: Claim, context: ClaimContext) -> Resolution:
             return Untried(reason=str(impossible).rstrip("."))
     known = (claim.deviation,) if claim.deviation else ()
     left_out = tuple(f"tested without {', '.join(names)}: {why}" for why, names in _by_reason(reasons).items())
-    return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=(*known, *left_out))
+    short = (*known, *left_out, *_of_a_gpu(claim, context.environment))
+    return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=short)
+
+
+A_GPU = re.compile(r"\b(?:[AHLTV]\d{1,3}G?|RTX \d+|GPU|g5)\b")  # as conditions name one
+_BY_A_DEVICE = frozenset({Metric.THROUGHPUT, Metric.RATE, Metric.START_UP})  # how fast it is decides them
+
+
+def _of_a_gpu(claim: Claim, environment: Environment) -> Iterator[str]:
+    """That a CPU took the place of the GPU of which something was said; what loads does so on the host anyway."""
+    decides = claim.metric in _BY_A_DEVICE and claim.timing is not Timing.LOADER
+    if decides and environment.device == "cpu" and A_GPU.search(claim.conditions):
+        yield "said of a GPU, and tested on a CPU"
 
 
 def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:

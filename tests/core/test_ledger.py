@@ -230,7 +230,7 @@ def test_what_was_promised_of_an_evaluation_with_autocast_has_it_where_the_machi
         told[environment.device] = {one.name for one in found.treatment}, found.shortfalls
     whole = {"batched_evaluation", "inference_mode", "evaluation_autocast"}
     assert told["cuda"] == (whole, ())
-    names, (words,) = told["cpu"]
+    names, (words, *_) = told["cpu"]
     assert names == whole - {"evaluation_autocast"}
     assert words.startswith("tested without evaluation_autocast=float16: needs")
 

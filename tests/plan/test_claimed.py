@@ -51,6 +51,21 @@ def test_what_the_machine_lacks_is_left_out_and_told() -> None:
     assert both == tried("workers=2", shortfalls=("tested without tf32: needs a CUDA device",))
 
 
+@pytest.mark.parametrize(
+    "conditions", ["batch 64 on an A100 with 80 GB", "RTX 5090", "any GPU", "g5 with an A10G", "a V100"]
+)
+def test_a_cpu_neither_proves_nor_refutes_what_was_said_of_a_gpu(conditions: str) -> None:
+    words = ("said of a GPU, and tested on a CPU",)
+    one = claim("workers=2", conditions=conditions)
+    assert resolved(one) == tried("workers=2", shortfalls=words)
+    assert resolved(one, GPU) == tried("workers=2")
+    assert resolved(replace(one, conditions="two cores of an EPYC, T-shaped")) == tried("workers=2")
+    for other in (replace(one, metric=Metric.HOST_MEMORY), replace(one, timing=Timing.LOADER)):
+        found = resolved(other)
+        assert isinstance(found, Tried)
+        assert not found.shortfalls
+
+
 def test_where_nothing_remains_it_is_untried_with_the_reason() -> None:
     assert resolved(claim("tf32")) == Untried(reason="tf32 needs a CUDA device")
     assert resolved(claim("workers=2+tf32", "workers=2")) == Untried(reason="tf32 needs a CUDA device")
