@@ -145,16 +145,15 @@ def stopped_by_the_scheduler(there: Rented) -> dict[str, bytes]:
 def assert_whole(results: Path) -> None:
     found = sorted((read_run(path).began, path) for path in runs(results) if read_records(path))
     designs = [read_run(path).plan.design for _, path in found]
-    # What fits into three minutes depends on how fast the machine is; no matrix comes before either of these.
-    assert designs[0] in {"calibration", "combined"}
+    assert designs[0] == "stages"  # what else fits into three minutes depends on how fast the machine is
     (machine,) = {path.parent for _, path in found}
     looked = {
         block.reference.workload
         for _, path in found
-        if read_run(path).plan.design == "combined"
+        if read_run(path).plan.design == "stages"
         for block in read_run(path).plan.blocks
     }
-    assert looked in (set(), set(WORKLOADS))  # one plan, of all workloads
+    assert looked == set(WORKLOADS)  # one plan, of all workloads
     assert set(Counter(path.name.rpartition("-")[2] for _, path in found).values()) == {1}
     for _, path in found:
         windows = [one for one in read_records(path) if isinstance(one, Window)]
