@@ -19,7 +19,8 @@ HOW = (
 )
 ON_A_CPU = "All ranks share one CPU here: this rehearses the method, and says nothing of ranks with a GPU each."
 MOST_LINEAR = 1.02  # times the number of ranks, beyond which a speedup needs an explanation before it is an efficiency
-RANKS, SCALE, SILENT = "ranks", "batch_scale", "gradients_not_reduced"
+RANKS, SILENT = "ranks", "gradients_not_reduced"
+SCALE, SPLIT = "batch_scale", "gradient_accumulation"  # larger batches, and what one process does with as many samples
 _COLUMNS = (
     Column(name="workload, ranks", whole=True),
     Column(name="scaling", whole=True),
@@ -70,7 +71,8 @@ def scalings(rows: Iterable[Row]) -> tuple[Scaling, ...]:
         treatment, reference = levels(row.comparison.treatment), levels(row.comparison.reference)
         unlike = {name for name, _ in treatment.items() ^ reference.items()}
         ranks = treatment.get(RANKS)
-        if RANKS not in reference and isinstance(ranks, int) and unlike <= {RANKS, SCALE}:
+        allowed = {RANKS, SCALE, SPLIT} if SCALE in treatment else {RANKS}
+        if RANKS not in reference and isinstance(ranks, int) and unlike <= allowed:
             known = silent.get(row.comparison.treatment)
             found.append(Scaling(row=row, estimate=estimate, ranks=ranks, silent=known))
     return tuple(sorted(found, key=lambda one: (one.row.comparison.treatment.workload, one.ranks, one.is_weak)))

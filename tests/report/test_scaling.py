@@ -17,7 +17,7 @@ from tests.analyze.synthetic import KNOWN, config, matrix, plan, records
 from tests.report.collected import kept, placed
 
 RANKS = Promise(numerics=Numerics.DIFFERENT, proof=("ranks",), pointless_where={})
-OF_RANKS = dict.fromkeys(("ranks", "batch_scale", "gradients_not_reduced"), RANKS)
+OF_RANKS = dict.fromkeys(("ranks", "batch_scale", "gradient_accumulation", "gradients_not_reduced"), RANKS)
 TWO = Option(name="ranks", level=2)
 MIB = 2**20
 
@@ -32,7 +32,7 @@ def scaled(strong: float, weak: float, silent: float) -> Matrix:
     scale = Option(name="batch_scale", level=2)
     made = (
         compared("ranks=2", (TWO,)),
-        compared("batch_scale=2+ranks=2", (scale, TWO)),
+        compared("batch_scale=2+ranks=2", (scale, TWO), (Option(name="gradient_accumulation", level=2),)),
         compared("gradients_not_reduced", (Option(name="gradients_not_reduced"), TWO), (TWO,)),
         compared("ranks=2+workers", (TWO, Option(name="workers"))),
     )
