@@ -34,6 +34,7 @@ from harness.report.figures import (
 )
 from harness.report.matrix import TIMED, quality, settings
 from harness.report.published import STACKS, Place, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.scaling import RANKS, levels
 from harness.report.sweep import sweep_figure
 from harness.report.words import NOTHING, called, one_line, ratio, stage
 
@@ -346,6 +347,8 @@ def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     """Whether an entry is about one optimization or everything, at the size and batch of the column."""
     comparison, main = entry.row.comparison, topic.main
     if main is None or comparison.timing not in _TRAINING or is_copy(entry) or entry.data:
+        return False
+    if RANKS in levels(comparison.treatment):  # several processes against one have a table of their own
         return False
     if (comparison.reference.size, comparison.reference.batch) != (main.config.size, main.config.batch):
         return False

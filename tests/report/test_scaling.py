@@ -12,6 +12,7 @@ from harness.report.document import to_markdown
 from harness.report.matrix import matrix_to_markdown
 from harness.report.overview import overview
 from harness.report.published_pages import workload_page
+from harness.report.published_parts import heat_map_picture
 from harness.report.scaling import scaling_parts
 from tests.analyze.synthetic import KNOWN, config, matrix, plan, records
 from tests.report.collected import kept, placed
@@ -90,6 +91,18 @@ def test_ranks_stand_in_every_report() -> None:
         workload_page(placed(replace(kept(), matrix=found)), "leak", has_claims=False).text,
     )
     assert all("Several ranks against one process" in text for text in texts)
+
+
+def test_ranks_are_no_option_among_others_on_a_heat_map() -> None:
+    def titles(found: Matrix) -> str:
+        ((setting, _),) = placed(replace(kept(), matrix=found)).answers
+        picture = heat_map_picture(setting)
+        return picture.svg if picture else ""
+
+    both = matrix(plan(compared("workers", (Option(name="workers"),))), records(0, 1.2))
+    assert "workers" in titles(both)
+    alone = replace(plan(compared("ranks=2", (TWO,))), promises={**KNOWN, **OF_RANKS})
+    assert "ranks" not in titles(matrix(alone, records(0, 1.5, effective={"ranks": 2})))
 
 
 @pytest.mark.parametrize("names", [(), ("workers",)])
