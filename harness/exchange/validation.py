@@ -390,10 +390,9 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
     if ready.arm in course.ready:
         raise Unfit(f"{where} that arm was ready before")
     course.ready[ready.arm] = ready
-    for name in ("build_s", "warm_up_s"):
+    for name in ("build_s", "warm_up_s", "first_step_s"):  # an arm that loads alone takes no step
         within(getattr(ready, name), 0.0, LONGEST_S, f"{where} {name}")
-    for name in ("first_step_s", "step_s"):
-        within(getattr(ready, name), SHORTEST_S, LONGEST_S, f"{where} {name}")
+    within(ready.step_s, SHORTEST_S, LONGEST_S, f"{where} step_s")
     within(ready.warm_up_steps, 0, MOST, f"{where} warm_up_steps")
     for name in ("loader_rate", "compute_rate"):
         within(getattr(ready, name), SLOWEST, FASTEST, f"{where} {name}")

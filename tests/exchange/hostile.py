@@ -509,7 +509,7 @@ HOSTILE: dict[str, tuple[Make, str]] = {
     "an arm that never was ready": (lines_in([0, 2, 3]), "never was ready, so that nobody saw what it had active"),
     "an arm ready twice": (lines_in([0, 1, 0]), "line 3: that arm was ready before"),
     "an arm that goes on after it was lost": (lost_early, "line 4: that arm was lost before"),
-    "a first step of no time": (line_with(READY, first_step_s=0), f"line 1: first_step_s is 0, {BETWEEN}"),
+    "a first step before it began": (line_with(READY, first_step_s=-1), f"line 1: first_step_s is -1, {BETWEEN} 0"),
     "a negative warm-up": (line_with(READY, warm_up_steps=-1), f"line 1: warm_up_steps is -1, {AT_LEAST} 0"),
     "a start of nan seconds": (line_with(READY, build_s="nan"), f"line 1: build_s is nan, {BETWEEN}"),
     "an upper bound of zero": (line_with(READY, loader_rate=0), f"line 1: loader_rate is 0, {BETWEEN}"),
