@@ -32,8 +32,8 @@ from harness.run.rehearsal import REPLICATE_NOISE, WINDOW_NOISE, Effects, Virtua
 
 SESSION_S, IMPORTS_S, CONTEXT_S = 25 * 60.0, 6.0, 2.0
 RESUMED_S, FREED_S = 0.02, 0.3  # a turn; an arm that ends in a process that goes on
-# Seconds of a baseline step: on the device, and to load its batch on one core (docs/gpu-campaign.md). At `quick` steps
-# are as short as their launches, and loading takes what was seen on a core of a server.
+# Seconds of a baseline step: on the device, which is invented, and to load its batch on a core, as docs/gpu-campaign.md
+# says of `standard`, and as two cores of an AMD EPYC did at `quick` beside an emulated A100 (20261125T163130-42acdd13).
 STEPS_S: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "standard": {
         "leak": (0.003, 0.3),
@@ -43,11 +43,11 @@ STEPS_S: Mapping[str, Mapping[str, tuple[float, float]]] = {
         "patches3d": (0.140, 13.0),
     },
     "quick": {
-        "leak": (0.003, 0.03),
-        "spoof": (0.008, 0.05),
-        "speaker": (0.008, 0.15),
-        "imagenet": (0.015, 0.35),
-        "patches3d": (0.010, 0.12),
+        "leak": (0.003, 0.005),
+        "spoof": (0.008, 0.028),
+        "speaker": (0.008, 0.093),
+        "imagenet": (0.015, 0.359),
+        "patches3d": (0.010, 0.106),
     },
 }
 H200 = Environment(

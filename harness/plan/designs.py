@@ -398,7 +398,7 @@ def _tried(claim: Claim, context: ClaimContext) -> Resolution:
     return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=short)
 
 
-A_GPU = re.compile(r"\b(?:[AHLTV]\d{1,3}G?|RTX \d+|GPU|g5)\b")  # as conditions name one
+A_GPU = re.compile(r"\b(?:[AHV]\d{2,3}G?|[LT]4|L40S?|RTX \d+|GPUs?|CUDA|g5)\b")  # as conditions name one
 _BY_A_DEVICE = frozenset({Metric.THROUGHPUT, Metric.RATE, Metric.START_UP})  # how fast it is decides them
 
 

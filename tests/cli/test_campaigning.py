@@ -33,12 +33,12 @@ from harness.cli.campaign_state import (
 from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Request
-from harness.core.records import Window, window_pairs
+from harness.core.records import Record, Window, window_pairs
 from harness.exchange.archive import STATE, pack
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import MOST, Kind, Phase, measuring_s
 from harness.run.data import data_folder
-from harness.run.execution import Campaign
+from harness.run.execution import Campaign, Start
 from harness.run.preparation import Data, Place, Prepared
 from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
@@ -64,6 +64,7 @@ class Machine:
     written: list[tuple[str, ...]] = field(default_factory=list)  # workloads whose files were written together
     spent_s: float = 0.0  # beside writing
     imports_s: float = Delays().imports_s  # of an arm
+    is_paced: bool = False  # whether the cost model is told what workloads say of their steps
 
     def measure_into(
         self, ready: Prepared, folder: Path, _data: Data, until: Until, _watch: object, arm_s: dict[str, float]
@@ -74,7 +75,23 @@ class Machine:
         self.begun.append(f"{ready.plan.design} {names}")
         if names == self.refuses:
             raise Mistake("Its codec is missing; install it.")
-        journal, random, began_s = Journal(folder), Random(len(self.begun)), self.clock()
+        journal, records, began_s = Journal(folder), read_records(folder), self.clock()
+        work = Campaign(
+            plan=ready.plan, records=records, start=self.starter(ready, records), append=journal.append,
+            watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=until.deadline_s,
+            plan_ends_s=until.plan_ends_s, precisions=precisions, arm_s=arm_s,
+            paces=ready.paces if self.is_paced else {},
+        )  # fmt: skip
+        try:
+            if work.run():
+                finish(folder)
+        finally:
+            self.spent_s += self.clock() - began_s
+            journal.close()
+
+    def starter(self, _ready: Prepared, _records: list[Record]) -> Start:
+        """What starts the arms of a plan."""
+        random = Random(len(self.begun))
 
         def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
             if self.clock() > self.dies_at_s:
@@ -85,17 +102,7 @@ class Machine:
                 delays=Delays(imports_s=self.imports_s),
             )  # fmt: skip
 
-        work = Campaign(
-            plan=ready.plan, records=read_records(folder), start=start, append=journal.append,
-            watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock, deadline_s=until.deadline_s,
-            plan_ends_s=until.plan_ends_s, precisions=precisions, arm_s=arm_s,
-        )  # fmt: skip
-        try:
-            if work.run():
-                finish(folder)
-        finally:
-            self.spent_s += self.clock() - began_s
-            journal.close()
+        return start
 
     def write(self, ready: Prepared, data: Path | None, _watch: object) -> Data:
         """Writes the files of a plan's workloads, at 200 seconds for as many as are missing."""

@@ -1,24 +1,20 @@
 """A campaign of 25 minutes on the invented H200: ratios of every workload, and few of them bought twice."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
-from rich.console import Console
 
 from benchmarks.invented import h200
-from harness.analyze.composition import precisions
-from harness.api import Until
 from harness.cli import campaign as campaigning
 from harness.cli.campaign_state import resolved
-from harness.cli.measuring import Progress
 from harness.core.plan import Request
+from harness.core.records import Record
 from harness.results import read_kept
-from harness.run.execution import Campaign
+from harness.run.execution import Start
 from harness.run.preparation import Prepared
-from harness.store import Journal, finish, read_records
 from tests.cli.test_campaigning import Machine, Trip
 
 
@@ -26,36 +22,22 @@ from tests.cli.test_campaigning import Machine, Trip
 class Rented(Machine):
     """A machine with that GPU."""
 
-    gpu: h200.Machine = field(default_factory=h200.Machine)
+    gpu: h200.Machine
 
-    def measure_into(
-        self, ready: Prepared, folder: Path, _data: object, until: Until, _watch: object, arm_s: dict[str, float]
-    ) -> None:
-        self.begun.append(ready.plan.design)
-        records, journal = read_records(folder), Journal(folder)
-        work = Campaign(
-            plan=ready.plan, records=records, start=h200.starter(ready, records, self.gpu, Random(len(self.begun))),
-            append=journal.append, watcher=Progress(ready.plan, Console(quiet=True)), clock=self.clock,
-            deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, precisions=precisions, arm_s=arm_s,
-            paces=ready.paces,
-        )  # fmt: skip
-        try:
-            if work.run():
-                finish(folder)
-        finally:
-            journal.close()
+    def starter(self, ready: Prepared, records: list[Record]) -> Start:
+        return h200.starter(ready, records, self.gpu, Random(len(self.begun)))
 
 
 def ratios(results: Path, monkeypatch: pytest.MonkeyPatch, size: str) -> Counter[str]:
     """How many different comparisons of each workload have a ratio in the end."""
     gpu = h200.Machine()
-    there = Rented(gpu=gpu, clock=gpu.clock)
+    there = Rented(gpu=gpu, clock=gpu.clock, is_paced=True)
     for name, other in (("measure_into", there.measure_into), ("written", there.write), ("age_s", lambda: 1.0)):
         monkeypatch.setattr(campaigning, name, other)
     asked = resolved(Request(size=size, device="cuda", environment=h200.H200))
     trip = Trip(there=there, results=results, request=asked, minutes=25.0)
     trip.session()
-    assert there.begun[0] == "stages"
+    assert there.begun[0].startswith("stages")
     assert gpu.clock() < 25 * 60
     rows = [row for folder in trip.runs for row in read_kept(folder).matrix.every_row if row.estimate]
     found = {(row.comparison.treatment, row.comparison.reference): row.comparison.reference.workload for row in rows}

@@ -1,6 +1,8 @@
 """What is passed on names no folder, user or host, and still says where in a package something failed."""
 
+import json
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -8,7 +10,10 @@ from hypothesis import strategies as st
 
 from harness.core.records import Lost
 from harness.exchange.placing import Cleaner, clean_record, private_words, relative
+from harness.store import MEASUREMENTS
 from tests.analyze.synthetic import arm, ready, window
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 TRACE = """Traceback (most recent call last):
   File "/home/alice smith/venv/lib/python3.11/site-packages/torch/nn/modules/conv.py", line 9, in forward
@@ -124,3 +129,15 @@ def test_no_text_costs_more_than_its_length(text: str) -> None:
     began = process_time()
     Cleaner(private=("alice",)).sentence(text)
     assert process_time() - began < 0.5
+
+
+def test_no_committed_run_names_a_folder_of_its_machine() -> None:
+    told = [
+        (path.parent.name, json.loads(line)["trace"])
+        for path in sorted(RESULTS.glob(f"*/*/{MEASUREMENTS}"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if '"record": "lost"' in line
+    ]
+    assert any(trace for _, trace in told)
+    unclean = {run for run, trace in told if Cleaner().sentence(trace) != trace}
+    assert not unclean, "pack such a run with ./speedmatrix bundle and commit what is in the bundle"
