@@ -41,6 +41,7 @@ CATALOGUE = read_catalogue()
 EXACT = (
     *("", "local_copy", "ram_cache", "concurrent_reads=8", "local_copy ram_cache", "cold_storage ram_cache"),
     *("sharded_files", "sharded_files concurrent_reads=8"),
+    *("mounted_storage=first_epoch", "mounted_storage=later_epochs concurrent_reads=8"),
 )
 FINISH = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
 ACTIVE = (
@@ -54,6 +55,7 @@ ACTIVE = (
         "uint8_transfer",
     ),
     *("image_size=160", "image_size=192"),
+    *("mounted_storage=first_epoch", "mounted_storage=later_epochs", "mounted_storage=first_epoch local_copy"),
 )
 STACKS = ("", "ram_cache", "concurrent_reads=8", "sharded_files")
 CLOSE = ("decoder=torchvision", "decoder=simplejpeg", "draft_decode", "gpu_decoding")

@@ -17,8 +17,9 @@ from harness.core.workload import Size
 from workloads.imagenet.device_decoding import EncodedBatches
 from workloads.imagenet.encoded import load
 from workloads.imagenet.layout import TRAIN, VALIDATION, Labelled, chosen_files
+from workloads.imagenet.mount import find_store
 from workloads.imagenet.shards import open_shards
-from workloads.imagenet.storage import Files, Source, find_store, running
+from workloads.imagenet.storage import Files, Source, running
 from workloads.imagenet.views import View, generator, normalized
 
 SEED = 1_281_167  # of the order
@@ -102,7 +103,7 @@ def validation(folder: Path, size: Size, recipe: Recipe) -> Images:
 
 
 def _images(folder: Path, size: Size, recipe: Recipe, split: str) -> Images:
-    store = find_store(recipe.choice("s3_state"))
+    store = find_store(folder, recipe.choice("s3_state"))
     source: Source = Files(folder) if recipe.choice("storage") == "local" else running(store)
     listed = chosen_files(split, source.names(split))
     count = size.samples if split == TRAIN else size.evaluation_items

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import get_ident
 from time import perf_counter
 
+from workloads.imagenet.mount import Mounted
 from workloads.imagenet.shards import PackedFiles
 from workloads.imagenet.storage import Files, Objects, Read, Source
 
@@ -86,6 +87,6 @@ def watched(source: Source, log: list[Read]) -> Source:
     """The same source, every read of which goes into a log."""
     if isinstance(source, EncodedImages):
         return EncodedImages(source.opened, source.spans, log)
-    if isinstance(source, Files | Objects | PackedFiles):
+    if isinstance(source, Files | Objects | Mounted | PackedFiles):
         return replace(source, log=log)
     raise TypeError(f"{source!r} keeps no log")

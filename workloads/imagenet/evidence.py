@@ -14,6 +14,7 @@ from workloads.imagenet.data import FULL_PX, ConcurrentImages, Images
 from workloads.imagenet.decoding import Decoded
 from workloads.imagenet.device_decoding import DeviceDecoding, EncodedBatches
 from workloads.imagenet.encoded import watched
+from workloads.imagenet.mount import Mounted
 from workloads.imagenet.storage import OBJECT_S, Read
 
 PROBED = 8  # items, read and decoded once more
@@ -58,13 +59,20 @@ def _of_reading(images: Images) -> dict[str, Value]:
 
 
 def store_state(images: Images) -> str | None:
-    """Cold or warm, as the clock says of some objects; None where no object store is there."""
+    """What reads of some objects show; None where no object store is there.
+
+    Of the plain store the clock says whether it is cold or warm. A mount says whether it fetched the objects or had
+    kept them.
+    """
     if images.store is None:
         return None
     reads: list[Read] = []
     probe = watched(images.store, reads)
     for index in _first(images)[:STORE_PROBED]:
         probe.read(images.files[index].path)
+    if isinstance(probe, Mounted):
+        kept = sum(read.source == "kept" for read in reads)
+        return {0: "first_epoch", len(reads): "later_epochs"}.get(kept, "partly kept")
     return "cold" if min(read.seconds for read in reads) >= OBJECT_S["cold"] else "warm"
 
 

@@ -24,7 +24,7 @@ CONNECTIONS = 64  # kept open by a client; more than any number of threads that 
 class Read:
     """One read of an encoded image: what served it, how long it took, and on which thread."""
 
-    source: str  # s3, local, shards or ram
+    source: str  # s3, kept (by a mount), local, shards or ram
     seconds: float
     thread: int
 
@@ -85,12 +85,15 @@ class Objects:
     def read(self, path: str) -> bytes:
         """One GET."""
         began = perf_counter()
-        bucket, _, key = path.partition("/")
-        encoded: bytes = self._client().get_object(Bucket=bucket, Key=key)["Body"].read()
+        encoded: bytes = self._client().get_object(**_place(path))["Body"].read()
         sleep(max(0.0, self.object_s - (perf_counter() - began)))
         if self.log is not None:
             self.log.append(Read(self.name, perf_counter() - began, get_ident()))
         return encoded
+
+    def look_up(self, path: str) -> None:
+        """One HEAD."""
+        self._client().head_object(**_place(path))
 
     def names(self, split: str) -> Mapping[str, Sequence[str]]:
         """One LIST for the classes and one or more for each class, as a mounted bucket is walked."""
@@ -114,13 +117,7 @@ class Objects:
         return _client_of(os.getpid(), self.address)
 
 
-def find_store(s3_state: object) -> Objects | None:
-    """The object store that the launcher started, if it did."""
-    address = os.environ.get(ADDRESS)
-    return Objects(address, OBJECT_S[str(s3_state)]) if address else None
-
-
-def running(store: Objects | None) -> Objects:
+def running(store: Source | None) -> Source:
     """The store; raises Mistake where there is none."""
     if store is None:
         raise Mistake(
@@ -128,6 +125,11 @@ def running(store: Objects | None) -> Objects:
             "starts one, or add local_copy."
         )
     return store
+
+
+def _place(path: str) -> dict[str, str]:
+    bucket, _, key = path.partition("/")
+    return {"Bucket": bucket, "Key": key}
 
 
 def class_folders(folder: Path) -> dict[str, list[str]]:
