@@ -524,6 +524,31 @@ def trace(
     raise typer.Exit(traced(asked, output))
 
 
+@app.command(
+    epilog=examples(
+        "timeline speaker", "timeline imagenet:workers=8 --device emulated:a10g --over 20s --output busy.svg"
+    )
+)
+def timeline(
+    config: Annotated[str, typer.Argument(help="WORKLOAD[@SIZE][:NAME+NAME=LEVEL].", callback=todays)],
+    over: Annotated[str, typer.Option(help="How long it is watched, after a warm-up.")] = "10s",
+    output: Annotated[Path | None, typer.Option(help="Draw it too, in this .svg file.")] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    workload: Own = None,
+    data_root: Real = None,
+    data: Data = None,
+) -> None:
+    """Shows over time how busy the device is, as nvidia-smi would, and how long the training waits for batches."""
+    from harness.cli.learning import Exercise
+    from harness.cli.learning import timeline as watched
+
+    asked = Exercise(
+        what=config, steps=None, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
+    )
+    raise typer.Exit(watched(asked, over, output))
+
+
 @app.command(epilog=examples("verify leak", "verify --size smoke --steps 20", "verify speaker --only seek_read"))
 def verify(
     workloads: Workloads = None,

@@ -1,4 +1,4 @@
-"""`learn` and `trace`: a configuration trained in its own process, for what it learns or where its time goes."""
+"""`learn`, `trace`, `timeline`: a configuration trained in its own process, for what it learns or where time goes."""
 
 import json
 from contextlib import nullcontext
@@ -26,29 +26,31 @@ from harness.core.configuration import (
     parse_config,
     unmet,
 )
+from harness.core.emulation import emulation_of, without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
-from harness.core.workload import Goal, Learned, Lesson, Traced, Trained, Workload
+from harness.core.workload import Goal, Learned, Lesson, Timeline, Traced, Trained, Workload
 from harness.measure.surroundings import read_environment
 from harness.plan.planning import Context
 from harness.report.document import to_terminal
 from harness.report.race import race_parts
+from harness.report.timeline import figure, lines, summary
 from harness.report.words import duration
 from harness.results import LEARNED
 from harness.run.arm import Job
 from harness.run.data import data_root, ensure_data, serving
-from harness.run.preparation import adopted, measuring_alone, roots
+from harness.run.preparation import adopted, measuring_alone, roots, seconds_of
 from harness.run.sentinel import Sentinel
-from harness.run.worker import Assignment, give
+from harness.run.worker import Assignment, Given, give
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercise:
-    """What `learn` and `trace` train, as it was typed."""
+    """What is to be trained, as it was typed."""
 
     what: str
     steps: int | None
@@ -65,6 +67,7 @@ class Assigned:
 
     steps: int
     trace: str | None = None  # the file for what a profiler sees of them
+    over_s: float | None = None  # how long they are watched
     goal: Goal | None = None  # at which they end
 
 
@@ -190,6 +193,7 @@ def _exercised(
 
 
 TRACED_STEPS = 5
+SHORTEST_S, LONGEST_S = 2, 600  # of a timeline
 
 
 def trace(asked: Exercise, output: Path) -> int:
@@ -216,6 +220,29 @@ def trace(asked: Exercise, output: Path) -> int:
     return 0
 
 
+def timeline(asked: Exercise, over: str, output: Path | None) -> int:
+    """Trains for so long, prints how busy the device was over time and draws it where that is asked for; gives 0."""
+    seconds = seconds_of(over)
+    if seconds is None or not SHORTEST_S <= seconds <= LONGEST_S:
+        raise Mistake(f"A timeline cannot be {over} long; name a time from {SHORTEST_S} s to {LONGEST_S // 60} min.")
+    if output and (not output.parent.is_dir() or output.suffix != ".svg"):
+        raise Mistake(f"A timeline cannot be drawn in {output}; name an .svg file in a folder that exists.")
+    environment, console = read_environment(asked.device), Console(highlight=False)
+    with measuring_alone():
+        job, workload, catalogue = _exercised(asked, parse_config(asked.what), environment, console)
+        found = _given(job, workload, catalogue, Assigned(0, over_s=seconds), console)
+    assert isinstance(found, Timeline)  # noqa: S101  one was asked for
+    if found.inactive:
+        raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its timeline tells nothing.")
+    title = f"{job.config} on {environment.accelerator or environment.cpu}"
+    for line in (title, *lines(found), summary(found)):
+        console.print(line, markup=False)
+    if output:
+        output.write_text(figure(title, found), encoding="utf-8")
+        console.print(f"Drawn in {output}.", markup=False)
+    return 0
+
+
 def _job(config: Configuration, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
     workload, known = catalogue.workload(config.workload), catalogue.known
     for option in config.options:
@@ -225,16 +252,20 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
         recipe = compose(workload, config.options, known)
     except Conflict as conflict:
         raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
+    size, device = workload.at(config.size, config.batch), environment.device
+    if environment.emulated and (reason := without_time(device, workload, config.size, size, recipe)):
+        raise Mistake(f"{config} cannot be tried here: {reason}.")
     trained = [one for one in config.options if known[one.name].timed_on is not Timing.EVALUATION]
     return Job(
         config=config,
-        size=workload.at(config.size, config.batch),
+        size=size,
         recipe=recipe,
         proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
         timing=Timing.STEP,
         protocol=BRIEF,
         data=str(folder),
-        device=environment.device,
+        device=device,
+        emulation=emulation_of(device, workload, config.size, size, recipe) if environment.emulated else None,
         seed=seed,
         other_seeds=False,
         workload_path=workload.path_for(recipe),
@@ -242,9 +273,7 @@ def _job(config: Configuration, catalogue: Catalogue, environment: Environment, 
     )
 
 
-def _given(
-    job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, console: Console
-) -> Learned | Traced | Trained:
+def _given(job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, console: Console) -> Given:
     trained = [one for one in job.config.options if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
     slow = compose(workload, trained, catalogue.known)
     sentinel = Sentinel()
@@ -257,14 +286,16 @@ def _given(
                 *columns, bars.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
             ) as progress,
         ):
-            bar = progress.add_task("tracing" if task.trace else "learning", total=None if task.trace else task.steps)
+            word = "watching" if task.over_s else "tracing" if task.trace else "learning"
+            bar = progress.add_task(word, total=task.steps if word == "learning" else None)
 
             def show(step: int, loss: float) -> None:
                 progress.update(bar, completed=step, description=f"learning, loss {loss:.3g}")
 
             given = Assignment(
-                job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace, goal=task.goal
-            )
+                job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace, goal=task.goal,
+                over_s=task.over_s,
+            )  # fmt: skip
             return give(given, sentinel, show)
     finally:
         sentinel.close()

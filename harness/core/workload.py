@@ -259,6 +259,17 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """How a training spent a stretch of time, period by period."""
+
+    period_s: float
+    busy: tuple[float, ...]  # share of each period in which the device computed
+    waiting: tuple[float, ...]  # share in which the training waited for a batch
+    steps: int  # that ended in it
+    inactive: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """A score that a training is to reach, and after how many steps each it is looked at."""
 

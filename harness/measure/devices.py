@@ -43,6 +43,10 @@ class Device:
         """Who tells of clocks, power and memory."""
         return Driver()
 
+    def work_log(self) -> list[tuple[float, float]] | None:
+        """Filled from now on with when each piece of work begins and ends; None where the device does not tell."""
+        return None
+
     # Memory
 
     def forget_memory(self) -> None:

@@ -135,6 +135,7 @@ class Emulated(Device):
         self._streams = [self.main]  # that are current, the innermost last
         self._queued: deque[tuple[float, int]] = deque()  # when it ends, and launches
         self._launches = 0
+        self._work: list[tuple[float, float]] | None = None  # when each launch began and ended, for who asked
         self._staging = torch.empty(0, dtype=torch.uint8)
         self._results = results_of(self)
 
@@ -151,8 +152,15 @@ class Emulated(Device):
             self._spin(now + host_s)
             now = self.clock()
         stream.ends = self.computing = max(began + seconds, now)
+        if self._work is not None:
+            self._work.append((began, began + seconds))
         self._queued.append((stream.ends, launches))
         self._launches += launches
+
+    def work_log(self) -> list[tuple[float, float]]:
+        """Begins to note when the device computes."""
+        self._work = []
+        return self._work
 
     def _room_for(self, launches: int) -> float:
         """Waits until the queue has room, and gives the moment; a queue that is empty takes any number."""

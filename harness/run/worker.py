@@ -23,7 +23,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
-from harness.core.workload import ADDRESS, Goal, Learned, Traced, Trained
+from harness.core.workload import ADDRESS, Goal, Learned, Timeline, Traced, Trained
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import ROOT, serve_forks
@@ -215,7 +215,7 @@ def _messages(channel: socket.socket) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-# `learn` and `trace`: a model trained from its first weights in a process of its own, as every arm has one.
+# `learn`, `trace` and `timeline`: a model trained from its first weights in a process of its own, as every arm has one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +227,13 @@ class Assignment:
     steps: int
     trace: str | None = None  # the file for what a profiler sees
     goal: Goal | None = None  # at which it ends
+    over_s: float | None = None  # how long it is watched, with a clock and no profiler
 
 
-def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Learned | Traced | Trained:
+Given = Learned | Timeline | Traced | Trained
+
+
+def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Given:
     """Has it done in a fresh process; gives what came of it; raises Mistake with the reason when it fails."""
     environment = launch_environment(assignment.job.recipe, dict(os.environ))
     if assignment.job.service:
@@ -260,7 +264,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
 
 def _follow(
     process: "subprocess.Popen[str]", assignment: Assignment, show: Callable[[int, float], None]
-) -> Learned | Traced | Trained | None:
+) -> Given | None:
     assert process.stdin and process.stdout  # noqa: S101, PT018  both are pipes
     process.stdin.write(json.dumps(encode(assignment)))
     process.stdin.close()
@@ -268,6 +272,8 @@ def _follow(
         said = json.loads(line)
         if "learned" in said:
             return decode(Learned, said["learned"], "lesson")
+        if "timeline" in said:
+            return decode(Timeline, said["timeline"], "timeline")
         if "traced" in said:
             return decode(Traced, said["traced"], "trace")
         if "trained" in said:
@@ -298,6 +304,11 @@ def _serve_lesson() -> None:
             say(traced=trace(task_of(job), job.proof, assignment.steps, assignment.trace))
             return
         task, steps = task_of(job), assignment.steps
+        if assignment.over_s:
+            from harness.measure.timeline import timeline
+
+            say(timeline=timeline(task, job.proof, assignment.over_s))
+            return
         if assignment.goal:
             say(
                 trained=train_until(

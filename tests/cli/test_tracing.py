@@ -1,4 +1,4 @@
-"""`trace`: what a profiler saw of a real training, in a file that its viewers open, and in a table."""
+"""`trace` and `timeline`: what a profiler saw of a real training, and how busy its device was."""
 
 import gzip
 import json
@@ -25,6 +25,42 @@ def test_a_trace_holds_the_steps_that_were_asked_for(
     assert "aten::convolution_backward" in ended.out
     assert f"leak@smoke#64:{names}" in ended.out.replace("\n", "")
     assert "opens in ui.perfetto.dev" in " ".join(ended.out.split())
+
+
+@pytest.mark.thorough
+def test_a_timeline_is_printed_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "busy.svg"
+    ended = call(
+        f"timeline leak@smoke --device emulated:20ms --over 3s --output {path} --data {tmp_path}", monkeypatch, capsys
+    )
+    assert (ended.status, ended.err) == (0, "")
+    said = " ".join(ended.out.split())
+    assert "leak@smoke#64 on emulated 20ms" in said
+    assert "Of 18 periods of 167 ms" in said
+    assert "the device computes" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("leak --over 1s", "A timeline cannot be 1s long; name a time from 2 s to 10 min."),
+        ("leak --over none", "A timeline cannot be none long"),
+        ("leak --output busy.pdf", "A timeline cannot be drawn in busy.pdf; name an .svg file"),
+        ("leak:amp_float16 --device emulated:t4", "amp_float16 cannot be tried here"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_what_has_no_timeline_has_one_sentence(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = call(f"timeline {words}", monkeypatch, capsys)
+    assert ended.status == 2
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize(
