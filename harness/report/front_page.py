@@ -1,13 +1,14 @@
 """The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product, learns_alike
 from harness.analyze.claims import REFUTED
-from harness.analyze.collection import StoredRow
+from harness.analyze.collection import StoredRow, entries
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.quality import Agreement
@@ -54,11 +55,19 @@ class Fact:
     weight: float
     about: tuple[str, ...]  # machine, workload, subject; no two facts are told about the same
     text: str
+    again: bool = True  # whether another run came to the same
 
 
-def surprises(publication: Publication) -> tuple[str, ...]:
-    """The strongest facts of all rules, in turns, so that no rule crowds out the others."""
-    ranked = [sorted(rule(publication), key=lambda one: (-one.weight, one.text)) for rule in _RULES]
+def surprises(publication: Publication, *, again: bool = True) -> tuple[str, ...]:
+    """The strongest facts of all rules, in turns, so that no rule crowds out the others.
+
+    What stands out in one run of many was lucky too: such a fact is told only if another run came to the same, unless
+    `again` is false.
+    """
+    ranked = [
+        sorted((one for one in rule(publication) if one.again or not again), key=lambda one: (-one.weight, one.text))
+        for rule in _RULES
+    ]
     told: list[Fact] = []
     seen: set[tuple[str, ...]] = set()
     for turn in range(MOST_OF_A_RULE):
@@ -84,11 +93,27 @@ def _is_of_today(topic: Topic) -> bool:
     return topic.main is not None and not topic.main.config.options
 
 
-def _fact(where: _Where, label: str, weight: float, text: str) -> Fact:
+_Holds = Callable[[Estimate], bool]  # whether an estimate of another run says what a fact says
+
+
+def _fact(where: _Where, label: str, weight: float, text: str, *told: tuple[StoredRow, _Holds]) -> Fact:
+    """A fact that rests on these rows; where other runs say the same of each, it says which."""
     place, setting, topic = where
     contributed = " (contributed)" if setting.is_contributed else ""
-    on = f", on {escaped(place.name)}{contributed}."
-    return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on)
+    others = [_another(place, *one) for one in told]
+    repeats = ", ".join(f"{run_link(one.run, f'{place.name}/')}: {_bare(one)}" for one in others if one)
+    on = f", on {escaped(place.name)}{contributed}" + (f"; again on {repeats}." if all(others) else ".")
+    return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on, again=all(others))
+
+
+def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
+    """The newest other run on the machine, in whatever environment, that asked the same and says the same."""
+    asked = replace(entry.question, environment="")
+    runs = [run for setting in place.settings for run in setting.runs]
+    for one in entries(run for run in runs if run.name != entry.run.name):
+        if one.row.estimate and replace(one.question, environment="") == asked and holds(one.row.estimate):
+            return one
+    return None
 
 
 def _link(where: _Where) -> str:
@@ -99,6 +124,25 @@ def _link(where: _Where) -> str:
 def _bare(entry: StoredRow) -> str:
     """A ratio with its interval, without the verdict that the sentence states."""
     return estimated(entry).removesuffix(f" {entry.row.estimate.verdict}") if entry.row.estimate else ""
+
+
+def _gains(other: Estimate) -> bool:
+    return other.verdict.gains
+
+
+def _loses(other: Estimate) -> bool:
+    return other.verdict.loses
+
+
+def _hardly(alone: Estimate, training: Estimate) -> bool:
+    """Whether training shows little of what its loader gains alone."""
+    return math.log(training.ratio) <= _SHOWS * math.log(alone.ratio)
+
+
+def _alike(entry: StoredRow, other: Estimate) -> bool:
+    """Whether another run's estimate is compatible with a row's."""
+    ours = entry.row.estimate
+    return ours is not None and abs(math.log(ours.ratio / other.ratio)) <= math.hypot(ours.half_width, other.half_width)
 
 
 def _both_ways(publication: Publication) -> Iterator[Fact]:
@@ -115,7 +159,8 @@ def _both_ways(publication: Publication) -> Iterator[Fact]:
             text = (
                 f"{code(label)} makes {_link(here)} faster, {estimated(fast)}, and {_link(there)} slower, {_bare(slow)}"
             )
-            yield _fact(there, label, math.log(high / low), text)
+            agree = ((slow, _loses), (fast, _gains))
+            yield _fact(there, label, math.log(high / low), text, *agree)
 
 
 def _loader_alone(publication: Publication) -> Iterator[Fact]:
@@ -128,10 +173,12 @@ def _loader_alone(publication: Publication) -> Iterator[Fact]:
             gains = alone is not None and alone.verdict.gains and alone.low > _LOADER_GAIN
             if alone is None or one.row.comparison.label != label or not gains:
                 continue
-            if math.log(estimate.ratio) <= _SHOWS * math.log(alone.ratio):
+            if _hardly(alone, estimate):
                 text = f"{code(label)} makes the loader of {_link(where)} faster by itself, {estimated(one)}, and its "
                 weight = math.log(alone.ratio / estimate.ratio)
-                yield _fact(where, label, weight, f"{text}training {estimated(whole)}")
+                hardly = partial(_hardly, alone)
+                told = (one, _gains), (whole, hardly)
+                yield _fact(where, label, weight, f"{text}training {estimated(whole)}", *told)
 
 
 def _slower(publication: Publication) -> Iterator[Fact]:
@@ -140,7 +187,7 @@ def _slower(publication: Publication) -> Iterator[Fact]:
         label = one.row.comparison.label
         if estimate.verdict.loses and label.partition("=")[0] in publication.sought:
             text = f"{code(label)} slows {_link(where)} down: {_bare(one)}"
-            yield _fact(where, label, -math.log(estimate.ratio), text)
+            yield _fact(where, label, -math.log(estimate.ratio), text, (one, _loses))
 
 
 def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
@@ -149,7 +196,7 @@ def _learns_otherwise(publication: Publication) -> Iterator[Fact]:
         found, label = one.row.quality, one.row.comparison.label
         if found and found.status is Agreement.DIFFERS and estimate.verdict.gains:
             text = f"{code(label)} makes {_link(where)} faster, {estimated(one)}, and its quality differs: "
-            yield _fact(where, label, math.log(estimate.ratio), text + escaped(found.sentence))
+            yield _fact(where, label, math.log(estimate.ratio), text + escaped(found.sentence), (one, _gains))
 
 
 def _refuted(publication: Publication) -> Iterator[Fact]:
@@ -178,7 +225,8 @@ def _more_than_parts(publication: Publication) -> Iterator[Fact]:
         if beyond is not None and beyond.is_clear:
             kind = "more" if beyond.log > 0 else "less"
             text = f"{code(label)} on {_link(where)} is {kind} than the product of its parts alone: {estimated(one)}"
-            yield _fact(where, label, abs(beyond.log), f"{text}, which is {escaped(ratio(beyond))} of it")
+            alike = partial(_alike, one)
+            yield _fact(where, label, abs(beyond.log), f"{text}, which is {escaped(ratio(beyond))} of it", (one, alike))
 
 
 _RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_parts, _slower)
@@ -282,8 +330,16 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
     )
     yield from _switch_on(publication)
     facts = surprises(publication)
-    if facts:
-        yield from ("", "## What surprises", "", "Found by rules, the strongest of each rule:", "")
+    once = sum(not one.again for rule in _RULES for one in rule(publication))
+    if facts or once:
+        words = "Found by rules, the strongest of each rule that two runs agree on."
+        yield from (
+            "",
+            "## What surprises",
+            "",
+            words + (f" Seen in one run only, and not told: {once}." if once else ""),
+            "",
+        )
         yield from (f"- {fact}" for fact in facts[:FIRST])
         if facts[FIRST:]:
             yield from ("", "<details>", f"<summary>{counted(len(facts) - FIRST, 'more')}</summary>", "")

@@ -21,7 +21,7 @@ from harness.report import document
 from harness.report import prediction as predicted
 from harness.report.batches import batch_data, batch_parts
 from harness.report.document import Code, Column, Facts, Heading, Part, Text, listed, plain, tabled
-from harness.report.scaling import scaling_parts
+from harness.report.scaling import scaling_data, scaling_parts, scalings
 from harness.report.words import (
     NOTHING,
     called,
@@ -460,6 +460,7 @@ def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = (
         "tables": [_table(table) for table in matrix.tables],
         "batches": [_table(table) | batch_data(table) for table in matrix.batch_tables],
         "holes": matrix.no_results,
+        "scaling": [scaling_data(one) for one in scalings(matrix.every_row)],
         "predicted": [predicted.prediction_data(one) for one in predictions],
     }
     return document.to_json(content)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row
@@ -91,15 +92,49 @@ def scaling_parts(rows: Iterable[Row], *, on_a_cpu: bool, level: int = 2) -> Ite
         yield Text(ON_A_CPU)
 
 
+def scaling_data(one: Scaling) -> dict[str, Any]:
+    """The same as data, in shares of 1, seconds and bytes; null what was not measured, and a refused efficiency."""
+    profile = one.row.treatment
+    reduced, sent = _bytes(one.ranks, profile)
+    return {
+        "treatment": str(one.row.comparison.treatment),
+        "reference": str(one.row.comparison.reference),
+        "ranks": one.ranks,
+        "scaling": "weak" if one.is_weak else "strong",
+        "speedup": _interval(one.estimate),
+        "efficiency": None if one.is_unexplained else _interval(one.estimate, one.ranks),
+        "not_hidden": _not_hidden(one),
+        "step_s": profile.config.batch / profile.rate if profile else None,
+        "reduced_bytes": reduced,
+        "sent_bytes_per_s": sent,
+    }
+
+
+def _interval(estimate: Estimate, ranks: int = 1) -> list[float]:
+    return [value / ranks for value in (estimate.ratio, estimate.low, estimate.high)]
+
+
+def _not_hidden(one: Scaling) -> list[float] | None:
+    """The share of a step that goes where no gradient is reduced, with its interval."""
+    return [1 - 1 / value for value in _interval(one.silent)] if one.silent else None
+
+
+def _bytes(ranks: int, profile: Profile | None) -> tuple[int, float] | tuple[None, None]:
+    """Bytes of gradients that an update reduces, and what a ring sends from each rank in a second at this rate."""
+    count = profile.facts.get("reduced_bytes") if profile else None
+    if profile is None or not isinstance(count, int):
+        return None, None
+    return count, 2 * (ranks - 1) / ranks * count * profile.rate / profile.config.batch
+
+
 def _cells(one: Scaling) -> tuple[str, ...]:
     profile, estimate = one.row.treatment, one.estimate
-    share = tuple(value / one.ranks for value in (estimate.ratio, estimate.low, estimate.high))
     return (
         one_line(f"{one.row.comparison.treatment.workload}, {one.ranks}"),
         "weak" if one.is_weak else "strong",
         rate(profile.rate).removesuffix(" samples/s") if profile else NOTHING,
         ratio(estimate),
-        "refused, see below" if one.is_unexplained else _percent(share),
+        "refused, see below" if one.is_unexplained else _percent(_interval(estimate, one.ranks)),
         _exposed(one),
         *_traffic(one.ranks, profile),
     )
@@ -113,21 +148,17 @@ def _percent(values: Sequence[float]) -> str:
 
 def _exposed(one: Scaling) -> str:
     """The share of a step that reductions add to it, and how long that is; no less than nothing."""
-    if one.silent is None:
+    share = _not_hidden(one)
+    if share is None:
         return NOTHING
-    share = tuple(1 - 1 / value for value in (one.silent.ratio, one.silent.low, one.silent.high))
     profile = one.row.treatment
     step_s = profile.config.batch / profile.rate if profile else 0.0
     return f"{_percent(share)}, {duration(max(0.0, share[0]) * step_s)} of {duration(step_s)}"
 
 
 def _traffic(ranks: int, profile: Profile | None) -> tuple[str, str]:
-    """Bytes of gradients that an update reduces, and what a ring sends from each rank in a second at this rate."""
-    count = profile.facts.get("reduced_bytes") if profile else None
-    if profile is None or not isinstance(count, int):
-        return NOTHING, NOTHING
-    updates = profile.rate / profile.config.batch
-    return size(count), f"{size(round(2 * (ranks - 1) / ranks * count * updates))}/s"
+    count, sent = _bytes(ranks, profile)
+    return (NOTHING, NOTHING) if count is None or sent is None else (size(count), f"{size(round(sent))}/s")
 
 
 def _refused(one: Scaling) -> str:

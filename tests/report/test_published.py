@@ -181,7 +181,7 @@ def test_what_was_measured_against_a_former_baseline_is_named_and_not_in_the_tab
     index = index_page(publication(placed(kept(former))), None).text
     assert "against a former baseline alone, and not in this table: [example-9000](example-9000/README.md)" in index
     assert "9.00x" not in index
-    assert surprises(publication(placed(kept(former, replace(former, ratio=0.5, workload="spoof"))))) == ()
+    assert surprises(publication(placed(kept(former, replace(former, ratio=0.5, workload="spoof")))), again=False) == ()
 
 
 def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None:
@@ -259,7 +259,21 @@ def publication(*places: Place) -> Publication:
 
 
 def facts(*made: Made) -> str:
-    return "\n".join(surprises(publication(placed(kept(*made)))))
+    return "\n".join(surprises(publication(placed(kept(*made))), again=False))
+
+
+def test_what_one_run_alone_shows_is_counted_and_not_told() -> None:
+    slow = replace(WORKERS, ratio=0.7)
+    for other, told in ((None, 0), (replace(WORKERS, ratio=0.72), 1), (replace(WORKERS, ratio=1.1), 0)):
+        runs = [kept(slow, day=3)] + ([kept(other, day=2)] if other else [])
+        found = surprises(publication(placed(*runs)))
+        assert len(found) == told
+        page = index_page(publication(placed(*runs)), None).text
+        assert ("Seen in one run only, and not told: 1." in page) is not told
+        if found:
+            assert "down: 0.700x" in found[0]
+            assert "; again on [2026-01-02](example-9000/" in found[0]
+            assert "0.720x" in found[0]
 
 
 def test_what_helps_one_workload_and_hurts_another_surprises() -> None:
@@ -321,7 +335,8 @@ def test_a_faster_stack_that_learns_otherwise_and_a_slower_optimization_surprise
     assert "`amp` makes [leak](example-9000/leak.md) faster" in facts(replace(AMP, start=OTHERWISE))
     assert "and its quality differs: losses differ by" in facts(replace(AMP, start=OTHERWISE))
     assert "`workers` slows [leak](example-9000/leak.md) down: 0.700x" in facts(replace(WORKERS, ratio=0.7))
-    assert surprises(replace(publication(placed(kept(replace(WORKERS, ratio=0.7)))), sought=frozenset())) == ()
+    made = publication(placed(kept(replace(WORKERS, ratio=0.7))))
+    assert surprises(replace(made, sought=frozenset()), again=False) == ()
 
 
 def test_a_stack_that_is_not_the_product_of_its_parts_surprises() -> None:

@@ -1,5 +1,6 @@
 """Several ranks in reports: efficiency, communication that shows, bytes, and what is too good to be one."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from harness.analyze.matrix import Matrix
 from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.report.document import to_markdown
-from harness.report.matrix import matrix_to_markdown
+from harness.report.matrix import matrix_to_json, matrix_to_markdown
 from harness.report.overview import overview
 from harness.report.published_pages import workload_page
 from harness.report.published_parts import heat_map_picture
@@ -81,6 +82,21 @@ def test_a_cpu_is_said_to_tell_nothing_of_gpus() -> None:
     found = scaled(1.5, 1.8, 1.25)
     assert "nothing of ranks with a GPU each" in shown(found)
     assert "nothing of ranks with a GPU each" not in shown(found, on_a_cpu=False)
+
+
+def test_the_same_is_told_as_data() -> None:
+    strong, weak = json.loads(matrix_to_json(scaled(1.5, 1.8, 1.25)))["scaling"]
+    assert (strong["scaling"], strong["ranks"], weak["scaling"]) == ("strong", 2, "weak")
+    assert strong["speedup"][0] == pytest.approx(1.5, rel=0.01)
+    assert strong["efficiency"][0] == pytest.approx(0.75, rel=0.01)
+    assert strong["not_hidden"][0] == pytest.approx(0.2, rel=0.05)
+    middle, low, high = strong["not_hidden"]
+    assert low < middle < high
+    assert strong["step_s"] == pytest.approx(64 / 150, rel=0.01)
+    assert strong["reduced_bytes"] == 8 * MIB
+    assert strong["sent_bytes_per_s"] == pytest.approx(8 * MIB * 150 / 64, rel=0.01)
+    assert weak["not_hidden"] is None
+    assert json.loads(matrix_to_json(scaled(2.5, 1.8, 1.0)))["scaling"][0]["efficiency"] is None
 
 
 def test_ranks_stand_in_every_report() -> None:
