@@ -42,6 +42,14 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         "keep_last_batch": "half a batch cannot be taken in equal parts",
         "update_in_backward": "a weight would be updated before its gradient is reduced",
     },
+    "sharded_weights": dict.fromkeys(
+        (
+            *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters"),
+            *("buffers_not_broadcast", "gradient_reduction", "communication_hook", "sharded_optimizer"),
+        ),
+        "the one takes the place of DistributedDataParallel, and the other is a choice of its",
+    )
+    | {"compile": "a graph of the whole model would hold the gathering of its weights"},
 }
 
 CAPTURING = frozenset({"reduce-overhead", "max-autotune"})  # modes of torch.compile that replay CUDA graphs
@@ -53,7 +61,7 @@ OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharin
 # What means nothing where one process trains alone.
 OF_RANKS = (
     *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters", "buffers_not_broadcast"),
-    *("gradient_reduction", "communication_hook", "sharded_optimizer"),
+    *("gradient_reduction", "communication_hook", "sharded_optimizer", "sharded_weights"),
 )
 
 
@@ -131,6 +139,8 @@ class Recipe:
     gradient_reduction: Literal["last_pass", "never"] | None = None  # None: in every backward pass
     communication_hook: Literal["bfloat16", "float16", "powersgd", "post_local_sgd"] | None = None
     sharded_optimizer: bool = False  # each rank updates its part of the weights and broadcasts it
+    # FSDP: each rank holds a part of every weight; it is gathered for each pass, or once and kept for the backward one
+    sharded_weights: Literal["each_pass", "kept"] | None = None
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False

@@ -92,7 +92,7 @@ ONE_BUCKET_MB = 1 << 16  # PowerSGD's later collectives wait in gloo's threads, 
 
 def wrapped(model: nn.Module, recipe: Recipe) -> nn.Module:
     """The module whose gradients are those of all ranks; the module itself where one process trains alone."""
-    if recipe.ranks == 1 or not any(one.requires_grad for one in model.parameters()):
+    if recipe.ranks == 1 or recipe.sharded_weights or not is_trained(model):
         return model
     bucket_mb = ONE_BUCKET_MB if recipe.communication_hook == "powersgd" else recipe.bucket_mb
     parallel = DistributedDataParallel(
@@ -108,6 +108,27 @@ def wrapped(model: nn.Module, recipe: Recipe) -> nn.Module:
     if recipe.gradient_reduction == "never":
         parallel.require_backward_grad_sync = False
     return parallel
+
+
+def is_trained(module: nn.Module) -> bool:
+    """Whether it has weights that learn."""
+    return any(one.requires_grad for one in module.parameters())
+
+
+def shard_weights(module: nn.Module, recipe: Recipe) -> None:
+    """Leaves each rank its part of every weight, if the recipe says so, before an optimizer is built on them.
+
+    Each child is gathered by itself; what is called by no name, such as a list of modules, goes with the whole.
+    """
+    if recipe.sharded_weights is None or not is_trained(module):
+        return
+    from torch.distributed.fsdp import fully_shard
+
+    frees = recipe.sharded_weights == "each_pass"
+    for child in module.children():
+        if is_trained(child) and not isinstance(child, nn.ModuleList | nn.ModuleDict):
+            fully_shard(child, reshard_after_forward=frees)
+    fully_shard(module, reshard_after_forward=frees)
 
 
 def _hook_and_state(name: str) -> tuple[Any, Callable[..., Any]]:
@@ -169,10 +190,11 @@ def synchronizing(modules: Sequence[Any], recipe: Recipe) -> Callable[[bool], No
 
 @dataclass(slots=True)
 class Seen:
-    """Collectives of one part of a step: the types and the bytes of what was reduced, and how often was broadcast."""
+    """Collectives of one part of a step: the types and the bytes of what was reduced, and how often the others came."""
 
     reduced: list[tuple[str, int]] = field(default_factory=list)
     broadcasts: int = 0
+    gathers: int = 0
 
 
 class Collectives(TorchDispatchMode):
@@ -185,10 +207,12 @@ class Collectives(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Notes the call if it is a collective, and lets it run."""
         name = function._schema.name  # noqa: SLF001  a dispatched operator has no other name
-        if name == "c10d::allreduce_":
-            tensors = [one for one in tree_leaves(args) if isinstance(one, Tensor)]
+        if name in {"c10d::allreduce_", "c10d::_reduce_scatter_base_"}:
+            given = args[1] if name.endswith("base_") else args  # what is scattered comes after where it goes
+            tensors = [one for one in tree_leaves(given) if isinstance(one, Tensor)]
             self.seen.reduced += [(str(one.dtype).removeprefix("torch."), one.nbytes) for one in tensors]
         self.seen.broadcasts += name == "c10d::broadcast_"
+        self.seen.gathers += name == "c10d::_allgather_base_"
         return function(*args, **(kwargs or {}))
 
 
@@ -210,6 +234,7 @@ class Update:
     passes: int
     reducing: int  # passes that reduced gradients
     reduced: list[tuple[str, int]]  # type and bytes of each reduction in backward passes
+    gathered: tuple[bool, bool]  # weights, in forward and in backward passes
     buffers_broadcast: bool
     weights_broadcast: bool
     averaged: bool
@@ -230,13 +255,16 @@ def watched_update(forward: Callable[[], Tensor], trainee: Any, passes: int) -> 
         with within:
             trainee.bound.backward(value)
         reducing += len(within.seen.reduced) > count
-    gradients = [one.grad for one in trainee.model.parameters() if one.grad is not None]
+    gradients = [
+        getattr(one.grad, "_local_tensor", one.grad) for one in trainee.model.parameters() if one.grad is not None
+    ]
     with after:
         trainee.bound.update()
     return Update(
         passes=passes,
         reducing=reducing,
         reduced=within.seen.reduced,
+        gathered=(before.seen.gathers > 0, within.seen.gathers > 0),
         buffers_broadcast=before.seen.broadcasts > 0,
         weights_broadcast=after.seen.broadcasts > 0,
         averaged=bool(after.seen.reduced),
@@ -265,6 +293,7 @@ def of_updates(seen: Sequence[Update], model: nn.Module, parallel: Any, recipe: 
         "find_unused_parameters": any(kind == "int32" for kind, _ in last.reduced),  # which of them were used
         "buffers_not_broadcast": any(True for _ in model.buffers()) and not last.buffers_broadcast,
         "sharded_optimizer": last.weights_broadcast,
+        "sharded_weights": {(True, True): "each_pass", (True, False): "kept"}.get(last.gathered),
     }
 
 

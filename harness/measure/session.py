@@ -20,7 +20,7 @@ from harness.measure.feed import Feed, open_feed
 from harness.measure.first_batches import FirstBatches
 from harness.measure.loop import Habit, examined, habits_of, recording
 from harness.measure.phases import Phases, phases_for
-from harness.measure.ranks import averager_of, rank_now, sharded, synchronizing, wrapped
+from harness.measure.ranks import averager_of, rank_now, shard_weights, sharded, synchronizing, wrapped
 from harness.measure.step import Batch, Bound, StepGraph, marking, shape_of_step, trained_by
 from harness.measure.transfer import Ahead, SideStream, arriving, transfer_to
 from harness.measure.update import (
@@ -263,6 +263,8 @@ def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(task.seed)
     model = shaped(parts.model(task.size, recipe).to(device), recipe)
     loss = parts.loss(task.size, recipe).to(device)
+    for one in (model, loss):
+        shard_weights(one, recipe)
     optimizer = optimizer_of(parts, [*model.parameters(), *loss.parameters()], recipe)
     model.train()
     return model, loss, sharded(optimizer, recipe)

@@ -27,7 +27,7 @@ from tests.run.test_shared import job_of
 
 EXACT = {  # options of ranks that change no bit of two ranks' losses
      "ddp_bucket_size=100", "gradient_as_bucket_view", "static_graph", "find_unused_parameters",
-     "zero_redundancy_optimizer",
+     "zero_redundancy_optimizer", "fully_sharded=each_pass", "fully_sharded=kept",
 }  # fmt: skip
 CLOSE = {"compressed_gradients=bfloat16", "compressed_gradients=float16"}
 OTHERS = {"powersgd", "post_local_sgd", "gradients_not_reduced"}
@@ -181,3 +181,13 @@ def test_statistics_are_broadcast_by_default_and_no_loss_depends_on_it(smoke_dat
     assert off["inactive"] == []
     assert usual["effective"]["buffers_not_broadcast"] is False
     assert off["losses"] == usual["losses"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("workload", ["imagenet", "speaker", "spoof"])  # patches3d takes one sample at a time
+def test_shared_out_weights_learn_the_same_on_every_system(workload: str, smoke_data: Mapping[str, Path]) -> None:
+    """Systems with a loss that has weights of its own, with clipped gradients and with running statistics."""
+    usual = begun(smoke_data[workload], "ranks=2", workload=workload)
+    shared_out = begun(smoke_data[workload], "ranks=2", "fully_sharded=each_pass", workload=workload)
+    assert shared_out["inactive"] == []
+    assert shared_out["losses"] == pytest.approx(usual["losses"], rel=1e-4)
