@@ -224,6 +224,7 @@ class Matrix:
     spent_s: Mapping[str, float] = field(default_factory=dict)  # by the fields of Spent; `kernels_s` of the windows'
     own_counts: tuple[int, int] | None = None  # replicates and rounds of whole steps, where they are not the protocol's
     batch_tables: tuple[Table, ...] = ()  # of comparisons of two batches, which are no answers about optimizations
+    epochs: Mapping[str, int] = field(default_factory=dict)  # workload -> samples in an epoch of the real system
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -293,6 +294,7 @@ def build_matrix(
         seed=plan.seed,
         noise=told.sentence if told else UNCALIBRATED,
         data=plan.data,
+        epochs=plan.epochs,
         tables=tables(one for one in made if not changes_batch(one[0].comparison)),
         batch_tables=tables(one for one in made if changes_batch(one[0].comparison)),
         no_results=plan.no_results,

@@ -134,6 +134,8 @@ class Plan:
     promises: dict[str, Promise]  # of every optimization that a configuration switches on
     # What the real data of a workload are; those that are not named have the suite's own.
     data: dict[str, str] = field(default_factory=dict, metadata={"since": "0.2.0"})
+    # Samples in an epoch of the real system, of workloads whose steps are as large here as there.
+    epochs: dict[str, int] = field(default_factory=dict, metadata={"since": "0.3.0"})
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

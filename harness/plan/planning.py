@@ -282,8 +282,20 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
         names=_names(request, scopes, comparisons),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
+        epochs=_epochs(comparisons, catalogue),
     )
     return shard_of(plan, paces_of(plan, catalogue, environment), request.shard) if request.shard else plan
+
+
+def _epochs(comparisons: Iterable[Comparison], catalogue: Catalogue) -> dict[str, int]:
+    """Samples in an epoch of the real system, where the steps measured are those of its own size."""
+    found = {}
+    for config in sorted({one.reference for one in comparisons}, key=str):
+        sizes = catalogue.workload(config.workload).sizes
+        size = sizes[config.size]
+        if size == sizes.get(REAL_SIZE):
+            found[config.workload] = size.original_epoch_steps * size.batch
+    return found
 
 
 def paces_of(plan: Plan, catalogue: Catalogue, environment: Environment) -> dict[str, Pace]:
@@ -315,6 +327,7 @@ def chosen_workloads(request: Request, catalogue: Catalogue) -> tuple[str, ...]:
     return request.workloads or ((catalogue.own,) if catalogue.own else tuple(sorted(catalogue.workloads)))
 
 
+REAL_SIZE = "standard"
 FIRST_LOOK = "brief"
 # Of whole steps in a first look: fresh processes differ more than windows of one do, so that about as many windows tell
 # more in more of them (docs/decisions/first-looks.md).

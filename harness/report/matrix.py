@@ -21,6 +21,7 @@ from harness.report import document
 from harness.report import prediction as predicted
 from harness.report.batches import batch_data, batch_parts
 from harness.report.document import Code, Column, Facts, Heading, Part, Text, listed, plain, tabled
+from harness.report.epochs import epoch_data, epoch_parts, epochs
 from harness.report.scaling import scaling_data, scaling_parts, scalings
 from harness.report.words import (
     NOTHING,
@@ -418,6 +419,7 @@ def matrix_parts(matrix: Matrix, command: str, predictions: Iterable[WorkloadPre
             yield Heading(f"{workload}, without a ratio")
             yield from tabled(("configuration", "why"), missing)
     yield from scaling_parts(matrix.every_row, on_a_cpu=matrix.environment.device == "cpu")
+    yield from epoch_parts(matrix)
     for one in predictions:
         yield from predicted.prediction_parts(one)
 
@@ -461,6 +463,7 @@ def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = (
         "batches": [_table(table) | batch_data(table) for table in matrix.batch_tables],
         "holes": matrix.no_results,
         "scaling": [scaling_data(one) for one in scalings(matrix.every_row)],
+        "epochs": [epoch_data(one) for one in epochs(matrix)],
         "predicted": [predicted.prediction_data(one) for one in predictions],
     }
     return document.to_json(content)

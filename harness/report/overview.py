@@ -13,6 +13,7 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.report.batches import batch_parts
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
+from harness.report.epochs import epoch_parts
 from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, replicates, row_values, time_spent
 from harness.report.scaling import scaling_parts
 from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
@@ -29,6 +30,7 @@ def overview(matrix: Matrix, version: str) -> Iterator[Part]:
         yield from _speedups(matrix)
     yield from batch_parts(matrix.batch_tables)
     yield from scaling_parts(matrix.every_row, on_a_cpu=matrix.environment.device == "cpu")
+    yield from epoch_parts(matrix)
     yield from map(Text, remarks(matrix))
 
 

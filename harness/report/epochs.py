@@ -1,0 +1,114 @@
+"""What the rates come to in the time of an epoch of the real system, before and after; of real sizes alone."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from scipy import stats
+
+from harness.analyze.attribution import learns_alike
+from harness.analyze.matrix import Matrix, Row
+from harness.analyze.profile import Profile
+from harness.core.optimization import Timing
+from harness.report.document import Column, Heading, Part, Text, tabled
+from harness.report.words import called, duration, one_line
+
+HOW = (
+    "An epoch's samples divided by the rate that was measured, evaluations left out. Intervals are those of the "
+    "processes of this run: a time holds for this machine and this hour, and is less sure than a ratio."
+)
+CONFIDENCE = 0.975  # on one side of a 95 % interval
+_COLUMNS = (
+    Column(name="workload", whole=True),
+    Column(name="configuration", short=True),
+    Column(name="an epoch of", right=True, whole=True),
+    Column(name="takes, 95 %", whole=True),
+    Column(name="steps/s", right=True, whole=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """An epoch of the real system at the rate of one configuration, in seconds; how far off they may be is a factor."""
+
+    workload: str
+    label: str
+    samples: int
+    seconds: float
+    factor: float | None  # the interval reaches from seconds / factor to seconds * factor; None of one process
+    steps_per_s: float
+
+
+def epochs(matrix: Matrix) -> tuple[Epoch, ...]:
+    """Each workload's reference, and the fastest configuration that learns the same, if one is surely faster."""
+    return tuple(one for name, samples in sorted(matrix.epochs.items()) for one in _of(matrix, name, samples))
+
+
+def _of(matrix: Matrix, name: str, samples: int) -> Iterator[Epoch]:
+    tables = (one for one in matrix.tables if one.config.workload == name and one.timing is Timing.STEP)
+    table = next((one for one in tables if one.profile), None)
+    if table is None or table.profile is None:
+        return
+    yield _at(name, table.name, samples, table.profile)
+    best = max((one for one in table.rows if _is_better(one)), key=_low, default=None)
+    if best and best.treatment:
+        yield _at(name, best.label, samples, best.treatment)
+
+
+def _is_better(row: Row) -> bool:
+    return row.estimate is not None and row.estimate.verdict.gains and learns_alike(row) and row.treatment is not None
+
+
+def _low(row: Row) -> float:
+    return row.estimate.low if row.estimate else 0.0
+
+
+def _at(workload: str, label: str, samples: int, profile: Profile) -> Epoch:
+    logs = [math.log(one) for one in profile.replicate_rates]
+    factor = None
+    if len(logs) > 1:
+        factor = math.exp(float(stats.t.ppf(CONFIDENCE, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs)))
+    rate = math.exp(fmean(logs)) if logs else profile.rate
+    return Epoch(
+        workload=workload,
+        label=label,
+        samples=samples,
+        seconds=samples / rate,
+        factor=factor,
+        steps_per_s=rate / profile.config.batch,
+    )
+
+
+def epoch_parts(matrix: Matrix) -> Iterator[Part]:
+    """The table with what it means; nothing where no size is the real system's."""
+    found = epochs(matrix)
+    if found:
+        yield Heading("An epoch", 2)
+        yield from tabled(_COLUMNS, map(_cells, found))
+        yield Text(HOW)
+
+
+def epoch_data(one: Epoch) -> dict[str, Any]:
+    """The same as data."""
+    interval = [one.seconds / one.factor, one.seconds * one.factor] if one.factor else None
+    return {
+        "workload": one.workload,
+        "configuration": one.label,
+        "samples": one.samples,
+        "seconds": one.seconds,
+        "interval_s": interval,
+        "steps_per_s": one.steps_per_s,
+    }
+
+
+def _cells(one: Epoch) -> tuple[str, ...]:
+    bounds = f" [{duration(one.seconds / one.factor)}, {duration(one.seconds * one.factor)}]" if one.factor else ""
+    return (
+        one_line(one.workload),
+        called(one_line(one.label)),
+        f"{one.samples:,} samples",
+        duration(one.seconds) + bounds,
+        f"{one.steps_per_s:.3g}",
+    )
