@@ -49,7 +49,7 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         ),
         "the one takes the place of DistributedDataParallel, and the other is a choice of its",
     )
-    | {"compile": "a graph of the whole model would hold the gathering of its weights"},
+    | {"compile": "compiled models whose weights are shared out were not tried"},
 }
 
 CAPTURING = frozenset({"reduce-overhead", "max-autotune"})  # modes of torch.compile that replay CUDA graphs

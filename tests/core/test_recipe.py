@@ -70,9 +70,10 @@ def test_what_cannot_be_together_is_refused_with_both_names_and_the_reason(
 ) -> None:
     assert {choice, other} <= COMMON_FIELDS
     value = 2 if other in {"micro_batches", "ranks"} else True
-    patched(Recipe(), {other: value})
+    several = {"ranks": 2} if choice == "sharded_weights" else {}
+    patched(Recipe(), {**several, other: value})
     with pytest.raises(ImpossibleRecipe) as found:
-        patched(Recipe(), {choice: 2 if choice == "ranks" else True, other: value})
+        patched(Recipe(), {**several, choice: 2 if choice == "ranks" else True, other: value})
     assert str(found.value) == f"{choice} and {other} cannot be together: {reason}"
 
 
