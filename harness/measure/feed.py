@@ -361,10 +361,6 @@ class Feed:
                 return
             self.fetch()
 
-    def mean_samples(self, taken: int) -> float:
-        """Samples in a batch, of those that came after so many had been taken."""
-        return self.order.samples(taken, self.taken) / (self.taken - taken)
-
     def close(self) -> None:
         """Ends the workers; one that aborts while it ends has given all that it had to give."""
         self.thaw()

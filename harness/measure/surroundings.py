@@ -4,7 +4,6 @@ import importlib.metadata
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -199,13 +198,3 @@ def processes_on_gpu() -> int | None:
     """How many processes compute on the first GPU, or None where no driver answers or tells."""
     running = driver_of().ask("nvmlDeviceGetComputeRunningProcesses")
     return None if running is None else len(running)
-
-
-def git_commit(folder: Path) -> str | None:
-    """The checked-out commit with `-dirty` when files differ from it, or None outside a checkout."""
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (FileNotFoundError, subprocess.TimeoutExpired):
-        return None
-    return found.stdout.strip() or None

@@ -296,31 +296,23 @@ def _serve_lesson() -> None:
         channel.write(json.dumps(encode(words)) + "\n")
         channel.flush()
 
-    def progressed(step: int, loss: float) -> None:
+    def show(step: int, loss: float) -> None:
         say(step=step, loss=loss)
 
     try:
-        if assignment.trace:
-            say(traced=trace(task_of(job), job.proof, assignment.steps, assignment.trace))
-            return
         task, steps = task_of(job), assignment.steps
-        if assignment.over_s:
+        if assignment.trace:
+            say(traced=trace(task, job.proof, steps, assignment.trace))
+        elif assignment.over_s:
             from harness.measure.timeline import timeline
 
             say(timeline=timeline(task, job.proof, assignment.over_s))
-            return
-        if assignment.goal:
-            say(
-                trained=train_until(
-                    task, job.proof, steps, assignment.goal, lambda step, loss: say(step=step, loss=loss)
-                )
-            )
-            return
-        learned = learn(task, assignment.slow, job.proof, steps, lambda step, loss: say(step=step, loss=loss))
+        elif assignment.goal:
+            say(trained=train_until(task, job.proof, steps, assignment.goal, show))
+        else:
+            say(learned=learn(task, assignment.slow, job.proof, steps, show))
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the outcome, with words
         say(lost=reason_for(error))
-        return
-    say(learned=learned)
 
 
 if __name__ == "__main__":
