@@ -37,7 +37,7 @@ from harness.plan.planning import Context
 from harness.report.document import to_terminal
 from harness.report.race import race_parts
 from harness.report.timeline import figure, lines, summary
-from harness.report.words import duration
+from harness.report.words import duration, size
 from harness.results import LEARNED
 from harness.run.arm import Job
 from harness.run.data import data_root, ensure_data, serving
@@ -216,6 +216,8 @@ def trace(asked: Exercise, output: Path) -> int:
     for name, count, seconds in traced.operators:
         table.add_row(name, f"{count:,}", duration(seconds), f"{100 * seconds / traced.step_s:.0f} %")
     console.print(table)
+    kinds = ", ".join(f"{name} {size(count)}" for name, count in traced.memory.items())
+    console.print(f"Memory of a step: {kinds}.")
     console.print(f"The profiler slows steps down: for how long they take, use run. {output} opens in ui.perfetto.dev.")
     return 0
 

@@ -252,9 +252,9 @@ class Traced:
 
     step_s: float  # mean, on the host's clock
     waited: float  # share of that for the next batch
-    operators: tuple[
-        tuple[str, int, float], ...
-    ]  # name, calls a step, own seconds a step; where it is one, the device's
+    # Name, calls a step, own seconds a step; where it is one, the device's.
+    operators: tuple[tuple[str, int, float], ...]
+    memory: dict[str, int]  # bytes by kind, whatever an allocator makes of them
     inactive: tuple[str, ...]
 
 

@@ -20,6 +20,7 @@ from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
 from harness.measure.devices import Device, effective_backend, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
+from harness.measure.kinds import memory_by_kind
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
@@ -438,11 +439,12 @@ def trace(task: Task, proof: dict[str, Value], steps: int, path: str) -> Traced:
                 device.synchronize()
                 step_s = (perf_counter() - began) / steps
             seen.step()
+    memory = memory_by_kind(session.trainee, session.feed.fetch())
     session.feed.close()
     seen.export_chrome_trace(path)
     return Traced(
         step_s=step_s, waited=waited_s / steps / step_s, operators=tuple(_operators(seen, steps, device)),
-        inactive=ready["inactive"],
+        memory=memory, inactive=ready["inactive"],
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ def test_a_trace_holds_the_steps_that_were_asked_for(
     assert len(waits) == 4
     assert "aten::convolution_backward" in ended.out
     assert f"leak@smoke#64:{names}" in ended.out.replace("\n", "")
+    assert "Memory of a step: weights 2.4 MiB, gradients 2.4 MiB" in " ".join(ended.out.split())
     assert "opens in ui.perfetto.dev" in " ".join(ended.out.split())
 
 
