@@ -64,7 +64,7 @@ def _of_the_windows(estimate: Estimate) -> Iterator[str]:
     if estimate.left_out:
         reasons = ", ".join(f"{reason} ({count})" for reason, count in estimate.left_out)
         count = sum(count for _, count in estimate.left_out)
-        yield f"{count} of {estimate.windows} windows were left out: {reasons}"
+        yield f"windows left out: {count} of {estimate.windows}, {reasons}"
     if estimate.sensitive:
         yield (
             f"a few windows carry much of the total time: a mean that leaves out the extreme ones would say "
@@ -153,7 +153,7 @@ def parse_prices(text: str, file: str) -> Prices:
     return Prices(currency=currency, by_machine=by_machine)
 
 
-UNCALIBRATED = "A/A noise floor not calibrated on this machine (./speedmatrix calibrate does it)"
+UNCALIBRATED = "this machine was not calibrated, so verdicts use the usual margin of 1 % (./speedmatrix calibrate)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

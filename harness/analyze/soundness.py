@@ -69,7 +69,7 @@ def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
     word = "faster" if apart > 0 else "slower"
     return (
         f"the second half of its windows is {100 * math.expm1(abs(apart)):.0f} % {word} than the first, beside the "
-        "reference's: what a pause left behind was not over when they began"
+        "reference's: they began before the arm was back at its usual pace"
     )
 
 

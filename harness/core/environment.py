@@ -118,7 +118,7 @@ class Environment:
     @property
     def chip(self) -> str:
         """What trained, in words; beside an emulated device the host, on which nearly everything rests there."""
-        host = f"{self.cpu}, {self.cores} cores"
+        host = f"{self.cpu}, {self.cores} core{'' if self.cores == 1 else 's'}"
         return f"{self.accelerator} on {host}" if self.emulated else self.accelerator or host
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding
+from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, promises_a_loss
 from harness.analyze.grouping import together
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
@@ -73,7 +73,11 @@ def measured(finding: Finding) -> str:
 
 def verdict(finding: Finding) -> str:
     """The verdict, the words that belong to it, and how the test falls short of what was claimed."""
-    first = f"{finding.claim_verdict}: {finding.words}" if finding.words else str(finding.claim_verdict)
+    claim, value = finding.claim, finding.measured_value
+    is_loss = claim.metric is Metric.THROUGHPUT and promises_a_loss(claim)
+    contrary = finding.claim_verdict is ClaimVerdict.OVERSTATED and is_loss and value is not None and value.low > 1
+    words = "; ".join(filter(None, ("the opposite was measured" if contrary else "", finding.words)))
+    first = f"{finding.claim_verdict}: {words}" if words else str(finding.claim_verdict)
     return one_line("; ".join((first, *(finding.basis.tried.shortfalls if finding.basis else ()))))
 
 
@@ -120,7 +124,7 @@ _SAID = {
     ClaimVerdict.HARMFUL: "harmful",
     ClaimVerdict.HOLDS_EMULATED: "held on an emulated device",
     ClaimVerdict.FAILS_EMULATED: "failed on an emulated device",
-    ClaimVerdict.TESTED_OTHERWISE: "tested otherwise than promised",
+    ClaimVerdict.TESTED_OTHERWISE: "tested under other conditions than promised",
     ClaimVerdict.UNDECIDED: "tested without a decision",
 }
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product, learns_alike
 from harness.analyze.claims import REFUTED
-from harness.analyze.collection import StoredRow, entries
+from harness.analyze.collection import StoredRow, entries, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.quality import Agreement
@@ -16,6 +16,7 @@ from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
+from harness.report.matrix import COMPOSED
 from harness.report.published import Place, Publication, Setting, Topic, file_name
 from harness.report.published_parts import (
     Page,
@@ -24,7 +25,6 @@ from harness.report.published_parts import (
     calibrated,
     chip,
     code,
-    counted,
     days,
     estimated,
     faster_otherwise,
@@ -38,7 +38,7 @@ from harness.report.published_parts import (
 )
 from harness.report.sweep import EMULATED, time
 from harness.report.sweep import sentences as sentences_of
-from harness.report.words import NOTHING, ratio
+from harness.report.words import NOTHING, factor, ratio
 
 # What surprises: facts that rules find in the collection, the strongest of each rule; no number is typed by hand.
 
@@ -237,10 +237,10 @@ _RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_par
 _BEST_COLUMNS = (
     "workload",
     "machine",
-    "fastest that learns the same",
+    "fastest whose first losses agree",
     "speedup",
-    "alone, the best of it",
-    "held back by, before and after",
+    "its best two options, alone",
+    "bottleneck, before → after",
     "measured",
 )
 _ALONE, _FOR_SURE = 2, 1.01  # options that are named beside a stack; what the low end of a gain must exceed
@@ -255,10 +255,35 @@ def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
         yield from ("nothing for sure", *(NOTHING,) * 4)
         return
     yield code(best.row.label)
-    yield estimated(best)
+    yield "; ".join((estimated(best), *_elsewhere(place, setting, best)))
     yield "; ".join(_alone(topic, best)) or NOTHING
     yield bounds(best.row)
     yield run_link(best.run, f"{place.name}/")
+
+
+def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:
+    """What the same comparison came to in other environments of the machine, of which no interval knows."""
+    asked = replace(best.question, environment="")
+    others = [
+        one.row.estimate.ratio
+        for other in place.settings
+        if other is not setting and other.is_contributed == setting.is_contributed
+        for one in surest(other.runs)
+        if one.row.estimate and replace(one.question, environment="") == asked
+    ]
+    if others:
+        ends = dict.fromkeys(factor(one) for one in (min(others), max(others)))
+        yield f"in other environments {unbroken(' to '.join(f'{one}x' for one in ends))}"
+
+
+def _slower_inside(topic: Topic) -> Iterator[str]:
+    """Options of the best stack that were slower alone: nobody has measured the stack without them."""
+    best, main = topic.best, topic.main
+    inside = set(best.row.comparison.treatment.options) if best else set()
+    for one in main.measured if main else ():
+        estimate, is_inside = one.row.estimate, inside.issuperset(one.row.comparison.treatment.options)
+        if estimate and is_single(one) and is_inside and estimate.verdict.loses:
+            yield f"{code(one.row.label)} {_bare(one)}"
 
 
 def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
@@ -275,9 +300,9 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
         gains = row.estimate.verdict.gains and shown.low >= _FOR_SURE
         if not (like and on_steps and gains and learns_alike(row)):
             continue
-        star = "" if row.comparison.timing is Timing.STEP else "\\*"
-        if not star or row.label not in found:
-            found[row.label] = shown.ratio, f"{code(row.label)} {unbroken(escaped(ratio(shown)))}{star}"
+        composed = "" if row.comparison.timing is Timing.STEP else COMPOSED
+        if not composed or row.label not in found:
+            found[row.label] = shown.ratio, f"{code(row.label)} {composed}{unbroken(escaped(ratio(shown)))}"
     if best.row.label not in found:
         yield from (text for _, text in sorted(found.values(), reverse=True)[:_ALONE])
 
@@ -290,18 +315,31 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
     if now:
         yield from ("", "## What to switch on", "")
         yield (
-            "Training steps against the baseline, with 95 % intervals; above 1 is faster. A star: the part of a step "
-            "that the option changes was timed, and what that comes to on whole steps is computed."
+            f"Speedups of training steps against the baseline, in which every option is off, with 95 % intervals. "
+            f"{code('all')} switches on everything that applies together; a workload's page lists it. Sizes "
+            f"{code('smoke')} and {code('quick')} train smaller copies of the models on smaller data. First losses are "
+            f"those of three steps. {COMPOSED}: composed from the ratio of the part that the option changes."
         )
         ordered = sorted(now, key=lambda one: (one[2].name, one[0].name))
         yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in ordered)))
+        slower = [(where, text) for where in ordered if (text := ", ".join(_slower_inside(where[2])))]
+        if slower:
+            yield from (
+                "",
+                "Slower alone, and part of the fastest stack all the same, which was not measured without it:",
+            )
+            yield from ("", *(f"- {topic.name} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower))
         for place, _, topic in ordered:
             if topic.faster_otherwise is not None:
                 words = faster_otherwise(topic, topic.faster_otherwise).removesuffix(".")
                 yield from ("", f"{words}, on {escaped(place.name)}.")
+    others = {place.name for place in places} - {place.name for place, _, _ in answers}
+    if others:
+        links = ", ".join(_machine_link(name) for name in sorted(others))
+        yield from ("", f"Measured against other references alone, such as {code('original')}: {links}.")
     if former:
         links = ", ".join(_machine_link(name) for name in former)
-        yield from ("", f"Measured against a former baseline alone, and not in this table: {links}.")
+        yield from ("", f"Measured against the baseline of 0.2.0 alone, and not in this table: {links}.")
 
 
 def _machine_link(name: str) -> str:
@@ -342,7 +380,7 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
         )
         yield from (f"- {fact}" for fact in facts[:FIRST])
         if facts[FIRST:]:
-            yield from ("", "<details>", f"<summary>{counted(len(facts) - FIRST, 'more')}</summary>", "")
+            yield from ("", "<details>", f"<summary>{len(facts) - FIRST} more</summary>", "")
             yield from (*(f"- {fact}" for fact in facts[FIRST:]), "", "</details>")
     accounts = [account for place in publication.places for account in place.accounts]
     if accounts:

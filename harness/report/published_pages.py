@@ -63,11 +63,10 @@ def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
     agreeing, inside = sum(one.agrees for one in pairs), sum(one.is_inside for one in pairs)
     yield from ("", "### Measured again", "")
     yield (
-        f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them, with answers of "
-        "two runs, each with processes of its own, perhaps of one day. In "
-        f"{agreeing} ({_share(agreeing, pairs)}) the two ratios differ by no more than their intervals allow, where "
-        f"95 % is what honest intervals give; in {inside} ({_share(inside, pairs)}) each ratio lies inside the other's "
-        "interval, where 83 % is. The furthest apart:"
+        f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them, answered by two "
+        "runs, each with processes of its own, perhaps on one day. Compatible: "
+        f"{agreeing} ({_share(agreeing, pairs)}, expected 95 %). Each ratio inside the other's interval: {inside} "
+        f"({_share(inside, pairs)}, expected 83 %). The largest differences:"
     )
     yield from ("", *grid(_COLUMNS, map(_row, pairs[:SHOWN])))
 
@@ -107,7 +106,13 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
     yield from grid(_ENVIRONMENTS, map(_environment, place.settings))
     yield from ("", "Workloads: " + ", ".join(_workload(name) for name in place.workloads) + ".")
     if len(place.settings) > 1:
-        yield from ("", "Environments are never mixed: each has tables and figures of its own, the newest first.")
+        yield from (
+            "",
+            (
+                "Environments are never mixed: each has tables and figures of its own, the newest first. What differs "
+                "between them, and from one sitting to another, is in no interval."
+            ),
+        )
         for setting in place.settings[1:]:
             if not setting.environment.emulated:  # whose row says what is emulated
                 yield from ("", _unlike(setting, place.settings[0]))
@@ -144,7 +149,7 @@ def _unlike(setting: Setting, first: Setting) -> str:
     """In what an environment differs from the first one, fact by fact."""
     unlike = differing(setting.environment, first.environment)
     words = "; ".join(f"{name} {_known(ours)}, not {_known(theirs)}" for name, ours, theirs in unlike)
-    return f"{named(setting)} differs from the first in {escaped(words) or 'who measured'}."
+    return f"{named(setting)} differs from the first environment: {escaped(words) or 'somebody else measured it'}."
 
 
 def _known(fact: str | int | None) -> str:
@@ -215,7 +220,7 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
     facts = sheet.table.profile.facts if sheet.table.profile else {}
     if facts and sheet.profiled is not None:
         yield from ("", "<details>", f"<summary>Settings seen in {html.escape(one_line(sheet.name))}</summary>", "")
-        yield f"{escaped(sentences.facts(facts))}. So unless said otherwise; of {run_link(sheet.profiled.run)}."
+        yield f"{escaped(sentences.facts(facts))}. Of every row unless noted; from {run_link(sheet.profiled.run)}."
         yield from ("", "</details>")
 
 
@@ -282,9 +287,13 @@ def noise(topic: Topic) -> Iterator[Part]:
             low, high = min(one.ratio for one in found), max(one.ratio for one in found)
             yield from ("", f"### The noise: {escaped(sheet.table.name)} against itself, {sheet.timing}", "")
             yield (
-                f"{counted(len(found), 'copy').replace('copys', 'copies')} gave ratios from {low:.3f} to {high:.3f}; "
-                f"{wrong} of {len(found)} intervals leave out 1."
+                f"{counted(len(found), 'copy').replace('copys', 'copies')} gave {_range(low, high)}; "
+                f"{len(found) - wrong} of {len(found)} intervals contain 1."
             )
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.3f}" if low == high else f"ratios from {low:.3f} to {high:.3f}"
 
 
 def no_results(topic: Topic) -> Iterator[Part]:
@@ -398,12 +407,12 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
     where = escaped(f"At size {main.config.size}, batch {main.config.batch}")
     best = topic.best
     if best is None:
-        yield f"{where} nothing is faster for sure and learns the same."
+        yield f"{where} nothing is faster for sure with first losses that agree."
     else:
         other = topic.against("original", best)
         against = f"{estimated(other)} against original" if other else "against original it was not measured"
         yield (
-            f"{where} the fastest that learns the same is {code(best.row.label)}: {estimated(best)} against "
+            f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
         )
     if topic.faster_otherwise is not None:
@@ -448,14 +457,13 @@ def _method(parts: Attribution) -> str:
         )
     else:
         found = (
-            "A full share is the mean of an option's ratio alone and its ratio put on last; what was not measured both "
-            "ways is shown with the one there is, and nothing is scaled to fit."
+            "Each bar is the mean of an option's ratio alone and its ratio when added last; where only one was "
+            "measured, that one is shown."
         )
     if parts.unmeasured:
-        found += (
-            f" Without any ratio of their own, and so inside the last part: {escaped(', '.join(parts.unmeasured))}."
-        )
-    return found + " The parts multiply to the whole; intervals add up, which holds however their errors go together."
+        names = escaped(", ".join(parts.unmeasured))
+        found += f" Not measured on whole training steps, and so inside the last bar: {names}."
+    return found + " Bars multiply to the total. Their intervals are conservative: half-widths are added."
 
 
 def _upper_bounds(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -484,7 +492,12 @@ def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
     if not here and not general:
         yield f"The ledger has no claim about {escaped(name)}.{link}"
         return
-    yield f"{escaped(claims.count_line((*here, *general)))}. The newest run that can decide a claim decides it.{link}"
+    counts = [
+        (f"About {escaped(name)}", here),
+        (f"About training in general, as {escaped(name)} alone answers", general),
+    ]
+    told = [f"{title}: {escaped(claims.count_line(found))}." for title, found in counts if found]
+    yield f"{' '.join(told)} The newest run that can decide a claim decides it.{link}"
     if judged:
         yield from ("", *grid(("claim", "promised", "measured, 95 %", "verdict"), map(_claim, judged)))
 

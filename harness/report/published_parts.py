@@ -41,11 +41,11 @@ from harness.report.words import NOTHING, called, one_line, ratio, stage
 BEST_COLUMNS = (
     "workload",
     "size, batch",
-    "fastest that learns the same",
+    "fastest whose first losses agree",
     "speedup",
     "against original",
     "quality",
-    "held back by: its reference, then the stack",
+    "bottleneck, before → after",
     "run",
     "environment",
 )
@@ -119,7 +119,7 @@ def software(setting: Setting) -> str:
     """The versions that matter most, as Markdown."""
     one = setting.environment
     versions = [f"{name} {version}" for name, version in one.packages if name == "torch"]
-    driver = [f"driver {one.driver}"] if one.driver else []
+    driver = [f"driver {one.driver}".replace("driver step times", "step-time table")] if one.driver else []
     variables = [settings(one)] if one.variables else []
     return escaped(", ".join([*versions, f"Python {one.python}", *driver, one.system, *variables]))
 
@@ -189,10 +189,10 @@ def _best_configs(topic: Topic) -> Iterator[str]:
 
 
 def bounds(row: Row) -> str:
-    """What holds the reference back, and then the stack: `input, then training step`."""
+    """What holds the reference back, and then the stack: `input → training step`."""
     found = [arm.bottleneck.stage if arm and arm.bottleneck else "" for arm in (row.reference, row.treatment)]
     ours, theirs = map(stage, found)
-    return f"{ours}, both" if ours == theirs else f"{ours}, then {theirs}"
+    return f"{ours} → {theirs}"
 
 
 def _otherwise(row: Row) -> str:
@@ -314,7 +314,7 @@ def heat_map_picture(setting: Setting) -> Picture | None:
         return None
     title = _of(
         setting,
-        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of something else",
+        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of what it needs",
     )
     stacks = sum(row in STACKS for row in rows)
     grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)

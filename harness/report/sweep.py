@@ -25,7 +25,9 @@ from harness.report.figures import (
 from harness.report.words import NOTHING, duration, one_line, ratio, shortened
 
 EMULATED = (
-    "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real."
+    "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real. "
+    "The pace of a known device is the step time that it needs for the real system's model at this batch; pages of a "
+    "device's own emulate it with the small model of their size, whose steps are shorter."
 )
 HOW = (
     f"An option pays where its speedup is {PAYS:g}x or more. Beside a crossing stand the step times at which the low "
@@ -52,19 +54,24 @@ def sentences(sweep: Sweep, known: Mapping[str, float]) -> Iterator[str]:
         told = [
             f"{name} ({time(at)} a step) {_between(curve, at)}" for name, at in known.items() if _between(curve, at)
         ]
-        on = f"; on an emulated {', '.join(told)}" if told else ""
+        on = f"; at the pace of an emulated {', '.join(told)}" if told else ""
         within = curve.missed and f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
         yield f"{curve.label} {pays(curve)}{on}{within or ''}."
 
 
 def pays(curve: Curve) -> str:
     """At which step times an option pays, in words."""
-    since, until = curve.since, curve.until
-    if not until.high_s:
+    if not curve.until.high_s:
         return "pays at no step time that was measured"
-    if not until.at_s:
-        where = "" if math.isinf(until.high_s) else f" below {_bound(until.high_s)} a step"
-        return f"may pay{where}, and nowhere for sure"
+    if len(curve.points) == 1:
+        (point,) = curve.points
+        return f"was measured at {time(point.step_s)} a step alone, where it gives {ratio(point.estimate)}"
+    if not curve.until.low_s:
+        return "is not sure to pay at any step time that was measured"
+    return _where(curve.since, curve.until)
+
+
+def _where(since: Crossover, until: Crossover) -> str:
     if since.at_s and math.isfinite(until.at_s):
         return f"pays from {_crossed(since)} to {_crossed(until)} a step"
     if since.at_s:
@@ -75,8 +82,6 @@ def pays(curve: Curve) -> str:
 
 
 def _everywhere(until: Crossover) -> str:
-    if not until.low_s:
-        return "may pay at all step times that were measured, and nowhere for sure"
     sure = "" if math.isinf(until.low_s) else f", for sure below {_bound(until.low_s)}"
     return f"pays at all step times that were measured{sure}"
 
