@@ -237,7 +237,7 @@ def test_what_was_left_out_is_counted_and_said_why() -> None:
         replace(one, others=0.5 if one.order == 3 else 0.0) if isinstance(one, Window) else one
         for one in records(0, 1.0)
     ]
-    assert only(found).notes == ("2 of 18 windows were left out: other processes took the cores (2)",)
+    assert only(found).notes == ("windows left out: 2 of 18, other processes took the cores (2)",)
 
 
 def test_evaluation_is_judged_by_its_score_as_well() -> None:

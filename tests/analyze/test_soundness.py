@@ -71,4 +71,4 @@ def test_a_pace_that_changes_within_windows_is_told_and_then_refused(
     assert (found.estimate is None) is refused
     assert any("second half of its windows" in one for one in found.notes) is told
     if refused:
-        assert "what a pause left behind was not over" in words(found)
+        assert "before the arm was back at its usual pace" in words(found)

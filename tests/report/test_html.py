@@ -74,7 +74,12 @@ def test_every_ratio_and_every_hole_stands_in_it_in_words() -> None:
 
 def test_the_first_screen_says_what_every_number_depends_on() -> None:
     head = Seen(to_html(shown()).partition("<main>")[0]).text
-    for fact in ("Example | 9000, 2 cores; Linux 6.1", "Python 3.11.9", "2 replicates of 4 rounds", "A/A noise floor"):
+    for fact in (
+        "Example | 9000, 2 cores; Linux 6.1",
+        "Python 3.11.9",
+        "2 replicates of 4 rounds",
+        "was not calibrated",
+    ):
         assert fact in head
 
 
