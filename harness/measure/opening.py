@@ -247,13 +247,18 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
 
 
 def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> float:
-    """On the batches of the first steps, which lie on the device."""
+    """On the batches of the first steps, which lie on the device.
+
+    Loader workers stand still meanwhile: after their own probe they refill their queue, and would take the step's cores.
+    """
     slow = protocol.is_slow(opening.step_s)
     compute = session.step_on(cycle(opening.full_batches(session.feed.order)).__next__)
+    session.feed.freeze()
     compute()
     rate = session.task.size.batch * _calls_per_s(
         compute, 1 if slow else 2, protocol.upper_bound_s, session.task.device
     )
+    session.feed.thaw()
     session.phases.split()
     return rate
 
