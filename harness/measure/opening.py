@@ -249,7 +249,7 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
 def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> float:
     """On the batches of the first steps, which lie on the device.
 
-    Loader workers stand still meanwhile: after their own probe they refill their queue, and would take the step's cores.
+    Loader workers stand still meanwhile: after their own probe they refill their queue, on the cores of the step.
     """
     slow = protocol.is_slow(opening.step_s)
     compute = session.step_on(cycle(opening.full_batches(session.feed.order)).__next__)
