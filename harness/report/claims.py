@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -129,6 +130,9 @@ _SAID = {
 }
 
 
+_UNTESTED = (ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
+
+
 def foremost(accounts: Iterable[Account]) -> list[Finding]:
     """Of each claim the finding that decides most; of machines that decide as much, the first in order."""
     rank = {verdict: place for place, verdicts in enumerate(_TESTED_FIRST) for verdict in verdicts}
@@ -175,7 +179,7 @@ def by_report(accounts: Iterable[Account]) -> Table:
             (*REFUTED, ClaimVerdict.FAILS_EMULATED),
             (ClaimVerdict.UNDECIDED,),
             (ClaimVerdict.TESTED_OTHERWISE,),
-            (ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE),
+            _UNTESTED,
         )
         rows.append((title, str(len(findings)), *(str(sum(counts[one] for one in group)) for group in groups)))
     return Table(columns, tuple(rows))
@@ -232,14 +236,16 @@ _CONTRADICTING = "Claims that contradict each other"
 
 
 def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
-    """All machines' findings, with what stands behind each of them as details."""
+    """All findings of the first machine and what the others tested, with what stands behind each of them as details."""
     yield Heading("Claims", 1)
     made_by = Span("speedmatrix claims --format markdown", "code")
     yield Text((Span("What others promised, and what was measured. Made by "), made_by, Span(".")))
     if len(accounts) > 1:
         yield from (Heading("On any machine"), Text(summary(accounts)), by_report(accounts))
-    for account in accounts:
-        yield from (Heading(account.machine), Text(f"{count_line(account.findings)}."))
+    for place, made in enumerate(accounts):
+        account = tested(made) if place else made
+        only = " What was tested here follows; the rest is as above." if place else ""
+        yield from (Heading(account.machine), Text(f"{count_line(made.findings)}.{only}"))
         for title, findings in grouped(account).items():
             yield from (Heading(title, 3), Table(COLUMNS, tuple(body(findings))))
             yield Details(listed(f"{one.claim.name}: {' '.join(details(one))}" for one in findings))
@@ -247,6 +253,14 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
         if groups:
             yield Heading(_CONTRADICTING, 3)
         yield from (Table(COLUMNS, tuple(body(group))) for group in groups)
+
+
+def tested(account: Account) -> Account:
+    """The same account without what was not tested."""
+    kept = [one for one in account.findings if one.claim_verdict not in _UNTESTED]
+    parts = (tuple(part for part in one.parts if part.claim_verdict not in _UNTESTED) for one in kept)
+    found = tuple(replace(one, parts=those) for one, those in zip(kept, parts, strict=True))
+    return replace(account, findings=found)
 
 
 def claims_to_json(accounts: Sequence[Account]) -> str:

@@ -128,6 +128,10 @@ def test_promises_are_summed_up_over_machines_by_the_finding_that_decides_most()
         ("training in general", "1", "1", "0", "0", "0", "0"),
     )
     page = to_markdown(claims_parts(found))
+    first, second = page.split("## a\n")[1].split("## b\n")
+    assert first.count("| three |") == 1
+    assert "| three |" not in second  # which another machine did not test
+    assert "| one |" in second
     assert "## On any machine" in page
     assert "## On any machine" not in to_markdown(claims_parts(found[:1]))
     assert "none tested yet" in summary([Account(machine="a", runs=(), findings=(here[0],))])
