@@ -55,7 +55,7 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     assert profile.bottleneck is not None
     other = replace(profile, bottleneck=replace(profile.bottleneck, stage="compute"))
     turned = replace(slow_step, tables=(replace(slow_step.tables[0], profile=other),))
-    assert "The training step holds the baseline back" in matrix_to_terminal(turned, width=120)
+    assert "With the baseline the bottleneck is the training step" in matrix_to_terminal(turned, width=120)
 
 
 def test_a_probe_that_steps_contradict_is_named() -> None:
