@@ -111,7 +111,8 @@ def calibrated(setting: Setting) -> str:
     others = [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs
     told = together((one.matrix.noise, one) for one in others)
     if len(told) == 1:
-        return f"{escaped(*told)}."
+        (words,) = told
+        return f"{escaped(words[:1].upper() + words[1:])}."
     return " ".join(f"Of {days(runs)}: {escaped(words)}." for words, runs in told.items())
 
 
