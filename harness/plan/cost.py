@@ -7,7 +7,6 @@ windows come out with a median error of 13 % (tests/plan/test_cost.py). How long
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from statistics import geometric_mean
 from typing import TypeVar
 
@@ -99,28 +98,14 @@ def start_s(
 
 def windows_s(block: Block, protocol: Protocol, steps_s: Sequence[float], epoch_steps: float) -> float:
     """Seconds of all windows of one replicate, and of what leads into them; longer where an arm is far faster."""
-    configs = (block.reference, *(one.treatment for one in block.comparisons))
-    workers = [_workers(one) if block.timing in _QUEUED else 0 for one in configs]
-    group = math.lcm(*(max(1, one) for one in workers))
-    steps = protocol.of(block.timing).steps_of_windows(steps_s[0], min(steps_s), epoch_steps, group)
+    steps = protocol.of(block.timing).steps_of_windows(steps_s[0], min(steps_s), epoch_steps)
     if block.timing is Timing.EPOCH and math.isfinite(epoch_steps):
         steps = math.ceil(steps / epoch_steps) * int(epoch_steps)
     rounds, treatments = block.rounds or protocol.rounds, len(steps_s) - 1
     visits = (rounds * math.ceil(treatments / PER_WINDOW_PAIR) + 1, *[rounds] * treatments)
-    led = [
-        max(_lead_steps(protocol, one), ahead)
-        for one, ahead in zip_longest(steps_s, workers[: len(steps_s)], fillvalue=0)
-    ]
-    lead = [one + EXTRA_STEPS for one in led]
+    lead = [_lead_steps(protocol, one) + EXTRA_STEPS for one in steps_s]
     each_s = [RESUMED_S + (steps + led) * one for led, one in zip(lead, steps_s, strict=True)]
     return sum(count * one for count, one in zip(visits, each_s, strict=True))
-
-
-_QUEUED = frozenset({Timing.STEP, Timing.EPOCH, Timing.LOADER})  # what draws on loader workers
-
-
-def _workers(config: Configuration) -> int:
-    return next((int(one.level) for one in config.options if one.name == "workers" and one.level), 0)
 
 
 def _warm_s(protocol: Protocol, step_s: float) -> float:
