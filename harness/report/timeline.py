@@ -51,9 +51,10 @@ def _marks(title: str, found: Timeline) -> Iterator[Shape]:
         [min(one, 1 - busy) for one, busy in zip(found.waiting, found.busy, strict=True)], GREY, 0.45, is_top=True
     )
     seconds = len(found.busy) * found.period_s
-    for moment in (0.0, seconds / 2, seconds):
-        x = _LEFT + (WIDTH - 8 - _LEFT) * moment / seconds
-        yield Label(x=x, y=_TOP + _HEIGHT + 16, text=f"{moment:.0f} s", anchor="center", size=11)
+    right, y = WIDTH - 8, _TOP + _HEIGHT + 16
+    yield Label(x=_LEFT, y=y, text="0 s", size=11)
+    yield Label(x=(_LEFT + right) / 2, y=y, text=f"{seconds / 2:.0f} s", anchor="center", size=11)
+    yield Label(x=right, y=y, text=f"{seconds:.0f} s", anchor="right", size=11)
 
 
 def _bars(shares: Sequence[float], colour: str, opacity: float, *, is_top: bool) -> Iterator[Shape]:
