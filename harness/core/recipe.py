@@ -47,7 +47,7 @@ BARRED: Mapping[str, Mapping[str, str]] = {
             *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters"),
             *("buffers_not_broadcast", "gradient_reduction", "communication_hook", "sharded_optimizer"),
         ),
-        "the one takes the place of DistributedDataParallel, and the other is a choice of its",
+        "the second is a choice of DistributedDataParallel, which FSDP replaces",
     )
     | {"compile": "compiled models whose weights are shared out were not tried"},
 }

@@ -1,6 +1,6 @@
 """The trial of one arm: first losses, upper bounds, warm-up, then windows whenever the launcher asks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import cycle, pairwise
@@ -8,19 +8,16 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
-from torch import profiler
-
 from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF, Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import quantiles
-from harness.core.workload import Goal, Learned, Traced, Trained
+from harness.core.workload import Goal, Learned, Trained
 from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
-from harness.measure.devices import Device, effective_backend, settle_backend, stamped, timed
+from harness.measure.devices import effective_backend, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
-from harness.measure.kinds import memory_by_kind
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
@@ -404,53 +401,3 @@ def train_until(
     session.feed.close()
     reached = bool(scores) and goal.is_met(scores[-1][-1])
     return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"])
-
-
-UNTRACED, MOST_OPERATORS = 3, 15  # steps that the profiler warms up with, and operators that are told
-
-
-def trace(task: Task, proof: dict[str, Value], steps: int, path: str) -> Traced:
-    """Profiles so many steps after a warm-up, and writes what the profiler saw to a file of Chrome's format."""
-    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
-    session, device = trial.session, task.device
-    waited_s = 0.0
-
-    def fetched() -> Any:
-        nonlocal waited_s
-        began = perf_counter()
-        with profiler.record_function("wait for the next batch"):
-            batch = session.feed.fetch()
-        waited_s += perf_counter() - began
-        return batch
-
-    step = session.step_from(fetched)
-    seen = profiler.profile(
-        activities=profiler.supported_activities(), record_shapes=True, profile_memory=True,
-        schedule=profiler.schedule(wait=0, warmup=UNTRACED, active=steps, repeat=1),
-    )  # fmt: skip
-    began = perf_counter()
-    with seen:
-        for number in range(UNTRACED + steps):
-            if number == UNTRACED:
-                device.synchronize()
-                began, waited_s = perf_counter(), 0.0
-            step()
-            if number == UNTRACED + steps - 1:
-                device.synchronize()
-                step_s = (perf_counter() - began) / steps
-            seen.step()
-    memory = memory_by_kind(session.trainee, session.feed.fetch())
-    session.feed.close()
-    seen.export_chrome_trace(path)
-    return Traced(
-        step_s=step_s, waited=waited_s / steps / step_s, operators=tuple(_operators(seen, steps, device)),
-        memory=memory, inactive=ready["inactive"],
-    )  # fmt: skip
-
-
-def _operators(seen: profiler.profile, steps: int, device: Device) -> Iterator[tuple[str, int, float]]:
-    """Those that take longest by themselves, on the device where it is one of its own."""
-    clock = "self_device_time_total" if device.asynchronous else "self_cpu_time_total"
-    named = [one for one in seen.key_averages() if not one.key.startswith("ProfilerStep")]
-    for one in sorted(named, key=lambda one: -getattr(one, clock))[:MOST_OPERATORS]:
-        yield one.key, round(one.count / steps), getattr(one, clock) / 1e6 / steps

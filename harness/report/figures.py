@@ -97,8 +97,11 @@ class Frame:
     description: str
 
 
-def drawn(frame: Frame, marks: Iterable[Shape]) -> str:
-    """The figure as SVG: the same bytes for the same marks, whatever the day, the folder and the user's settings."""
+def drawn(frame: Frame, marks: Iterable[Shape], first: str = MARK) -> str:
+    """The figure as SVG: the same bytes for the same marks, whatever the day, the folder and the user's settings.
+
+    `first` is what stands before it: who writes it, and that changes by hand are lost.
+    """
     ours: dict[Any, Any] = {"svg.hashsalt": "speedmatrix", "svg.fonttype": "none", "font.family": ["DejaVu Sans"]}
     plain: dict[Any, Any] = {name: value for name, value in rcParamsDefault.items() if name not in _KEPT}
     with rc_context({**plain, **ours}):
@@ -108,7 +111,7 @@ def drawn(frame: Frame, marks: Iterable[Shape]) -> str:
             figure.add_artist(_artist(mark, frame.height))
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _finished(text.getvalue(), frame)
+    return f"{first}\n{_finished(text.getvalue(), frame)}"
 
 
 def _artist(mark: Shape, height: float) -> Artist:
@@ -150,7 +153,7 @@ def _finished(svg: str, frame: Frame) -> str:
     words = f"<title>{escape(one_line(frame.title))}</title>\n<desc>{escape(one_line(frame.description))}</desc>"
     names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     body = re.sub(r" +$", "", body, flags=re.MULTILINE)
-    return f'{MARK}\n<svg {names} viewBox="0 0 {frame.width:g} {frame.height:g}" role="img">\n{words}\n{body.strip()}\n'
+    return f'<svg {names} viewBox="0 0 {frame.width:g} {frame.height:g}" role="img">\n{words}\n{body.strip()}\n'
 
 
 def shade(ratio: float) -> str:

@@ -277,12 +277,15 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
 
 
 def _slower_inside(topic: Topic) -> Iterator[str]:
-    """Options of the best stack that were slower alone: nobody has measured the stack without them."""
+    """Options of the best stack that were slower alone, if nobody has measured the stack without them."""
     best, main = topic.best, topic.main
-    inside = set(best.row.comparison.treatment.options) if best else set()
-    for one in main.measured if main else ():
-        estimate, is_inside = one.row.estimate, inside.issuperset(one.row.comparison.treatment.options)
-        if estimate and is_single(one) and is_inside and estimate.verdict.loses:
+    if best is None or main is None:
+        return
+    inside = set(best.row.comparison.treatment.options)
+    tried = [set(one.row.comparison.treatment.options) for sheet in topic.sheets for one in sheet.measured]
+    for one in main.measured:
+        alone, estimate = set(one.row.comparison.treatment.options), one.row.estimate
+        if estimate and is_single(one) and estimate.verdict.loses and alone <= inside and inside - alone not in tried:
             yield f"{code(one.row.label)} {_bare(one)}"
 
 

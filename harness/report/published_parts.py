@@ -120,7 +120,8 @@ def software(setting: Setting) -> str:
     """The versions that matter most, as Markdown."""
     one = setting.environment
     versions = [f"{name} {version}" for name, version in one.packages if name == "torch"]
-    driver = [f"driver {one.driver}".replace("driver step times", "step-time table")] if one.driver else []
+    # Of an emulated device it is the name of a table: `step times 14154968`.
+    driver = [one.driver if one.emulated else f"driver {one.driver}"] if one.driver else []
     variables = [settings(one)] if one.variables else []
     return escaped(", ".join([*versions, f"Python {one.python}", *driver, one.system, *variables]))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from harness.core.workload import Timeline
-from harness.report.figures import BLUE, GREY, MARK, WIDTH, Box, Frame, Label, Line, Shape, drawn, heading
+from harness.report.figures import BLUE, GREY, WIDTH, Box, Frame, Label, Line, Shape, drawn, heading
 from harness.report.words import duration
 
 IDLE, FULL = 0.05, 0.95  # of a period, below and above which it counts as idle or as full
@@ -32,9 +32,9 @@ def lines(found: Timeline) -> Iterator[str]:
 
 
 def figure(title: str, found: Timeline) -> str:
-    """The same as SVG, with the waiting as a line above it."""
+    """The same as SVG, with the waiting as bars from above."""
     frame = Frame(width=WIDTH, height=_TOP + _HEIGHT + _BELOW, title=title, description=summary(found))
-    return drawn(frame, _marks(title, found)).removeprefix(f"{MARK}\n")  # which nobody publishes
+    return drawn(frame, _marks(title, found), "<!-- Written by `./speedmatrix timeline`. -->")
 
 
 def _marks(title: str, found: Timeline) -> Iterator[Shape]:

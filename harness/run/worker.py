@@ -285,7 +285,8 @@ def _follow(
 
 
 def _serve_lesson() -> None:
-    from harness.measure.trial import learn, trace, train_until
+    from harness.measure.traces import timeline, trace
+    from harness.measure.trial import learn, train_until
 
     assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
     job = assignment.job
@@ -304,8 +305,6 @@ def _serve_lesson() -> None:
         if assignment.trace:
             say(traced=trace(task, job.proof, steps, assignment.trace))
         elif assignment.over_s:
-            from harness.measure.timeline import timeline
-
             say(timeline=timeline(task, job.proof, assignment.over_s))
         elif assignment.goal:
             say(trained=train_until(task, job.proof, steps, assignment.goal, show))
