@@ -90,7 +90,7 @@ def test_a_timeline_reads_as_bars_and_counts_idle_and_full_periods() -> None:
     assert "the device computes 38 % of the time, and 62 % of it" in summary(found)
     assert "Of 80 periods of 167 ms, the finest that nvidia-smi shows, 40 were idle and 20 full." in summary(found)
     drawn = figure("leak on a device", found)
-    assert drawn.startswith("<svg")
+    assert drawn.startswith("<!-- Written by `./speedmatrix timeline`. -->\n<svg")
     assert drawn.count("<title>") == 1
     assert "leak on a device" in drawn
 
