@@ -153,7 +153,7 @@ def parse_prices(text: str, file: str) -> Prices:
     return Prices(currency=currency, by_machine=by_machine)
 
 
-UNCALIBRATED = "this machine was not calibrated, so verdicts use the usual margin of 1 % (./speedmatrix calibrate)"
+UNCALIBRATED = "Not calibrated on this machine, so verdicts use the usual margin of 1 % (./speedmatrix calibrate)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -255,10 +255,19 @@ def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
         yield from ("nothing for sure", *(NOTHING,) * 4)
         return
     yield code(best.row.label)
-    yield "; ".join((estimated(best), *_elsewhere(place, setting, best)))
+    yield "; ".join((estimated(best), *_withheld(topic, best), *_elsewhere(place, setting, best)))
     yield "; ".join(_alone(topic, best)) or NOTHING
     yield bounds(best.row)
     yield run_link(best.run, f"{place.name}/")
+
+
+def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
+    """What reads faster still where the machine was too disturbed for a verdict."""
+    known = [(one, one.row.estimate) for one in topic.main.measured if one.row.estimate] if topic.main else []
+    faster = [(estimate.low, one) for one, estimate in known if estimate.disturbed and learns_alike(one.row)]
+    low, one = max(faster, key=lambda two: two[0], default=(0.0, best))
+    if best.row.estimate and low > best.row.estimate.low:
+        yield f"{code(one.row.label)} reads {unbroken(_bare(one))}, but the machine was disturbed"
 
 
 def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:

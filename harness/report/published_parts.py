@@ -111,8 +111,7 @@ def calibrated(setting: Setting) -> str:
     others = [one for one in setting.runs if one.matrix.design != DESIGN] or setting.runs
     told = together((one.matrix.noise, one) for one in others)
     if len(told) == 1:
-        (words,) = told
-        return f"{escaped(words[:1].upper() + words[1:])}."
+        return f"{escaped(*told)}."
     return " ".join(f"Of {days(runs)}: {escaped(words)}." for words, runs in told.items())
 
 
@@ -314,10 +313,7 @@ def heat_map_picture(setting: Setting) -> Picture | None:
     rows = _ranked(tiles)
     if not rows:
         return None
-    title = _of(
-        setting,
-        "Speedup of each optimization alone and of the stacks, against the baseline; with *, on top of what it needs",
-    )
+    title = _of(setting, "Speedup of each optimization alone and of the stacks, against the baseline")
     stacks = sum(row in STACKS for row in rows)
     grid = Grid(title=title, rows=rows, columns=tuple(map(_column, columns)), stacks=stacks, tiles=tiles)
     return Picture(path=f"figures/heat-map-{setting.key}.svg", words=title, svg=heat_map(grid))

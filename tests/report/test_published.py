@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
+from harness.analyze.collection import StoredRun
 from harness.analyze.search.winner import WINNER
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Bound, Claim, Metric, Tried
@@ -60,6 +61,42 @@ def test_the_best_is_best_at_the_low_end_of_its_interval() -> None:
     found = replace(other, sheets=(replace(other.sheets[0], entries=(*other.sheets[0].entries, wide)),))
     assert [one.row.label for one in found.sheets[0].measured] == ["all", "workers"]
     assert best(found) == "workers"
+
+
+def fastest(*runs: StoredRun) -> str:
+    """The front page's table and what stands right below it."""
+    text = index_page(publication(placed(*runs)), None).text
+    return text.partition("## What surprises")[0].partition("## Machines")[0]
+
+
+def test_an_option_that_was_slower_alone_is_named_beside_the_stack_that_holds_it() -> None:
+    slow = replace(AMP, ratio=0.8)
+    assert "- leak on example-9000: `amp` 0.80x" in fastest(kept(WORKERS, slow, EVERYTHING))
+    without = Made(treatment=("chunk_cache", "workers"), ratio=3.3)
+    assert "Slower alone" not in fastest(kept(WORKERS, slow, EVERYTHING, replace(without, ratio=2.5)))
+    assert "Slower alone" not in fastest(kept(WORKERS, slow))
+
+
+def test_what_other_environments_gave_stands_beside_the_fastest() -> None:
+    older = replace(ENVIRONMENT, python="3.12.1")
+    runs = [kept(replace(EVERYTHING, ratio=ratio), day=day, environment=older) for day, ratio in ((1, 2.5), (2, 2.5))]
+    assert "in other environments 2.50x |" in fastest(kept(EVERYTHING, day=3), *runs)
+    another = kept(replace(EVERYTHING, ratio=4.0), day=4, environment=replace(ENVIRONMENT, python="3.13.1"))
+    assert "in other environments 2.50x\xa0to\xa03.00x |" in fastest(another, kept(EVERYTHING, day=3), *runs)
+    assert "in other environments" not in fastest(kept(EVERYTHING))
+
+
+def test_what_reads_faster_and_was_disturbed_is_not_passed_over() -> None:
+    made = kept(WORKERS, EVERYTHING)
+    (table,) = made.matrix.tables
+    rows = [
+        replace(row, result=replace(row.estimate, drift=1.0, verdict=Verdict.UNDECIDED)) if row.label == "all" else row
+        for row in table.rows
+    ]
+    run = replace(made, matrix=replace(made.matrix, tables=(replace(table, rows=tuple(rows)),)))
+    assert "| `workers` | 1.50x" in fastest(run)
+    assert "; `all` reads 3.00x" in fastest(run)
+    assert "but the machine was disturbed |" in fastest(run)
 
 
 @pytest.mark.parametrize(("ratio", "named"), [(3.01, "amp+workers"), (2.97, "amp+workers"), (2.0, "all")])
