@@ -40,12 +40,13 @@ class Race:
     goal: Goal
     steps: int  # at most
     heats: tuple[Heat, ...]
+    scheduled: bool = False  # whether the learning rate followed the system's schedule over those steps
 
     @property
     def key(self) -> str:
         """Names it among those of its workload: what was compared, and the goal."""
         asked = f"{self.size} {self.batch} {self.treatment} {self.reference} {self.goal}"
-        return sha256(asked.encode()).hexdigest()[:8]
+        return sha256((asked + " scheduled" * self.scheduled).encode()).hexdigest()[:8]
 
     def reached(self) -> tuple[int, int]:
         """In how many heats the treatment reached the goal, and the reference."""

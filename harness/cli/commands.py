@@ -471,7 +471,11 @@ def rehearse(
 
 @app.command(
     epilog=examples(
-        "learn leak", "learn speaker:seek_read+amp_bfloat16", "learn leak --steps 200", "learn leak:all --until 0.8"
+        "learn leak",
+        "learn speaker:seek_read+amp_bfloat16",
+        "learn leak --steps 200",
+        "learn leak:all --until 0.8",
+        "learn imagenet:batch_scale=2 --range 1e-4:1 --output rates.svg",
     )
 )
 def learn(
@@ -485,7 +489,17 @@ def learn(
         float | None, typer.Option(help="Instead: how long it takes to this score, against another configuration.")
     ] = None,
     against: Annotated[str, typer.Option(help="With --until: baseline, original or a stack (A+B=2).")] = "baseline",
-    seeds: Annotated[int, typer.Option(min=1, help="With --until: trainings of each, from so many first weights.")] = 5,
+    rates: Annotated[
+        str | None, typer.Option("--range", help="Instead: LOW:HIGH, between which learning rates it learns.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="With --range: draw the losses too, in this .svg file.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="With --until or --range: trainings of each, from so many first weights.")
+    ] = 5,
+    schedule: Annotated[
+        bool,
+        typer.Option("--schedule", help="The real system's learning-rate schedule over these steps; else constant."),
+    ] = False,
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -494,12 +508,19 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a configuration from its first weights: does it learn, how soon, and can its evaluation be believed?"""
-    from harness.cli.learning import Exercise, race
+    from harness.cli.learning import Exercise, race, range_test
     from harness.cli.learning import learn as given
 
     asked = Exercise(
-        what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ())
-    )
+        what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ()),
+        scheduled=schedule,
+    )  # fmt: skip
+    if rates is not None:
+        if schedule or until is not None:
+            raise Mistake("--range moves the learning rate itself; leave --schedule and --until out.")
+        raise typer.Exit(range_test(asked, rates, seeds, output))
+    if output:
+        raise Mistake("--output draws a range of learning rates; add --range LOW:HIGH.")
     raise typer.Exit(given(asked) if until is None else race(asked, against, until, seeds, results))
 
 

@@ -1,6 +1,7 @@
 """`learn`, `trace`, `timeline`: a configuration trained in its own process, for what it learns or where time goes."""
 
 import json
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from rich.table import Table
 from harness import __version__
 from harness.analyze.quality import fell, findings, is_clear
 from harness.analyze.race import Heat, Race, sooner
+from harness.analyze.rates import FEWEST_STEPS
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import preparing
 from harness.core.catalogue import Catalogue
@@ -31,9 +33,10 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
-from harness.core.workload import Goal, Learned, Lesson, Timeline, Traced, Trained, Workload
+from harness.core.workload import Goal, Learned, Lesson, Ranged, Timeline, Traced, Trained, Workload
 from harness.measure.surroundings import read_environment
 from harness.plan.planning import Context
+from harness.report import rates as ranged
 from harness.report.document import to_terminal
 from harness.report.race import race_parts
 from harness.report.timeline import figure, lines, summary
@@ -59,6 +62,7 @@ class Exercise:
     own: Path | None
     data: Path | None
     data_roots: tuple[str, ...]
+    scheduled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Assigned:
     trace: str | None = None  # the file for what a profiler sees of them
     over_s: float | None = None  # how long they are watched
     goal: Goal | None = None  # at which they end
+    rates: tuple[float, float] | None = None  # from which learning rate to which
+    scheduled: bool = False
 
 
 def learn(asked: Exercise) -> int:
@@ -78,7 +84,8 @@ def learn(asked: Exercise) -> int:
     with measuring_alone():
         job, workload, catalogue = _exercised(asked, request, environment, console)
         job = _of_lesson(job, lesson)
-        learned = _given(job, workload, catalogue, Assigned(asked.steps or lesson.steps), console)
+        task = Assigned(asked.steps or lesson.steps, scheduled=asked.scheduled)
+        learned = _given(job, workload, catalogue, task, console)
     assert isinstance(learned, Learned)  # noqa: S101  no trace was asked for
     return _print(job.config, learned, lesson, console)
 
@@ -112,7 +119,7 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
     request, lesson = _lesson(asked)
     other = replace(request, names=() if against == "baseline" else tuple(against.split("+")))
     goal = Goal(score=until, better=lesson.better, every=max(1, lesson.steps // LOOKS))
-    task = Assigned(asked.steps or MOST * lesson.steps, goal=goal)
+    task = Assigned(asked.steps or MOST * lesson.steps, goal=goal, scheduled=asked.scheduled)
     heats: list[Heat] = []
     began = datetime.now(UTC).isoformat(timespec="seconds")
     with measuring_alone():
@@ -128,13 +135,55 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
     made = Race(
         version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
         batch=config.batch, treatment=_options(config), reference=_options(reference), goal=goal, steps=task.steps,
-        heats=tuple(heats), names=("+".join(request.names) or "baseline", against),
+        heats=tuple(heats), names=("+".join(request.names) or "baseline", against), scheduled=asked.scheduled,
     )  # fmt: skip
     path = results / environment.machine / LEARNED / f"{config.workload}-{made.key}.json"
     _write(path, made)
     console.print(to_terminal(race_parts([made]), width=console.width, colour=console.is_terminal), markup=False)
     console.print(f"Kept in {path}.", markup=False)
     return 0 if sooner(made) else 1
+
+
+# `learn --range`: at which learning rates a configuration learns.
+
+
+def range_test(asked: Exercise, rates: str, seeds: int, output: Path | None) -> int:
+    """Trains under a learning rate that grows with every step and prints what that shows; gives 0."""
+    low, high = _rates_of(rates)
+    if output and (not output.parent.is_dir() or output.suffix != ".svg"):
+        raise Mistake(f"Losses cannot be drawn in {output}; name an .svg file in a folder that exists.")
+    environment, console = _real(asked.device), Console(highlight=False)
+    request, lesson = _lesson(asked)
+    steps = asked.steps or lesson.steps
+    if steps < FEWEST_STEPS:
+        raise Mistake(f"{steps} steps are too few for a range of learning rates; take at least {FEWEST_STEPS}.")
+    with measuring_alone():
+        job, workload, catalogue = _exercised(asked, request, environment, console)
+        job = _of_lesson(job, lesson)
+        task = Assigned(steps, rates=(low, high))
+        tests = [
+            _given(replace(job, seed=seed), workload, catalogue, task, console)
+            for seed in range(asked.seed, asked.seed + seeds)
+        ]
+    done = [one for one in tests if isinstance(one, Ranged)]
+    if wrong := next((one.inactive for one in done if one.inactive), ()):
+        raise Mistake(f"{job.config} did not take effect: {'; '.join(wrong)}; its losses prove nothing.")
+    title = f"{job.config}: loss under a growing learning rate, {seeds} seeds of {steps} steps"
+    console.print("\n".join((title, *ranged.sentences(done))), markup=False, soft_wrap=True)
+    if output:
+        output.write_text(ranged.figure(title, done), encoding="utf-8")
+        console.print(f"Drawn in {output}.", markup=False)
+    return 0
+
+
+def _rates_of(text: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        low = high = 0.0
+    if not 0 < low < high < math.inf:
+        raise Mistake(f"{text} is no range of learning rates; write the least and the greatest, such as 1e-5:1.")
+    return low, high
 
 
 def _trained(
@@ -296,7 +345,7 @@ def _given(job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, c
 
             given = Assignment(
                 job=replace(job, service=address), slow=slow, steps=task.steps, trace=task.trace, goal=task.goal,
-                over_s=task.over_s,
+                over_s=task.over_s, rates=task.rates, scheduled=task.scheduled,
             )  # fmt: skip
             return give(given, sentinel, show)
     finally:

@@ -49,6 +49,8 @@ class Yardstick:
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
     from torch.utils.data import Dataset
 
     DeviceStage = Callable[[Any], tuple[Tensor, Tensor]]
@@ -164,6 +166,8 @@ class Parts:
     clip_norm: float | None = None  # of the whole gradient, before the optimizer's step
     average_decay: float | None = None  # of an exponential moving average of the weights
     yardsticks: Callable[[Path, Size], Iterable[Yardstick]] = no_yardsticks
+    # The learning rate's schedule over a training of so many steps, for `learn --schedule`; windows keep it constant.
+    schedule: Callable[["Optimizer", int], "LRScheduler"] | None = None
 
 
 # What PyTorch has on where a script says nothing, with where that is known from. All five systems ran PyTorch 2.
@@ -288,6 +292,15 @@ class Trained:
 
     scores: tuple[tuple[int, float, float], ...]  # steps, seconds of training without evaluation, score
     reached: bool
+    inactive: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranged:
+    """A training whose learning rate grew with every step."""
+
+    points: tuple[tuple[float, float], ...]  # rate, and the loss before the update that it made
+    own: float  # the system's learning rate
     inactive: tuple[str, ...]
 
 

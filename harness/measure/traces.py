@@ -15,8 +15,9 @@ from harness.core.recipe import Value
 from harness.core.workload import Timeline, Traced
 from harness.measure.devices import Device
 from harness.measure.gpu import Driver
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task, Trainee
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.trial import begin
 
 # `trace`: a few steps under a profiler.
 

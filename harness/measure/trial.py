@@ -10,10 +10,9 @@ from typing import Any
 
 from harness.core.configuration import inactive
 from harness.core.optimization import Timing
-from harness.core.protocol import BRIEF, Protocol
-from harness.core.recipe import Recipe, Value
+from harness.core.protocol import Protocol
+from harness.core.recipe import Value
 from harness.core.records import quantiles
-from harness.core.workload import Goal, Learned, Trained
 from harness.measure import observed_step as evidence
 from harness.measure.delay import begun
 from harness.measure.devices import effective_backend, settle_backend, stamped, timed
@@ -345,59 +344,3 @@ def _reach_the_last_batch(session: Session) -> None:
 
 def _always() -> bool:
     return True
-
-
-# Learning: a training without a clock, to see whether the model learns and whether its evaluation can be believed.
-
-# The arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
-UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)
-
-
-def learn(task: Task, slow: Recipe, proof: dict[str, Value], steps: int, show: Callable[[int, float], None]) -> Learned:
-    """Trains for so many steps, then evaluates twice as the task's recipe says and once by the slow recipe."""
-    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
-    session = trial.session
-    step, losses = session.step(), []
-    began = perf_counter()
-    for number in range(1, steps + 1):
-        losses.append(float(step()))
-        show(number, losses[-1])
-    train_s = perf_counter() - began
-    evaluation, again = session.evaluate(), session.evaluate()
-    original = session.evaluate(slow)
-    session.feed.close()
-    return Learned(
-        losses=tuple(losses),
-        evaluation=evaluation,
-        again=again,
-        original=original,
-        inactive=ready["inactive"],
-        train_s=train_s,
-    )
-
-
-def train_until(
-    task: Task, proof: dict[str, Value], steps: int, goal: Goal, show: Callable[[int, float], None]
-) -> Trained:
-    """Trains until an evaluation reaches the goal, for so many steps at most.
-
-    The clock stands still while the model is evaluated, and so do loader workers: what they would have loaded meanwhile
-    would make training look faster.
-    """
-    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
-    session, scores, train_s = trial.session, [], 0.0
-    step = session.step()
-    for number in range(1, steps + 1):
-        began = perf_counter()
-        loss = float(step())
-        train_s += perf_counter() - began
-        show(number, loss)
-        if number % goal.every == 0:
-            session.feed.freeze()
-            scores.append((number, train_s, session.evaluate().score))
-            session.feed.thaw()
-            if goal.is_met(scores[-1][-1]):
-                break
-    session.feed.close()
-    reached = bool(scores) and goal.is_met(scores[-1][-1])
-    return Trained(scores=tuple(scores), reached=reached, inactive=ready["inactive"])

@@ -25,7 +25,7 @@ def _row(race: Race) -> tuple[str, ...]:
     return (
         one_line(f"{race.workload} {race.size}, {race.batch}"),
         *map(one_line, race.names),
-        f"{sign} {race.goal.score:g}",
+        f"{sign} {race.goal.score:g}" + (f", schedule over {race.steps} steps" if race.scheduled else ""),
         "all" if ours == theirs == count else f"{ours} of {count}, against {theirs} of {count}",
         ratio(sooner(race, in_steps=True)) if sooner(race, in_steps=True) else NOTHING,
         ratio(sooner(race)) if sooner(race) else NOTHING,

@@ -23,7 +23,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
-from harness.core.workload import ADDRESS, Goal, Learned, Timeline, Traced, Trained
+from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import ROOT, serve_forks
@@ -228,9 +228,11 @@ class Assignment:
     trace: str | None = None  # the file for what a profiler sees
     goal: Goal | None = None  # at which it ends
     over_s: float | None = None  # how long it is watched, with a clock and no profiler
+    rates: tuple[float, float] | None = None  # from which learning rate to which it goes
+    scheduled: bool = False  # by the system's own schedule of the learning rate
 
 
-Given = Learned | Timeline | Traced | Trained
+Given = Learned | Ranged | Timeline | Traced | Trained
 
 
 def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float], None]) -> Given:
@@ -278,6 +280,8 @@ def _follow(
             return decode(Traced, said["traced"], "trace")
         if "trained" in said:
             return decode(Trained, said["trained"], "training")
+        if "ranged" in said:
+            return decode(Ranged, said["ranged"], "range test")
         if "lost" in said:
             raise Mistake(f"{assignment.job.config} could not be trained: {said['lost']}.")
         show(said["step"], float(said["loss"]))
@@ -285,8 +289,8 @@ def _follow(
 
 
 def _serve_lesson() -> None:
+    from harness.measure.lessons import learn, range_test, train_until
     from harness.measure.traces import timeline, trace
-    from harness.measure.trial import learn, train_until
 
     assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
     job = assignment.job
@@ -307,9 +311,11 @@ def _serve_lesson() -> None:
         elif assignment.over_s:
             say(timeline=timeline(task, job.proof, assignment.over_s))
         elif assignment.goal:
-            say(trained=train_until(task, job.proof, steps, assignment.goal, show))
+            say(trained=train_until(task, job.proof, steps, assignment.goal, show, scheduled=assignment.scheduled))
+        elif assignment.rates:
+            say(ranged=range_test(task, job.proof, steps, assignment.rates, show))
         else:
-            say(learned=learn(task, assignment.slow, job.proof, steps, show))
+            say(learned=learn(task, assignment.slow, job.proof, steps, show, scheduled=assignment.scheduled))
     except Exception as error:  # noqa: BLE001  whatever goes wrong is the outcome, with words
         say(lost=reason_for(error))
 

@@ -15,9 +15,10 @@ import torch
 from harness.core.emulation import Emulation
 from harness.core.optimization import Timing
 from harness.measure.emulated import QUEUE, Emulated, PinnedMemory, Spinning, sleeping
+from harness.measure.lessons import UNTIMED
 from harness.measure.phases import EventPhases
 from harness.measure.transfer import Ahead, SideStream
-from harness.measure.trial import UNTIMED, Trial, begin
+from harness.measure.trial import Trial, begin
 from tests.devices.oracle import Loop
 from tests.measure.tasks import task_of
 

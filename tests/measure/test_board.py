@@ -20,9 +20,10 @@ from harness.core.records import Arm, Window, reasons
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device
 from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver, driver_of
+from harness.measure.lessons import UNTIMED
 from harness.measure.loop import gauge_for
 from harness.measure.telemetry import Board, board_of
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.trial import begin
 from tests.measure.planted import Mismatched, Nvml, Refused, Running
 from tests.measure.tasks import task_of
 

@@ -15,8 +15,9 @@ from harness.core.optimization import Numerics, Timing
 from harness.core.records import Arm, Ready
 from harness.measure import session, step
 from harness.measure.feed import Feed
+from harness.measure.lessons import UNTIMED
 from harness.measure.step import Bound
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.trial import begin
 from tests.measure.tasks import CATALOGUE, task_of
 
 STEPS = 4

@@ -18,8 +18,8 @@ from harness.measure import trial
 from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay, begun, delay_of, spin
 from harness.measure.devices import Device, settle_backend, timed
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Session, Task, open_session
-from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 from tests.measure.test_gpu import gpu
 

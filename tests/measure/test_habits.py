@@ -19,6 +19,7 @@ from harness.core.workload import Evaluation
 from harness.measure import observed_step as evidence
 from harness.measure import session, trial
 from harness.measure.devices import Device, settle_backend
+from harness.measure.lessons import UNTIMED
 from harness.measure.loop import (
     Call,
     Diverged,
@@ -32,7 +33,6 @@ from harness.measure.loop import (
 )
 from harness.measure.session import Task, open_session
 from harness.measure.step import PARTS, Bound, marked, marking, plain_step
-from harness.measure.trial import UNTIMED
 from harness.measure.update import EagerMetrics, plain_backward
 from tests.measure.tasks import CATALOGUE, task_of
 

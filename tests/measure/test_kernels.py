@@ -15,8 +15,9 @@ from harness.measure import observed_step as evidence
 from harness.measure import observed_step as kernels
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device, settle_backend
+from harness.measure.lessons import UNTIMED
 from harness.measure.observed_step import counted, launched, of_kernels
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.trial import begin
 from harness.run.replicate import untimed
 from tests.measure.settings import put_back
 from tests.measure.tasks import task_of

@@ -16,7 +16,7 @@ from harness.core.workload import Size
 from harness.measure import observed_step as evidence
 from harness.measure import trial
 from harness.measure.feed import Feed, Order, open_feed
-from harness.measure.trial import UNTIMED
+from harness.measure.lessons import UNTIMED
 from harness.plan.feasibility import Scope, compare
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE, task_of

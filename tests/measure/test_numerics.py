@@ -19,8 +19,9 @@ from harness.core.configuration import Comparison, Configuration, Option, compos
 from harness.core.optimization import FAST_BFLOAT16, Optimization, Stage, Timing
 from harness.core.plan import NoResult
 from harness.core.records import Arm, Ready
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.trial import begin
 from harness.plan.feasibility import single
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at

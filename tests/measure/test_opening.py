@@ -14,8 +14,8 @@ from harness.core.recipe import Recipe
 from harness.measure import opening, session, trial
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device, settle_backend
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
-from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 
 SHIVER = 1e-4  # of a loss, as of sums in any order

@@ -10,8 +10,8 @@ from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.measure import observed_step as evidence
 from harness.measure import trial
+from harness.measure.lessons import UNTIMED
 from harness.measure.observed_process import COLD, ColdFiles, StillWarm, cold_files, resident_share
-from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_of
 
 

@@ -16,8 +16,8 @@ from harness.core.recipe import Value, patched
 from harness.core.workload import Size
 from harness.measure import session, trial
 from harness.measure.feed import Feed, open_feed
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
-from harness.measure.trial import UNTIMED
 from tests.measure.tasks import task_at, task_of
 
 

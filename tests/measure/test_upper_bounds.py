@@ -12,8 +12,9 @@ from torch.utils.data import Dataset
 
 from harness.core.optimization import Timing
 from harness.measure import opening
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.trial import begin
 from harness.run.processes import state_of
 from tests.measure.test_windows import BATCH, task_with
 

@@ -15,8 +15,9 @@ from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.core.workload import Parts, Size
 from harness.measure.devices import device_named
+from harness.measure.lessons import UNTIMED
 from harness.measure.session import Task
-from harness.measure.trial import UNTIMED, Trial, begin
+from harness.measure.trial import Trial, begin
 from harness.measure.warm_up import transient
 from harness.run.processes import state_of
 

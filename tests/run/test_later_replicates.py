@@ -14,7 +14,8 @@ from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Request
 from harness.core.records import Arm, Record, Window
-from harness.measure.trial import UNTIMED, begin
+from harness.measure.lessons import UNTIMED
+from harness.measure.trial import begin
 from harness.plan.schedule import leads_seen
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared

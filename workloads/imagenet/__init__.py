@@ -33,7 +33,7 @@ def _parts() -> Parts:
     from workloads.imagenet.device import device_stage
     from workloads.imagenet.evaluation import evaluate
     from workloads.imagenet.evidence import effective
-    from workloads.imagenet.model import build_loss, build_model, build_optimizer
+    from workloads.imagenet.model import build_loss, build_model, build_optimizer, build_schedule
     from workloads.imagenet.yardsticks import yardsticks
 
     return Parts(
@@ -41,6 +41,7 @@ def _parts() -> Parts:
         model=lambda size, _recipe: build_model(size),
         loss=lambda _size, _recipe: build_loss(),
         optimizer=build_optimizer,
+        schedule=build_schedule,
         dataset=dataset,
         device_stage=device_stage,
         evaluate=evaluate,

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torchvision.models import resnet50
 
 from harness.core.workload import Size
@@ -17,6 +18,7 @@ from workloads.imagenet.layout import CLASSES
 LEARNING_RATE = 0.005
 MOMENTUM, WEIGHT_DECAY = 0.9, 2e-5
 LABEL_SMOOTHING = 0.1
+EPOCHS = 20  # the most that the real system's own plan names
 
 
 def build_model(size: Size) -> nn.Module:
@@ -41,6 +43,13 @@ def build_optimizer(parameters: list[nn.Parameter], kernel: Mapping[str, Any]) -
         {"params": [one for name, one in named if not decays(name)], "weight_decay": 0.0},
     ]
     return torch.optim.SGD(groups, lr=LEARNING_RATE, momentum=MOMENTUM, **kernel)
+
+
+def build_schedule(optimizer: torch.optim.Optimizer, steps: int) -> SequentialLR:
+    """Up in a straight line over one epoch of twenty, then down to nothing along a cosine."""
+    rising = max(1, steps // EPOCHS)
+    rise = LinearLR(optimizer, start_factor=1 / 100, total_iters=rising)
+    return SequentialLR(optimizer, [rise, CosineAnnealingLR(optimizer, steps - rising)], milestones=[rising])
 
 
 def decays(name: str) -> bool:

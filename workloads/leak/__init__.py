@@ -38,6 +38,8 @@ def _size(*, batch: int, epoch_steps: int, files: int, validation_files: int, wa
 
 
 def _parts() -> Parts:
+    from torch.optim.lr_scheduler import CosineAnnealingLR
+
     from workloads.leak.data import prepare
     from workloads.leak.datasets import dataset
     from workloads.leak.device import device_stage
@@ -52,6 +54,7 @@ def _parts() -> Parts:
         model=build_model,
         loss=build_loss,
         optimizer=build_optimizer,
+        schedule=CosineAnnealingLR,
         dataset=dataset,
         evaluate=evaluate,
         effective=effective,

@@ -36,6 +36,7 @@ def _size(
 def parts() -> Parts:
     """The parts that need torch."""
     import torch
+    from torch.optim.lr_scheduler import OneCycleLR
 
     from workloads.patches3d import corpus, data, device, evaluation, observation
     from workloads.patches3d.loss import SurfaceLoss
@@ -52,6 +53,9 @@ def parts() -> Parts:
             read_back=recipe.choice("loss_readback") == "each_component",
         ),
         optimizer=lambda parameters, kernel: torch.optim.AdamW(parameters, lr=3e-4, **kernel),
+        schedule=lambda optimizer, steps: OneCycleLR(
+            optimizer, [2 * group["lr"] for group in optimizer.param_groups], total_steps=steps + 1
+        ),
         dataset=data.dataset,
         evaluate=evaluation.evaluate,
         effective=observation.effective,

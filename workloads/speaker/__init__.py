@@ -60,7 +60,7 @@ def parts() -> Parts:
     from workloads.speaker.device_stage import device_stage
     from workloads.speaker.effective import effective
     from workloads.speaker.loss import build_loss
-    from workloads.speaker.model import build_model
+    from workloads.speaker.model import build_model, build_schedule
     from workloads.speaker.yardsticks import yardsticks
 
     return Parts(
@@ -68,6 +68,7 @@ def parts() -> Parts:
         model=build_model,
         loss=build_loss,
         optimizer=lambda parameters, kernel: torch.optim.Adam(parameters, lr=1e-3, **kernel),
+        schedule=build_schedule,
         dataset=data.dataset,
         evaluate=evaluation.evaluate,
         effective=effective,

@@ -56,6 +56,7 @@ STANDARD = Size(
 def parts() -> Parts:
     """The parts that need torch."""
     import torch
+    from torch.optim.lr_scheduler import CosineAnnealingLR
 
     from workloads.spoof import corpus, data, evaluation, evidence, yardsticks
     from workloads.spoof.loss import WeightedCrossEntropy
@@ -66,6 +67,7 @@ def parts() -> Parts:
         model=lambda size, recipe: SEResNet(DEPTHS[str(recipe.choice("model"))], narrowing=size.shape["narrowing"]),
         loss=lambda _size, _recipe: WeightedCrossEntropy(),
         optimizer=lambda parameters, kernel: torch.optim.Adam(parameters, lr=3e-4, weight_decay=1e-4, **kernel),
+        schedule=lambda optimizer, steps: CosineAnnealingLR(optimizer, steps, eta_min=1e-5),
         dataset=data.dataset,
         device_stage=data.device_stage,
         evaluate=evaluation.evaluate,

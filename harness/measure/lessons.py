@@ -1,0 +1,153 @@
+"""Lessons: a training from its first weights whose speed is not the question, but what it learns."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+
+from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
+from harness.core.protocol import BRIEF
+from harness.core.recipe import Recipe, Value
+from harness.core.workload import Goal, Learned, Ranged, Trained
+from harness.measure.session import Session, Task
+from harness.measure.trial import begin
+
+# The arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
+UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)
+LOST = 4  # times the first loss, at which a range test has seen enough
+
+
+def learn(
+    task: Task,
+    slow: Recipe,
+    proof: dict[str, Value],
+    steps: int,
+    show: Callable[[int, float], None],
+    *,
+    scheduled: bool,
+) -> Learned:
+    """Trains for so many steps, then evaluates twice as the task's recipe says and once by the slow recipe."""
+    session, inactive = _begun(task, proof)
+    step, advance, losses = session.step(), _schedule(session, steps, scheduled=scheduled), []
+    began = perf_counter()
+    for number in range(1, steps + 1):
+        losses.append(float(step()))
+        advance()
+        show(number, losses[-1])
+    train_s = perf_counter() - began
+    evaluation, again = session.evaluate(), session.evaluate()
+    original = session.evaluate(slow)
+    session.feed.close()
+    return Learned(
+        losses=tuple(losses),
+        evaluation=evaluation,
+        again=again,
+        original=original,
+        inactive=inactive,
+        train_s=train_s,
+    )
+
+
+def train_until(
+    task: Task,
+    proof: dict[str, Value],
+    steps: int,
+    goal: Goal,
+    show: Callable[[int, float], None],
+    *,
+    scheduled: bool,
+) -> Trained:
+    """Trains until an evaluation reaches the goal, for so many steps at most.
+
+    The clock stands still while the model is evaluated, and so do loader workers: what they would have loaded meanwhile
+    would make training look faster.
+    """
+    session, inactive = _begun(task, proof)
+    scores, train_s = [], 0.0
+    step, advance = session.step(), _schedule(session, steps, scheduled=scheduled)
+    for number in range(1, steps + 1):
+        began = perf_counter()
+        loss = float(step())
+        advance()
+        train_s += perf_counter() - began
+        show(number, loss)
+        if number % goal.every == 0:
+            session.feed.freeze()
+            scores.append((number, train_s, session.evaluate().score))
+            session.feed.thaw()
+            if goal.is_met(scores[-1][-1]):
+                break
+    session.feed.close()
+    reached = bool(scores) and goal.is_met(scores[-1][-1])
+    return Trained(scores=tuple(scores), reached=reached, inactive=inactive)
+
+
+def range_test(
+    task: Task,
+    proof: dict[str, Value],
+    steps: int,
+    rates: tuple[float, float],
+    show: Callable[[int, float], None],
+) -> Ranged:
+    """Trains while the learning rate grows by the same factor in each step, from the first rate to the last.
+
+    Smith, 2017, arXiv 1506.01186. Ends early when the loss is beyond hope. Parameter groups keep their proportions.
+    """
+    session, inactive = _begun(task, proof)
+    low, high = rates
+    own = session.trainee.optimizer.param_groups[0]["lr"]
+    growth = (high / low) ** (1 / (steps - 1))
+    step, advance = session.step(), _stepping(session, lambda optimizer: _growing(optimizer, low / own, growth))
+    points: list[tuple[float, float]] = []
+    for number in range(steps):
+        points.append((low * growth**number, float(step())))
+        advance()
+        show(number + 1, points[-1][1])
+        if not points[-1][1] <= LOST * abs(points[0][1]):  # or not a number
+            break
+    session.feed.close()
+    return Ranged(points=tuple(points), own=own, inactive=inactive)
+
+
+def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...]]:
+    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
+    return trial.session, ready["inactive"]
+
+
+def _growing(optimizer: Optimizer, first: float, growth: float) -> LRScheduler:
+    return LambdaLR(optimizer, lambda number: first * growth**number)
+
+
+def _schedule(session: Session, steps: int, *, scheduled: bool) -> Callable[[], None]:
+    """What moves the learning rate on after a step; the system's own schedule over so many steps, if that is asked."""
+    schedule = session.task.parts.schedule
+    if not scheduled:
+        return _nothing
+    if schedule is None:
+        raise Mistake("this workload states no schedule of the learning rate; give its Parts a `schedule`")
+    return _stepping(session, lambda optimizer: schedule(optimizer, steps))
+
+
+def _stepping(session: Session, schedule: Callable[[Optimizer], LRScheduler]) -> Callable[[], None]:
+    """A scheduler's step. Raises Mistake where a recipe keeps the rate out of its reach."""
+    recipe = session.task.recipe
+    for is_on, name in ((recipe.cuda_graph, "cuda_graph"), (recipe.update_in_backward, "update_in_backward")):
+        if is_on:
+            raise Mistake(f"{name} keeps the learning rate that it began with; leave it out")
+    scheduler = schedule(session.trainee.optimizer)
+
+    def step() -> None:
+        with warnings.catch_warnings():  # it does not see the optimizer's step, which was bound before it came
+            warnings.filterwarnings("ignore", message="Detected call of `lr_scheduler.step", category=UserWarning)
+            warnings.filterwarnings("ignore", message="Seems like `optimizer.step", category=UserWarning)
+            scheduler.step()
+
+    return step
+
+
+def _nothing() -> None:
+    """The rate stays."""

@@ -1,0 +1,229 @@
+"""Lessons: learning rates that move as they should, and range tests of trainings whose greatest rate is known."""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.utils.data import Dataset
+
+from harness.analyze.rates import agreed, found_in, smoothed
+from harness.catalogue import read_catalogue
+from harness.core.mistake import Mistake
+from harness.core.recipe import Recipe
+from harness.core.workload import Evaluation, Parts, Ranged, Size
+from harness.measure.devices import device_named
+from harness.measure.lessons import learn, range_test
+from harness.measure.session import Task
+from harness.report.rates import figure, sentences
+
+STEPS, INPUTS = 120, 8
+EVALUATED = Evaluation(items=1, score=0.5)
+
+
+class Line(Dataset[tuple[Tensor, Tensor]]):
+    """Inputs of a given size in independent directions, and what a line makes of them: a loss of known curvature."""
+
+    def __init__(self, scale: float) -> None:
+        drawn = torch.Generator().manual_seed(1)
+        self.inputs = scale * torch.randn(256, INPUTS, generator=drawn)
+        self.targets = self.inputs @ torch.ones(INPUTS, 1)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.inputs[index], self.targets[index]
+
+
+def task_with(scale: float = 1.0, rates: list[float] | None = None, **choices: object) -> Task:
+    """Gradient descent on a squared error, whose curvature in every direction is 2 scale²: beyond 1/scale² it grows."""
+
+    def optimizer(parameters: list[nn.Parameter], _kernel: object) -> torch.optim.Optimizer:
+        made = torch.optim.SGD(parameters, lr=1e-3)
+        if rates is not None:
+            made.register_step_pre_hook(lambda one, *_: rates.append(one.param_groups[0]["lr"]))
+        return made
+
+    parts = Parts(
+        model=lambda *_: nn.Linear(INPUTS, 1, bias=False),
+        loss=lambda *_: nn.MSELoss(),
+        optimizer=optimizer,
+        dataset=lambda *_: Line(scale),
+        schedule=CosineAnnealingLR,
+    )
+    size = Size(batch=64, epoch_steps=4, evaluation_items=1, data_bytes=1, shape={}, original_epoch_steps=4)
+    recipe = replace(Recipe(), **choices)  # type: ignore[arg-type]
+    return Task(parts=parts, size=size, recipe=recipe, data=Path(), device=device_named("cpu"), seed=0, endless=True)
+
+
+def quiet(_step: int, _loss: float) -> None:
+    """Shows nothing."""
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
+def test_a_range_test_loses_a_line_just_beyond_the_rate_at_which_it_must_be_lost(scale: float) -> None:
+    greatest = 1 / scale**2
+    test = range_test(task_with(scale), {}, STEPS, (1e-4 * greatest, 100 * greatest), quiet)
+    found = found_in(test)
+    assert found.least
+    assert found.limit
+    assert found.steepest
+    assert found.steepest < found.least < 1.3 * greatest
+    assert 0.8 * greatest < found.limit < 5 * greatest, "it has to grow beyond where it began first"
+    assert test.points[-1][0] < 10 * greatest, "it ends when all is lost"
+    assert test.own == 1e-3
+
+
+def test_rates_grow_by_the_same_factor_from_the_least_to_the_greatest() -> None:
+    rates: list[float] = []
+    test = range_test(task_with(0.01, rates), {}, STEPS, (1e-5, 1e-1), quiet)
+    assert [rate for rate, _ in test.points] == pytest.approx(rates[-STEPS:])
+    assert (test.points[0][0], test.points[-1][0]) == pytest.approx((1e-5, 1e-1))
+    assert found_in(test).limit is None
+
+
+def test_the_loss_of_a_point_is_the_one_before_its_update() -> None:
+    """A rate so great that one update ruins the model: its own loss is fine and the next is not."""
+    test = range_test(task_with(1.0), {}, 20, (1e3, 1e5), quiet)
+    assert len(test.points) == 2
+    assert test.points[1][1] > 4 * test.points[0][1]
+
+
+@pytest.mark.parametrize("choices", [{"update_in_backward": True}, {"cuda_graph": True}])
+def test_a_rate_that_cannot_move_is_refused(choices: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_with()
+    monkeypatch.setattr("harness.measure.lessons._begun", begun_with(choices))
+    with pytest.raises(Mistake, match=f"{next(iter(choices))} keeps the learning rate"):
+        range_test(task, {}, STEPS, (1e-5, 1e-1), quiet)
+
+
+def begun_with(choices: dict[str, object]) -> object:
+    from harness.measure import lessons
+
+    begin = lessons._begun
+
+    def begun(task: Task, proof: dict[str, object]) -> object:
+        session, inactive = begin(task, {})
+        session.task = replace(task, recipe=replace(task.recipe, **choices))  # type: ignore[arg-type]
+        return session, inactive
+
+    return begun
+
+
+# Schedules: what the real systems' are known for, at their beginning, their height and their end.
+
+
+def rates_of(workload: str, steps: int) -> list[float]:
+    weight = nn.Parameter(torch.zeros(1))
+    parts = read_catalogue(None).workload(workload).parts()
+    assert parts.schedule
+    own = {"imagenet": 0.005, "leak": 1e-3, "patches3d": 3e-4, "speaker": 1e-3, "spoof": 3e-4}[workload]
+    kind = torch.optim.SGD if workload == "imagenet" else torch.optim.Adam
+    optimizer = kind([weight], lr=own)
+    schedule = parts.schedule(optimizer, steps)
+    told = []
+    for _ in range(steps):
+        told.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    return told
+
+
+@pytest.mark.parametrize("steps", [40, 101, 400])
+def test_each_system_has_its_own_schedule(steps: int) -> None:
+    leak, spoof, imagenet = rates_of("leak", steps), rates_of("spoof", steps), rates_of("imagenet", steps)
+    assert leak[0] == 1e-3
+    assert leak[steps // 2] == pytest.approx(5e-4, rel=0.05)
+    assert leak[-1] < 2e-5
+    assert spoof[0] == 3e-4
+    assert spoof[-1] == pytest.approx(1e-5, rel=0.1)
+    assert imagenet[0] == pytest.approx(5e-5)
+    assert max(imagenet) == pytest.approx(0.005)
+    assert imagenet.index(max(imagenet)) == steps // 20
+    assert imagenet[-1] < 1e-4
+    patches3d, speaker = rates_of("patches3d", steps), rates_of("speaker", steps)
+    assert patches3d[0] == pytest.approx(6e-4 / 25)
+    assert max(patches3d) == pytest.approx(6e-4, rel=0.01)
+    assert patches3d.index(max(patches3d)) == pytest.approx(0.3 * steps, abs=2)
+    assert patches3d[-1] < 6e-6
+    assert speaker[0] == 1e-3
+    assert speaker == sorted(speaker, reverse=True)
+    assert speaker[-1] == pytest.approx(1e-3 * 0.95 ** (100 * (steps - 1) // steps))
+
+
+def test_a_lesson_follows_the_schedule_where_that_is_asked_for() -> None:
+    for scheduled in (False, True):
+        rates: list[float] = []
+        task = task_with(1.0, rates)
+        task = replace(task, parts=replace(task.parts, evaluate=lambda *_: EVALUATED))
+        learn(task, task.recipe, {}, 10, quiet, scheduled=scheduled)
+        cosine = [0.5e-3 * (1 + math.cos(math.pi * step / 10)) for step in range(10)]
+        assert rates[-10:] == pytest.approx(cosine if scheduled else [1e-3] * 10)
+    with pytest.raises(Mistake, match="states no schedule"):
+        learn(replace(task, parts=replace(task.parts, schedule=None)), task.recipe, {}, 10, quiet, scheduled=True)
+
+
+# What losses under a growing rate say.
+
+
+def made(losses: Iterator[float] | list[float], low: float = 1e-4, growth: float = 1.1) -> Ranged:
+    points = tuple((low * growth**number, loss) for number, loss in enumerate(losses))
+    return Ranged(points=points, own=1e-3, inactive=())
+
+
+def sigmoid(at: float, middle: float, width: float) -> float:
+    return 1 / (1 + math.exp((at - middle) / width))
+
+
+def test_the_steepest_fall_is_seen_where_it_is_and_not_later() -> None:
+    test = made([1.0 + sigmoid(step, 40, 3) + max(0.0, 0.2 * (step - 80)) for step in range(100)])
+    found = found_in(test)
+    assert found.steepest == pytest.approx(test.points[40][0], rel=0.15)
+    assert found.limit == pytest.approx(test.points[85][0], rel=0.3)
+
+
+def test_what_learns_nothing_has_no_best_rate() -> None:
+    found = found_in(made([1.0] * 100))
+    assert (found.steepest, found.least, found.limit) == (None, None, None)
+    assert "not every seed learned anything" in " ".join(sentences([made([1.0] * 100)]))
+
+
+def test_a_loss_that_is_no_number_ends_what_can_be_borne() -> None:
+    test = made([2.0 - 0.02 * step for step in range(50)] + [math.nan])
+    assert found_in(test).limit == test.points[50][0]
+
+
+def test_seeds_are_told_apart_and_nothing_is_said_for_one_that_is_silent() -> None:
+    between = agreed([1e-3, 1e-1])
+    assert between
+    assert (between.rate, between.low, between.high) == pytest.approx((1e-2, 1e-3, 1e-1))
+    assert agreed([1e-3, None]) is None
+    assert agreed([]) is None
+
+
+def test_words_and_figure_name_the_rates_and_where_the_systems_own_lies() -> None:
+    falling = [1.0 + sigmoid(step, 40, 3) + max(0.0, 0.2 * (step - 80)) for step in range(100)]
+    tests = [made(falling), made(falling, growth=1.11)]
+    words = " ".join(sentences(tests))
+    assert "by seed" in words
+    assert "The system's own rate is 0.001" in words
+    drawn = figure("leak: rates", tests)
+    assert drawn.startswith("<!-- Written by `./speedmatrix learn`. -->")
+    assert "falls fastest" in drawn
+    lost = replace(tests[0], own=10.0)
+    assert "where a training may be lost" in " ".join(sentences([lost]))
+
+
+def test_smoothing_keeps_a_straight_line() -> None:
+    losses = [float(step) for step in range(100)]
+    assert smoothed(losses)[10:90] == pytest.approx(losses[10:90])
+
+
+def test_chance_alone_neither_learns_nor_loses() -> None:
+    """Of 200 tests of nothing but noise at most five say that something rose or fell."""
+    draw = random.Random(4)
+    found = [found_in(made([2.0 + draw.gauss(0, 0.3) for _ in range(100)])) for _ in range(200)]
+    assert sum(one.limit is not None or one.steepest is not None for one in found) <= 5
