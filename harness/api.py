@@ -91,7 +91,7 @@ class Row:
     low: float | None = None  # of the 95 % confidence interval
     high: float | None = None  # infinite where replicates disagree beyond all bounds
     replicates: int = 0
-    verdict: str | None = None  # `faster`, `slower`, `no effect` or `undecided`
+    verdict: str | None = None  # `faster`, `slower`, `no effect`, `undecided` or `disturbed`
     composed_from: str | None = None  # `loader` or `compute`: timed alone, and the ratio of steps worked out from that
     part_ratio: float | None = None  # of that part alone
     reason: str | None = None  # why there is no ratio

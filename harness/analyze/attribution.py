@@ -312,7 +312,7 @@ def _effect(row: Row) -> Effect | None:
         return None
     if turned:
         found = combined((-1.0, found))
-        word = Verdict.UNDECIDED if estimate.disturbed else verdict(found.low, found.high, estimate.thresholds.margin)
+        word = verdict(found.low, found.high, estimate.thresholds.margin, disturbed=estimate.disturbed)
     return Effect(option=(*added, *taken)[0], gain=found, verdict=word, estimate=estimate, row=row, turned=turned)
 
 

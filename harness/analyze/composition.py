@@ -111,7 +111,7 @@ def composed(part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival
     log = -arrives.share * math.log(step)
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(one)) for one in (log, log - half, log + half))
-    found = Verdict.UNDECIDED if part.disturbed else verdict(low, high, part.thresholds.margin)
+    found = verdict(low, high, part.thresholds.margin, disturbed=part.disturbed)
     return Composed(ratio=ratio, low=low, high=high, verdict=found, share=share, arrives=arrives)
 
 

@@ -95,7 +95,7 @@ class Estimate:
     def withheld(self) -> bool:
         """Whether its interval would give a verdict on a machine that finds smaller effects."""
         usual = verdict(self.low, self.high)
-        return not self.disturbed and self.verdict is Verdict.UNDECIDED and usual is not Verdict.UNDECIDED
+        return self.verdict is Verdict.UNDECIDED and usual is not Verdict.UNDECIDED
 
     @property
     def sensitive(self) -> bool:
@@ -206,7 +206,7 @@ def _estimate(pairs: Pairs, half_width: float, thresholds: Thresholds, **rests_o
         high=high,
         pairs=pairs.count,
         processes=len(pairs.replicates),
-        verdict=verdict(low, high, thresholds.margin) if _disturbance(pairs) is None else Verdict.UNDECIDED,
+        verdict=verdict(low, high, thresholds.margin, disturbed=_disturbance(pairs) is not None),
         drift=pairs.drift,
         trimmed_ratio=float(np.exp(trimmed_means(pairs).mean())),
         thresholds=thresholds,

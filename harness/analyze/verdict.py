@@ -11,12 +11,21 @@ SAME = (0.98, 1.02)  # two one-sided tests: within it nothing changes that matte
 
 
 class Verdict(StrEnum):
-    """One word for an interval; `faster` and `slower` need a margin of 1 %, `no effect` proof within 2 %."""
+    """One word for an interval; `faster` and `slower` need a margin of 1 %, `no effect` proof within 2 %.
+
+    `disturbed` is none: the machine was too restless for the interval to be believed.
+    """
 
     FASTER = "faster"
     SLOWER = "slower"
     NO_EFFECT = "no effect"
     UNDECIDED = "undecided"
+    DISTURBED = "disturbed"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it leaves open what the option does."""
+        return self in {Verdict.UNDECIDED, Verdict.DISTURBED}
 
     @property
     def gains(self) -> bool:
@@ -46,8 +55,10 @@ def limits(margin: float = MARGIN) -> Limits:
     return Limits(slower=1 - margin, faster=1 + margin, same=SAME if margin <= MARGIN else None)
 
 
-def verdict(low: float, high: float, margin: float = MARGIN) -> Verdict:
+def verdict(low: float, high: float, margin: float = MARGIN, *, disturbed: bool = False) -> Verdict:
     """The verdict of an interval by a machine's limits; an interval too wide for any of them is undecided."""
+    if disturbed:
+        return Verdict.DISTURBED
     found = limits(margin)
     if low > found.faster:
         return Verdict.FASTER

@@ -228,7 +228,7 @@ _RATIOS = (
     ),
     *_maybe(
         "text",
-        verdict="faster, slower, no effect or undecided",
+        verdict="faster, slower, no effect, undecided or disturbed",
         method="what its width rests on: moderated t, calibrated t, t or scatter of windows",
     ),
     *_maybe(

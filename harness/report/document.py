@@ -26,7 +26,7 @@ from harness.report.words import one_line, verbatim
 COLOURS = {
     **dict.fromkeys(("faster", "confirmed", "pays more", "switch on"), "green"),
     **dict.fromkeys(("slower", "overstated", "harmful", "pays less", "leave off"), "red"),
-    **dict.fromkeys(("undecided", "faster, with a warning"), "yellow"),
+    **dict.fromkeys(("undecided", "disturbed", "faster, with a warning"), "yellow"),
     **dict.fromkeys(("no effect", "alike", "makes no difference"), "dim"),
     "tested otherwise": "blue",
 }

@@ -204,7 +204,8 @@ def heat_map(grid: Grid) -> str:
     height = _HEAT_TOP + _HEAT_ROW * len(grid.rows) + _LEGEND
     described = (
         f"{len(grid.rows)} optimizations against {len(grid.columns)} workloads. Green tiles are faster, red slower, "
-        "dashed ones undecided; the number is the ratio. The tables of each workload have all numbers with intervals."
+        "dashed ones undecided or disturbed; the number is the ratio. The tables of each workload have all numbers "
+        "with intervals."
     )
     frame = Frame(width=width, height=height, title=grid.title, description=described)
     return drawn(frame, _heat_marks(grid, width))
@@ -238,7 +239,7 @@ def tile(place: Box, what: Tile) -> Iterator[Shape]:
         yield Label(x=x, y=y, text="·" if what.is_open else "-", anchor="center", size=12)
         return
     marks = (" ≠" if what.is_otherwise else "") + (" *" if what.is_conditional else "")
-    decided = one.verdict is not Verdict.UNDECIDED
+    decided = not one.verdict.is_open
     text = f"{factor(one.ratio, 2 if one.ratio < 9.995 else 1)}{marks}"
     yield box(place, one.ratio, is_decided=decided)
     yield Label(x=x, y=y, text=text, anchor="center", size=12, colour=ON_TILE if decided else GREY, is_bold=decided)

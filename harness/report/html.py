@@ -321,7 +321,9 @@ def rules(lines: tuple[Line, ...]) -> Iterator[tuple[Verdict, str]]:
         yield Verdict.SLOWER, f"the whole interval lies below {_either(one.slower for one in found)}"
     for low, high in {one.same for one in found if one.same}:
         yield Verdict.NO_EFFECT, f"the whole interval lies within {low:g} and {high:g}"
-    yield Verdict.UNDECIDED, "anything else, and whatever a restless machine gave: more replicates would tell"
+    yield Verdict.UNDECIDED, "anything else: more replicates would tell"
+    if any(one.estimate.disturbed for one in lines):
+        yield Verdict.DISTURBED, "the machine was too restless for its interval to be believed: measure it again"
 
 
 def _either(bounds: Iterable[float]) -> str:

@@ -14,7 +14,6 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
-from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
 from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage
@@ -99,7 +98,7 @@ class Label:
             if estimate and not one.emulated and comparison.timing is self.optimization.timed_on:
                 pair = one.machine, one.data, comparison.treatment, comparison.reference
                 latest.setdefault(pair, (one, estimate))
-        return tuple(found for found in latest.values() if found[1].verdict is not Verdict.UNDECIDED)
+        return tuple(found for found in latest.values() if not found[1].verdict.is_open)
 
 
 def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:

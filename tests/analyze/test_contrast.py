@@ -121,7 +121,7 @@ def test_what_is_known_within_no_bounds_decides_nothing() -> None:
 def test_a_restless_machine_decides_nothing() -> None:
     far = estimate((1.3, 1.3001, 1.2999, 1.3))
     assert contrast(far, TIGHT).difference is Difference.MORE
-    restless = replace(far, drift=0.4, verdict=Verdict.UNDECIDED)
+    restless = replace(far, drift=0.4, verdict=Verdict.DISTURBED)
     assert contrast(restless, TIGHT).difference is Difference.UNDECIDED
     assert contrast(TIGHT, restless).difference is Difference.UNDECIDED
 

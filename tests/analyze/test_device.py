@@ -72,7 +72,7 @@ def test_a_driver_that_tells_of_one_arm_alone_tells_no_difference() -> None:
 
 def test_another_process_on_the_device_withholds_the_verdict() -> None:
     estimate, notes = estimated({"strangers": [1, 0]}, {"strangers": 0})
-    assert estimate.verdict is Verdict.UNDECIDED
+    assert estimate.verdict is Verdict.DISTURBED
     assert notes == ("the machine was too disturbed: another process was on the device in 4 of 18 windows",)
 
 
@@ -85,7 +85,7 @@ def test_a_single_visit_is_told_of_and_forbids_nothing() -> None:
 def test_heat_in_one_arm_withholds_the_verdict() -> None:
     estimate, notes = estimated({"throttled": [HOT, COOL]}, {"throttled": COOL})
     words = "heat or a fault held the device's clock down in 50 % of the windows and in 0 % of the reference's"
-    assert estimate.verdict is Verdict.UNDECIDED
+    assert estimate.verdict is Verdict.DISTURBED
     assert notes[0] == f"the machine was too disturbed: {words}"
     assert notes[1] == "windows left out: 4 of 18, heat or a fault held the device's clock down (4)"
 
@@ -100,7 +100,7 @@ def test_heat_in_both_arms_alike_is_told_of() -> None:
 
 def test_heat_that_slows_one_arm_more_withholds_the_verdict() -> None:
     estimate, notes = estimated({"throttled": HOT, "clock_mhz": 1100.0}, {"throttled": HOT, "clock_mhz": 1900.0})
-    assert estimate.verdict is Verdict.UNDECIDED
+    assert estimate.verdict is Verdict.DISTURBED
     assert len(notes) == 2
     assert notes[1].startswith("the device's clock was 1,100 MHz, in the reference 1,900 MHz; its power limit held it")
 

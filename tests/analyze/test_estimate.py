@@ -80,7 +80,7 @@ def test_no_interval_is_narrower_than_processes_differ() -> None:
 def test_a_disturbed_machine_gives_no_verdict() -> None:
     calm, disturbed = (estimates([of(0.7, 0.7, drift=level)])[0] for level in (0.25, 0.26))
     assert (calm.verdict, calm.disturbed) == (Verdict.FASTER, False)
-    assert (disturbed.verdict, disturbed.disturbed) == (Verdict.UNDECIDED, True)
+    assert (disturbed.verdict, disturbed.disturbed) == (Verdict.DISTURBED, True)
 
 
 def attempt(replicate: int, reference_s: list[float], treatment_s: list[float]) -> list[Window]:
@@ -194,6 +194,6 @@ def test_others_on_the_cores_withhold_the_verdict() -> None:
     """However calm the reference itself may be."""
     calm, contended = (estimates([replace(of(0.7, 0.7), contention=share)])[0] for share in (0.1, 0.11))
     assert (calm.verdict, calm.disturbance) == (Verdict.FASTER, None)
-    assert contended.verdict is Verdict.UNDECIDED
+    assert contended.verdict is Verdict.DISTURBED
     assert contended.disturbance == "other processes took 11 % of its cores"
     assert (contended.ratio, contended.low) == (calm.ratio, calm.low)

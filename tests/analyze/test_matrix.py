@@ -201,7 +201,7 @@ def test_a_disturbed_machine_is_said_and_not_judged() -> None:
 
     row = only([shaken(one) for one in records(0, 3.0)])
     assert row.estimate is not None
-    assert row.estimate.verdict is Verdict.UNDECIDED
+    assert row.estimate.verdict is Verdict.DISTURBED
     assert "the machine was too disturbed: the reference's own rate changed by 41 %" in row.notes[0]
 
 

@@ -90,7 +90,7 @@ def test_what_reads_faster_and_was_disturbed_is_not_passed_over() -> None:
     made = kept(WORKERS, EVERYTHING)
     (table,) = made.matrix.tables
     rows = [
-        replace(row, result=replace(row.estimate, drift=1.0, verdict=Verdict.UNDECIDED)) if row.label == "all" else row
+        replace(row, result=replace(row.estimate, drift=1.0, verdict=Verdict.DISTURBED)) if row.label == "all" else row
         for row in table.rows
     ]
     run = replace(made, matrix=replace(made.matrix, tables=(replace(table, rows=tuple(rows)),)))
