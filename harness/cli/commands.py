@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from harness import __version__
 from harness.core.configuration import current_names
 from harness.core.environment import DEVICES
 from harness.core.mistake import Mistake
@@ -102,6 +103,21 @@ app = typer.Typer(
     help="Measures which training optimizations pay on this machine, by how much, and why.",
     epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
 )
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"speedmatrix {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def everything(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Measures which training optimizations pay on this machine, by how much, and why."""
 
 
 # Commands that ask: what there is, what a row changes, what would be measured.

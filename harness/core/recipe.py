@@ -62,6 +62,7 @@ OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharin
 OF_RANKS = (
     *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters", "buffers_not_broadcast"),
     *("gradient_reduction", "communication_hook", "sharded_optimizer", "sharded_weights"),
+    "gathered_precision",
 )
 
 
@@ -141,6 +142,7 @@ class Recipe:
     sharded_optimizer: bool = False  # each rank updates its part of the weights and broadcasts it
     # FSDP: each rank holds a part of every weight; it is gathered for each pass, or once and kept for the backward one
     sharded_weights: Literal["each_pass", "kept"] | None = None
+    gathered_precision: Literal["bfloat16"] | None = None  # in which they travel and compute; None is their own
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False

@@ -115,20 +115,24 @@ def is_trained(module: nn.Module) -> bool:
     return any(one.requires_grad for one in module.parameters())
 
 
-def shard_weights(module: nn.Module, recipe: Recipe) -> None:
+def shard_weights(module: nn.Module, recipe: Recipe, *, mixed: bool) -> None:
     """Leaves each rank its part of every weight, if the recipe says so, before an optimizer is built on them.
+
+    `mixed` lets the recipe choose the precision in which weights are gathered and used; those of a loss keep theirs.
 
     Each child is gathered by itself; what is called by no name, such as a list of modules, goes with the whole.
     """
     if recipe.sharded_weights is None or not is_trained(module):
         return
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    frees = recipe.sharded_weights == "each_pass"
+    frees, is_short = recipe.sharded_weights == "each_pass", mixed and recipe.gathered_precision is not None
+    inner = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if is_short else MixedPrecisionPolicy()
+    outer = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32) if is_short else inner
     for child in module.children():
         if is_trained(child) and not isinstance(child, nn.ModuleList | nn.ModuleDict):
-            fully_shard(child, reshard_after_forward=frees)
-    fully_shard(module, reshard_after_forward=frees)
+            fully_shard(child, reshard_after_forward=frees, mp_policy=inner)
+    fully_shard(module, reshard_after_forward=frees, mp_policy=outer)
 
 
 def _hook_and_state(name: str) -> tuple[Any, Callable[..., Any]]:
@@ -194,7 +198,7 @@ class Seen:
 
     reduced: list[tuple[str, int]] = field(default_factory=list)
     broadcasts: int = 0
-    gathers: int = 0
+    gathered: set[str] = field(default_factory=set)  # types of what was gathered
 
 
 class Collectives(TorchDispatchMode):
@@ -212,7 +216,8 @@ class Collectives(TorchDispatchMode):
             tensors = [one for one in tree_leaves(given) if isinstance(one, Tensor)]
             self.seen.reduced += [(str(one.dtype).removeprefix("torch."), one.nbytes) for one in tensors]
         self.seen.broadcasts += name == "c10d::broadcast_"
-        self.seen.gathers += name == "c10d::_allgather_base_"
+        if name == "c10d::_allgather_base_":
+            self.seen.gathered.add(str(args[1].dtype).removeprefix("torch."))
         return function(*args, **(kwargs or {}))
 
 
@@ -235,6 +240,7 @@ class Update:
     reducing: int  # passes that reduced gradients
     reduced: list[tuple[str, int]]  # type and bytes of each reduction in backward passes
     gathered: tuple[bool, bool]  # weights, in forward and in backward passes
+    gathered_in: set[str]  # types, in forward passes
     buffers_broadcast: bool
     weights_broadcast: bool
     averaged: bool
@@ -264,7 +270,8 @@ def watched_update(forward: Callable[[], Tensor], trainee: Any, passes: int) -> 
         passes=passes,
         reducing=reducing,
         reduced=within.seen.reduced,
-        gathered=(before.seen.gathers > 0, within.seen.gathers > 0),
+        gathered=(bool(before.seen.gathered), bool(within.seen.gathered)),
+        gathered_in=before.seen.gathered,
         buffers_broadcast=before.seen.broadcasts > 0,
         weights_broadcast=after.seen.broadcasts > 0,
         averaged=bool(after.seen.reduced),
@@ -294,6 +301,7 @@ def of_updates(seen: Sequence[Update], model: nn.Module, parallel: Any, recipe: 
         "buffers_not_broadcast": any(True for _ in model.buffers()) and not last.buffers_broadcast,
         "sharded_optimizer": last.weights_broadcast,
         "sharded_weights": {(True, True): "each_pass", (True, False): "kept"}.get(last.gathered),
+        "gathered_precision": "bfloat16" if "bfloat16" in last.gathered_in else None,
     }
 
 

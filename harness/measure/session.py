@@ -263,8 +263,8 @@ def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(task.seed)
     model = shaped(parts.model(task.size, recipe).to(device), recipe)
     loss = parts.loss(task.size, recipe).to(device)
-    for one in (model, loss):
-        shard_weights(one, recipe)
+    shard_weights(model, recipe, mixed=True)
+    shard_weights(loss, recipe, mixed=False)
     optimizer = optimizer_of(parts, [*model.parameters(), *loss.parameters()], recipe)
     model.train()
     return model, loss, sharded(optimizer, recipe)

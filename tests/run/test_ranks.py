@@ -183,6 +183,18 @@ def test_statistics_are_broadcast_by_default_and_no_loss_depends_on_it(smoke_dat
     assert off["losses"] == usual["losses"]
 
 
+def test_weights_that_travel_in_bfloat16_learn_closely_and_sum_their_gradients_in_float32(
+    two: dict[str, Any], smoke_data: Mapping[str, Path]
+) -> None:
+    plain = begun(smoke_data["leak"], "ranks=2", "fully_sharded=kept")
+    short = begun(smoke_data["leak"], "ranks=2", "fully_sharded=kept", "sharded_bfloat16")
+    assert short["inactive"] == []
+    assert plain["effective"]["gathered_precision"] is None
+    assert short["effective"]["reduced_bytes"] == plain["effective"]["reduced_bytes"]
+    assert short["losses"] == pytest.approx(two["losses"], rel=0.01)
+    assert short["losses"] != two["losses"]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("workload", ["imagenet", "speaker", "spoof"])  # patches3d takes one sample at a time
 def test_shared_out_weights_learn_the_same_on_every_system(workload: str, smoke_data: Mapping[str, Path]) -> None:
