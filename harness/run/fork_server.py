@@ -26,11 +26,16 @@ from random import SystemRandom
 from threading import Lock, RLock
 from time import monotonic, sleep
 
+import psutil
+
 from harness.run.processes import SUSPENDED, end_groups, is_alive, kill_group, state_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 256  # bytes of a message
-KEPT = 4  # roots without arms: each holds about 400 MB
+# Roots without arms: each holds about 350 MB, and a new one takes more than four seconds. Two sets of variables in four
+# replicates need eight.
+KEPT, MOST_KEPT = 4, 12
+AMPLE = 8 << 30  # bytes that are free, with which more of them are kept
 ARM, SERVER = b"arm", b"server "  # what is asked for; a server with its workload
 LOOK_S = 0.02  # between two looks at a process whose end is awaited
 SILENT_S = 30.0  # after which a server is taken for lost: it forks and tells in milliseconds
@@ -239,7 +244,8 @@ def _root(key: Key, environment: Mapping[str, str], log: int) -> ForkServer:
     for one in _roots.values():
         one.uses /= 2
     idle = sorted((one for one, root in _roots.items() if root.is_idle), key=lambda one: _roots[one].uses)
-    for least in idle[: max(0, len(idle) + 1 - KEPT)]:
+    most = MOST_KEPT if psutil.virtual_memory().available >= AMPLE else KEPT
+    for least in idle[: max(0, len(idle) + 1 - most)]:
         _roots.pop(least).end()
     _roots[key] = _begun(environment, log)
     return _roots[key]

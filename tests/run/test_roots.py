@@ -1,0 +1,52 @@
+"""Roots: how many processes that have imported everything stay for blocks to come."""
+
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+
+import pytest
+
+from harness.run import fork_server
+from harness.run.fork_server import AMPLE, KEPT, MOST_KEPT, ForkServer
+from harness.run.processes import is_alive
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkServer]]:
+    """Roots that are processes and import nothing, in the order in which they began."""
+    made: list[ForkServer] = []
+
+    def begin(_environment: Mapping[str, str], _log: int) -> ForkServer:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        theirs.close()
+        made.append(ForkServer(process=subprocess.Popen(["sleep", "60"]), control=ours))
+        return made[-1]
+
+    monkeypatch.setattr(fork_server, "_begun", begin)
+    monkeypatch.setattr(fork_server, "_roots", {})
+    yield made
+    for one in made:
+        one.end()
+
+
+@pytest.mark.parametrize(("available", "most"), [(AMPLE, MOST_KEPT), (AMPLE - 1, KEPT)])
+def test_idle_roots_stay_as_long_as_memory_is_ample(
+    available: int, most: int, begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server.psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
+    for number in range(most + 3):
+        fork_server._root((number,), {}, 0)
+    assert [is_alive(one.process.pid) for one in begun] == [False] * 3 + [True] * most
+    assert list(fork_server._roots) == [(number,) for number in range(3, most + 3)]
+
+
+def test_a_root_whose_arms_are_needed_stays_however_many_there_are(
+    begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server.psutil, "virtual_memory", lambda: SimpleNamespace(available=0))
+    fork_server._root(("needed",), {}, 0)._held.add(0)
+    for number in range(KEPT + 3):
+        fork_server._root((number,), {}, 0)
+    assert is_alive(begun[0].process.pid)
+    assert ("needed",) in fork_server._roots
