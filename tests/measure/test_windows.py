@@ -113,15 +113,20 @@ def test_windows_without_workers_go_where_they_are_told(arm: Trial) -> None:
     assert arm.window(lead=2, steps=2 * EPOCH, start=3)["first_step"] == 0  # whole epochs are all alike
 
 
+def stand_still(arm: Trial) -> bool:
+    """Whether all workers come to stand; one that waits for a core stops when it gets it."""
+    until = time.monotonic() + 20.0
+    while states(arm) != {"T"} and time.monotonic() < until:
+        time.sleep(0.01)
+    return states(arm) == {"T"}
+
+
 @pytest.mark.parametrize("arm", [ONE, TWO], indirect=True)
 def test_workers_stand_still_whenever_no_step_is_taken(arm: Trial) -> None:
     arm.settle(4, 0)
-    until = time.monotonic() + 20.0  # one that waits for a core stops when it gets it
-    while states(arm) != {"T"} and time.monotonic() < until:
-        time.sleep(0.01)
-    assert states(arm) == {"T"}
+    assert stand_still(arm)
     arm.window(lead=2, steps=6)
-    time.sleep(1.0)  # as above
+    assert stand_still(arm)
     made = arm.session.feed.produced
     time.sleep(10 * BATCH * ITEM_S)
     assert arm.session.feed.produced == made
