@@ -30,9 +30,13 @@ class Between:
     high: float
 
 
-def smoothed(losses: Sequence[float]) -> list[float]:
+def reach_of(test: Ranged) -> int:
+    """How many steps on either side of one a mean takes in."""
+    return max(1, test.steps // (2 * WINDOW))
+
+
+def smoothed(losses: Sequence[float], reach: int) -> list[float]:
     """Means over as many steps before as after, so that nothing is seen later than it happens."""
-    reach = max(1, len(losses) // (2 * WINDOW))
     parts = (losses[max(0, place - reach) : place + reach + 1] for place in range(len(losses)))
     return [sum(part) / len(part) for part in parts]
 
@@ -41,8 +45,8 @@ def found_in(test: Ranged) -> Rates:
     """Where the loss falls, is least, and has lost what was learned."""
     rates = [rate for rate, _ in test.points]
     finite = [loss for _, loss in test.points if math.isfinite(loss)]
-    means = smoothed(finite)
-    reach = max(1, len(finite) // (2 * WINDOW))
+    reach = reach_of(test)
+    means = smoothed(finite, reach)
     start, wanders = means[min(reach, len(means) - 1)], WANDERING * _wanders(finite, means, 2 * reach + 1)
     least = min(range(len(means)), key=means.__getitem__)
     falls = {at: means[at + reach] - means[at - reach] for at in range(reach, least - reach + 1)}

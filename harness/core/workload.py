@@ -300,6 +300,7 @@ class Ranged:
     """A training whose learning rate grew with every step."""
 
     points: tuple[tuple[float, float], ...]  # rate, and the loss before the update that it made
+    steps: int  # that were to be taken; fewer where the loss was beyond hope before
     own: float  # the system's learning rate
     inactive: tuple[str, ...]
 

@@ -110,7 +110,7 @@ def range_test(
         if not points[-1][1] <= LOST * abs(points[0][1]):  # or not a number
             break
     session.feed.close()
-    return Ranged(points=tuple(points), own=own, inactive=inactive)
+    return Ranged(points=tuple(points), steps=steps, own=own, inactive=inactive)
 
 
 def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from harness.analyze.rates import Between, agreed, found_in, smoothed
+from harness.analyze.rates import Between, agreed, found_in, reach_of, smoothed
 from harness.core.workload import Ranged
 from harness.report.figures import BLUE, GREEN, GREY, RED, WIDTH, Frame, Label, Line, Shape, drawn, heading
 
@@ -61,7 +61,7 @@ def figure(title: str, tests: Sequence[Ranged]) -> str:
 
 def _marks(title: str, tests: Sequence[Ranged]) -> Iterator[Shape]:
     rates = [rate for one in tests for rate, _ in one.points]
-    curves = [smoothed([loss for _, loss in one.points if math.isfinite(loss)]) for one in tests]
+    curves = [smoothed([loss for _, loss in one.points if math.isfinite(loss)], reach_of(one)) for one in tests]
     ceiling = _CEILING * max(curve[0] for curve in curves)
     floor = min(min(curve) for curve in curves)
     across = math.log(min(rates)), math.log(max(rates))

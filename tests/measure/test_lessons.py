@@ -171,7 +171,7 @@ def test_a_lesson_follows_the_schedule_where_that_is_asked_for() -> None:
 
 def made(losses: Iterator[float] | list[float], low: float = 1e-4, growth: float = 1.1) -> Ranged:
     points = tuple((low * growth**number, loss) for number, loss in enumerate(losses))
-    return Ranged(points=points, own=1e-3, inactive=())
+    return Ranged(points=points, steps=len(points), own=1e-3, inactive=())
 
 
 def sigmoid(at: float, middle: float, width: float) -> float:
@@ -219,7 +219,7 @@ def test_words_and_figure_name_the_rates_and_where_the_systems_own_lies() -> Non
 
 def test_smoothing_keeps_a_straight_line() -> None:
     losses = [float(step) for step in range(100)]
-    assert smoothed(losses)[10:90] == pytest.approx(losses[10:90])
+    assert smoothed(losses, 5)[10:90] == pytest.approx(losses[10:90])
 
 
 def test_chance_alone_neither_learns_nor_loses() -> None:
@@ -227,3 +227,14 @@ def test_chance_alone_neither_learns_nor_loses() -> None:
     draw = random.Random(4)
     found = [found_in(made([2.0 + draw.gauss(0, 0.3) for _ in range(100)])) for _ in range(200)]
     assert sum(one.limit is not None or one.steepest is not None for one in found) <= 5
+
+
+def test_a_test_that_ends_early_is_averaged_over_as_many_steps_as_a_whole_one() -> None:
+    draw = random.Random(5)
+    losses = [1.0 + sigmoid(step, 20, 2) + draw.gauss(0, 0.2) for step in range(40)]
+    whole = made([*losses, *[math.nan] * 60])
+    early = replace(whole, points=(*whole.points[:40], (1.0, math.nan)))
+    found = found_in(early)
+    assert found.steepest
+    assert found.steepest == found_in(whole).steepest
+    assert found.steepest == pytest.approx(whole.points[20][0], rel=0.5)
