@@ -25,7 +25,6 @@ from harness.own.items import leaves_of
 LOOKED_AT = 3  # the step that is looked at, counted from 0: what is made once is made before it
 FEWEST = 4  # timed steps, without which nothing is said
 WAITS = 0.1  # of the time, from which a loop waits for its loader
-KEEPS_UP = 0.02  # of the time, below which its loader is surely ahead
 LIVE_S = 5.0  # between two lines where they are asked for
 READ_BACKS = {"_local_scalar_dense", "nonzero", "is_nonzero"}
 COMPUTING = ("convolution", "mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product", "linear")

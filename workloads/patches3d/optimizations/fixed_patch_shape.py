@@ -14,8 +14,6 @@ rim and zoomed-out ones get an empty one: it changes what is learned.
 
 from harness.core.optimization import Numerics, Optimization, Stage
 
-REPORT = "TRAINING_OPTIMIZATION_ANALYSIS of a surface detector (TomBombadyl/vesuvius_challenge)"
-
 OPTIMIZATION = Optimization(
     name="fixed_patch_shape",
     title="All patches of one shape",
