@@ -21,6 +21,7 @@ from harness.core.recipe import Value
 from harness.measure.devices import Device, cores_of
 from harness.measure.evaluation import Interlude, ReadBacks
 from harness.measure.feed import STRATEGIES, Collate, Counted, Feed, Pickling, WorkerStart, as_it_is, collate_directly
+from harness.measure.loaded import file_of_malloc
 from harness.measure.loop import Diverged, GrowingHistory, Habit, Monitor, PreallocatedHistory
 from harness.measure.step import PARTS
 from harness.measure.transfer import Ahead
@@ -303,27 +304,10 @@ def all_expandable(segments: Iterable[Mapping[str, Any]]) -> bool:
 
 def _allocator() -> str:
     """Whose `malloc` is called; of glibc's, whether a large tensor comes from the heap or from a mapping of its own."""
-    provider = Path(_file_of_malloc()).name
+    provider = Path(file_of_malloc()).name
     if found := next((name for name in STEMS if name in provider), None):
         return found
     return "glibc" if _mapped_alone(torch.empty(PROBE_BYTES, dtype=torch.uint8)) else "tuned"
-
-
-class _Symbol(ctypes.Structure):
-    """Where an address belongs, as `dladdr` tells it: Dl_info of dlfcn.h."""
-
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
-
-
-def _file_of_malloc() -> str:
-    process, symbol = ctypes.CDLL(None), _Symbol()
-    process.dladdr(ctypes.cast(process.malloc, ctypes.c_void_p), ctypes.byref(symbol))
-    return bytes(symbol.file or b"").decode()
 
 
 def _mapped_alone(tensor: torch.Tensor) -> bool:
