@@ -99,7 +99,8 @@ def entries(runs: Iterable[StoredRun]) -> Iterator[StoredRow]:
 def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
     """One entry for each question: the narrowest interval that the newest version gave, or else the newest words.
 
-    Width is blind to what was found (docs/decisions/published-tables.md).
+    One from a disturbed machine stands only where there is no other. Neither looks at what was found
+    (docs/decisions/published-tables.md).
     """
     found: dict[Question, StoredRow] = {}
     for entry in entries(runs):
@@ -112,8 +113,12 @@ def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
 def _is_surer(older: StoredRow, held: StoredRow) -> bool:
     if older.row.estimate is None or held.row.estimate is None:
         return held.row.estimate is None and older.row.estimate is not None
-    narrower = older.row.estimate.half_width < held.row.estimate.half_width * (1 - 1e-9)  # beyond rounding
-    return narrower and older.run.version == held.run.version
+    ours, theirs = older.row.estimate, held.row.estimate
+    if older.run.version != held.run.version:
+        return False
+    if ours.disturbed != theirs.disturbed:
+        return theirs.disturbed
+    return ours.half_width < theirs.half_width * (1 - 1e-9)  # beyond rounding
 
 
 # Repeated answers: the same question measured by two runs, each with processes of its own, often on different days.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from statistics import fmean, stdev
 
@@ -40,7 +40,8 @@ class Race:
     goal: Goal
     steps: int  # at most
     heats: tuple[Heat, ...]
-    scheduled: bool = False  # whether the learning rate followed the system's schedule over those steps
+    # Whether the learning rate followed the system's schedule over those steps.
+    scheduled: bool = field(default=False, metadata={"since": "0.3.0"})
 
     @property
     def key(self) -> str:

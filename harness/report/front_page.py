@@ -80,7 +80,7 @@ def surprises(publication: Publication, *, again: bool = True) -> tuple[str, ...
 
 
 def _measured(publication: Publication) -> Iterator[tuple[_Where, StoredRow, Estimate]]:
-    """Every ratio against today's baseline, each machine's workloads in the newest setting that tells of them."""
+    """Every ratio against today's baseline, each machine's workloads in the setting that tells most of them."""
     for place in publication.places:
         for setting, topic in place.answers:
             for one in topic.main.measured if _is_of_today(topic) and topic.main else ():

@@ -53,6 +53,24 @@ def test_an_earlier_version_answers_only_where_the_newest_does_not() -> None:
     assert entry.run.version == "0.1.0"
 
 
+def disturbed(run: StoredRun) -> StoredRun:
+    """The same run on a machine that was too restless."""
+    tables = tuple(
+        replace(table, rows=tuple(replace(row, result=replace(row.estimate, drift=1.0)) for row in table.rows))
+        for table in run.matrix.tables
+    )
+    return replace(run, matrix=replace(run.matrix, tables=tables))
+
+
+@pytest.mark.parametrize("ratio", [0.5, 3.0])
+def test_a_disturbed_machine_answers_only_where_no_other_does(ratio: float) -> None:
+    other = replace(WORKERS, ratio=ratio)
+    for days in ((2, 3), (3, 2)):
+        restless, calm = known_to(kept(WORKERS, day=days[0]), 0.01), known_to(kept(other, day=days[1]), 0.2)
+        assert shown(disturbed(restless), calm).ratio == pytest.approx(ratio)
+        assert shown(disturbed(restless), disturbed(calm)).ratio == pytest.approx(1.5)
+
+
 def test_where_nothing_was_measured_the_newest_words_stand() -> None:
     nothing = replace(WORKERS, ratio=None)
     (entry,) = surest([kept(nothing, day=3), kept(nothing, day=2)])
