@@ -35,7 +35,7 @@ def sentences(tests: Sequence[Ranged]) -> Iterator[str]:
 
 def _place(own: float, steepest: Between | None, least: Between | None, limit: Between | None) -> str:
     if limit and own >= limit.low:
-        return ", where a training may be lost"
+        return ", at which this test had lost what it had learned; a slower test loses it sooner"
     if least and own > least.high:
         return ", beyond the least loss"
     if steepest and own < steepest.low / 10:

@@ -214,7 +214,7 @@ def test_words_and_figure_name_the_rates_and_where_the_systems_own_lies() -> Non
     assert drawn.startswith("<!-- Written by `./speedmatrix learn`. -->")
     assert "falls fastest" in drawn
     lost = replace(tests[0], own=10.0)
-    assert "where a training may be lost" in " ".join(sentences([lost]))
+    assert "at which this test had lost what it had learned" in " ".join(sentences([lost]))
 
 
 def test_smoothing_keeps_a_straight_line() -> None:
