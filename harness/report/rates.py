@@ -23,7 +23,7 @@ def sentences(tests: Sequence[Ranged]) -> Iterator[str]:
     ends = tests[0].points[0][0], max(one.points[-1][0] for one in tests)
     if steepest is None or least is None:
         tried = f"Between {_rate(ends[0])} and {_rate(ends[1])}"
-        yield f"{tried} not every seed learned anything; try other rates or more --steps."
+        yield f"{tried} the loss does not fall by more than chance for every seed; try other rates or more --steps."
     else:
         yield f"The loss falls fastest at {_between(steepest)} and is least at {_between(least)}."
     if limit is None:
