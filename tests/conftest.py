@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two thread pools on two cores c
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Lines are counted in this process alone: in the commands that tests start, that would cost more than it tells.
     os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+    os.setpgrp()  # an arm that goes on wakes all of its group, and with it the loader workers of the tests beside it
 
 
 QUICK = "leak"  # the workload that the quick part of the tests trains

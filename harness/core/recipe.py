@@ -62,7 +62,6 @@ OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharin
 OF_RANKS = (
     *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters", "buffers_not_broadcast"),
     *("gradient_reduction", "communication_hook", "sharded_optimizer", "sharded_weights"),
-    "gathered_precision",
 )
 
 
@@ -140,9 +139,9 @@ class Recipe:
     gradient_reduction: Literal["last_pass", "never"] | None = None  # None: in every backward pass
     communication_hook: Literal["bfloat16", "float16", "powersgd", "post_local_sgd"] | None = None
     sharded_optimizer: bool = False  # each rank updates its part of the weights and broadcasts it
-    # FSDP: each rank holds a part of every weight; it is gathered for each pass, or once and kept for the backward one
-    sharded_weights: Literal["each_pass", "kept"] | None = None
-    gathered_precision: Literal["bfloat16"] | None = None  # in which they travel and compute; None is their own
+    # FSDP: each rank holds a part of every weight; it is gathered for each pass, or once and kept for the backward one,
+    # as it is or in bfloat16
+    sharded_weights: Literal["each_pass", "kept", "bfloat16"] | None = None
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False

@@ -126,7 +126,7 @@ def shard_weights(module: nn.Module, recipe: Recipe, *, mixed: bool) -> None:
         return
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    frees, is_short = recipe.sharded_weights == "each_pass", mixed and recipe.gathered_precision is not None
+    frees, is_short = recipe.sharded_weights == "each_pass", mixed and recipe.sharded_weights == "bfloat16"
     inner = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if is_short else MixedPrecisionPolicy()
     outer = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32) if is_short else inner
     for child in module.children():
@@ -300,9 +300,15 @@ def of_updates(seen: Sequence[Update], model: nn.Module, parallel: Any, recipe: 
         "find_unused_parameters": any(kind == "int32" for kind, _ in last.reduced),  # which of them were used
         "buffers_not_broadcast": any(True for _ in model.buffers()) and not last.buffers_broadcast,
         "sharded_optimizer": last.weights_broadcast,
-        "sharded_weights": {(True, True): "each_pass", (True, False): "kept"}.get(last.gathered),
-        "gathered_precision": "bfloat16" if "bfloat16" in last.gathered_in else None,
+        "sharded_weights": _gathered(last),
     }
+
+
+def _gathered(update: Update) -> str | None:
+    """How weights that are shared out are gathered."""
+    if "bfloat16" in update.gathered_in:
+        return "bfloat16"
+    return {(True, True): "each_pass", (True, False): "kept"}.get(update.gathered)
 
 
 def _hook_of(reduced: Sequence[tuple[str, int]], plain_bytes: int, *, averaged: bool) -> str | None:

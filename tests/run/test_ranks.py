@@ -187,9 +187,9 @@ def test_weights_that_travel_in_bfloat16_learn_closely_and_sum_their_gradients_i
     two: dict[str, Any], smoke_data: Mapping[str, Path]
 ) -> None:
     plain = begun(smoke_data["leak"], "ranks=2", "fully_sharded=kept")
-    short = begun(smoke_data["leak"], "ranks=2", "fully_sharded=kept", "sharded_bfloat16")
+    short = begun(smoke_data["leak"], "ranks=2", "fully_sharded=bfloat16")
     assert short["inactive"] == []
-    assert plain["effective"]["gathered_precision"] is None
+    assert plain["effective"]["sharded_weights"] == "kept"
     assert short["effective"]["reduced_bytes"] == plain["effective"]["reduced_bytes"]
     assert short["losses"] == pytest.approx(two["losses"], rel=0.01)
     assert short["losses"] != two["losses"]
