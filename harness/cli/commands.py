@@ -491,7 +491,7 @@ def rehearse(
         "learn speaker:seek_read+amp_bfloat16",
         "learn leak --steps 200",
         "learn leak:all --until 0.8",
-        "learn imagenet:batch_scale=2 --range 1e-4:1 --output rates.svg",
+        "learn leak --range 1e-5:1 --output rates.svg",
     )
 )
 def learn(

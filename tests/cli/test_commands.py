@@ -47,6 +47,11 @@ def call(arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Ended(status, captured.out, captured.err)
 
 
+def is_one_sentence(ended: Ended, said: str, folder: Path) -> bool:
+    """Whether a mistake ended a command as every mistake does, in a folder that it left as empty as it was."""
+    return ended.status == 2 and said in ended.err and ended.err.count("\n") == 1 and not [*folder.iterdir()]
+
+
 def everything_in(folder: Path) -> dict[str, bytes]:
     """All files by their paths, but for the bytecode that Python leaves beside a file that it has read."""
     found = [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.parts]

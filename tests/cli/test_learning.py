@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands import call
+from tests.cli.test_commands import call, is_one_sentence
 
 
 @pytest.mark.thorough
@@ -54,11 +54,7 @@ def test_what_cannot_be_learned_has_one_sentence(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = call(f"learn {words}", monkeypatch, capsys)
-    assert ended.status == 2
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
-    assert not [*tmp_path.iterdir()]
+    assert is_one_sentence(call(f"learn {words}", monkeypatch, capsys), said, tmp_path)
 
 
 @pytest.mark.thorough

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands import call
+from tests.cli.test_commands import call, is_one_sentence
 
 
 @pytest.mark.thorough
@@ -57,11 +57,7 @@ def test_what_has_no_timeline_has_one_sentence(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = call(f"timeline {words}", monkeypatch, capsys)
-    assert ended.status == 2
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
-    assert not [*tmp_path.iterdir()]
+    assert is_one_sentence(call(f"timeline {words}", monkeypatch, capsys), said, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +73,4 @@ def test_what_cannot_be_traced_has_one_sentence(
     words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ended = call(f"trace {words}", monkeypatch, capsys)
-    assert ended.status == 2
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
-    assert not [*tmp_path.iterdir()]
+    assert is_one_sentence(call(f"trace {words}", monkeypatch, capsys), said, tmp_path)

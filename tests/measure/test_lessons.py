@@ -132,6 +132,11 @@ def rates_of(workload: str, steps: int) -> list[float]:
     return told
 
 
+@pytest.mark.parametrize("workload", ["imagenet", "leak", "patches3d", "speaker", "spoof"])
+def test_a_schedule_may_be_over_at_once(workload: str) -> None:
+    assert len(rates_of(workload, 1)) == 1
+
+
 @pytest.mark.parametrize("steps", [40, 101, 400])
 def test_each_system_has_its_own_schedule(steps: int) -> None:
     leak, spoof, imagenet = rates_of("leak", steps), rates_of("spoof", steps), rates_of("imagenet", steps)

@@ -49,7 +49,7 @@ def build_schedule(optimizer: torch.optim.Optimizer, steps: int) -> SequentialLR
     """Up in a straight line over one epoch of twenty, then down to nothing along a cosine."""
     rising = max(1, steps // EPOCHS)
     rise = LinearLR(optimizer, start_factor=1 / 100, total_iters=rising)
-    return SequentialLR(optimizer, [rise, CosineAnnealingLR(optimizer, steps - rising)], milestones=[rising])
+    return SequentialLR(optimizer, [rise, CosineAnnealingLR(optimizer, max(1, steps - rising))], milestones=[rising])
 
 
 def decays(name: str) -> bool:
