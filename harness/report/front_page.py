@@ -83,14 +83,9 @@ def _measured(publication: Publication) -> Iterator[tuple[_Where, StoredRow, Est
     """Every ratio against today's baseline, each machine's workloads in the setting that tells most of them."""
     for place in publication.places:
         for setting, topic in place.answers:
-            for one in topic.main.measured if _is_of_today(topic) and topic.main else ():
+            for one in topic.main.measured if topic.is_of_today and topic.main else ():
                 if one.row.estimate:
                     yield (place, setting, topic), one, one.row.estimate
-
-
-def _is_of_today(topic: Topic) -> bool:
-    """Whether its training has ratios against today's baseline; a former one has options."""
-    return topic.main is not None and not topic.main.config.options
 
 
 _Holds = Callable[[Estimate], bool]  # whether an estimate of another run says what a fact says
@@ -322,7 +317,7 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
 def _switch_on(publication: Publication) -> Iterator[Part]:
     places = [place for place in publication.places if not place.sweeps]
     answers = [(place, setting, topic) for place in places for setting, topic in place.answers]
-    now = [one for one in answers if _is_of_today(one[2])]
+    now = [one for one in answers if one[2].is_of_today]
     former = sorted({place.name for place, _, topic in answers} - {place.name for place, _, _ in now})
     if now:
         yield from ("", "## What to switch on", "")

@@ -23,7 +23,7 @@ from harness.report.words import Interval, one_line
 GALLERY = "gallery.html"
 COLUMNS = (
     "key", "optimization", "machine", "workload", "size", "batch", "against", "timed", "stage", "verdict", "quality",
-    "memory", "ratio", "part", "run", "day", "environment", "notes", "older",
+    "memory", "ratio", "part", "run", "day", "environment", "notes", "aside",
 )  # fmt: skip
 _SCRIPTS = ("theme.js", "gallery.js")
 
@@ -53,20 +53,20 @@ def rows(publication: Publication, known: Mapping[str, Optimization]) -> Iterato
     """One for each published ratio that is no copy of a reference, by the names of COLUMNS.
 
     `ratio` and `part` are [ratio, low, high]: on whole steps where that is known, and of the part of a step that was
-    timed. An endless interval has None as its end. The key stays the same for the same question. `older` is whether a
-    newer environment of the machine tells of the workload, or the reference is a former baseline.
+    timed. An endless interval has None as its end. The key stays the same for the same question. `aside` is whether
+    another environment of the machine tells more of the workload, or the reference is a former baseline.
     """
     for place in publication.places:
-        newest = {topic.name: setting for setting in reversed(place.settings) for topic in setting.topics}
+        fullest = place.fullest
         for setting in place.settings:
             for topic in setting.topics:
-                older = newest[topic.name] is not setting
+                aside = fullest[topic.name][0] is not setting
                 entries = (one for sheet in topic.sheets for one in sheet.measured)
-                yield from (_row(place, setting, one, known, older=older) for one in entries)
+                yield from (_row(place, setting, one, known, aside=aside) for one in entries)
 
 
 def _row(
-    place: Place, setting: Setting, entry: StoredRow, known: Mapping[str, Optimization], *, older: bool
+    place: Place, setting: Setting, entry: StoredRow, known: Mapping[str, Optimization], *, aside: bool
 ) -> dict[str, Any]:
     row, comparison = entry.row, entry.row.comparison
     former = is_or_was_baseline(comparison.reference) and bool(comparison.reference.options)
@@ -93,7 +93,7 @@ def _row(
         day(entry.run),
         setting.environment.digest,
         one_line("; ".join(row.notes)),
-        int(older or former),
+        int(aside or former),
     )
     return dict(zip(COLUMNS, values, strict=True))
 

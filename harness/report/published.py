@@ -128,6 +128,16 @@ class Topic:
         return min(found, key=_telling_first, default=None)
 
     @property
+    def is_of_today(self) -> bool:
+        """Whether its training has ratios against today's baseline; a former one has options."""
+        return self.main is not None and not self.main.config.options
+
+    @property
+    def told(self) -> tuple[bool, int]:
+        """How much it tells of training: against today's baseline before a former one, then by how many ratios."""
+        return self.is_of_today, len(self.main.measured) if self.main else 0
+
+    @property
     def best(self) -> StoredRow | None:
         """The fastest of `main` that is faster and learns the same, by the low end of its interval.
 
@@ -225,17 +235,22 @@ class Place:
         return any(one.is_contributed for one in self.settings)
 
     @property
-    def answers(self) -> tuple[tuple[Setting, Topic], ...]:
+    def fullest(self) -> dict[str, tuple[Setting, Topic]]:
         """For each workload the setting with most ratios of training against the baseline, of equals the newest.
 
-        By name. A first look in a new environment does not take the place of a whole matrix.
+        A first look in a new environment does not take the place of a whole matrix.
         """
-        found: dict[str, tuple[int, Setting, Topic]] = {}
+        found: dict[str, tuple[Setting, Topic]] = {}
         for setting in self.settings:
             for topic in setting.topics:
-                if topic.main and len(topic.main.measured) > found.get(topic.name, (0,))[0]:
-                    found[topic.name] = len(topic.main.measured), setting, topic
-        return tuple(found[name][1:] for name in sorted(found))
+                if topic.name not in found or topic.told > found[topic.name][1].told:
+                    found[topic.name] = setting, topic
+        return dict(sorted(found.items()))
+
+    @property
+    def answers(self) -> tuple[tuple[Setting, Topic], ...]:
+        """The same, of the workloads whose training has a ratio against the baseline."""
+        return tuple(one for one in self.fullest.values() if one[1].main is not None)
 
     @property
     def richest(self) -> Setting:

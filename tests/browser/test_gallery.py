@@ -77,13 +77,13 @@ def test_it_fits_a_phone(visit: Visitor, whole: str) -> None:
 
 def test_filters_narrow_the_table_and_reset_widens_it(opened: Callable[[], Page]) -> None:
     page = opened()
-    assert sorted(subjects(page)) == ["=1+1", "amp", "workers", "workers"], "what is older waits for its box"
+    assert sorted(subjects(page)) == ["=1+1", "amp", "workers", "workers"], "what stands aside waits for its box"
     page.locator(".filters [name=machine]").select_option("second")
     assert subjects(page) == ["workers"]
     page.get_by_role("button", name="Reset").click()
     expect(page.locator(".gallery tbody tr")).to_have_count(4)
     page.get_by_label("Search").fill("amp")
-    page.get_by_label("Older environments").check()
+    page.get_by_label("Other environments").check()
     expect(page.locator(".count")).to_have_text("2 of 5 ratios")
     page.get_by_label("Search").fill("nothing like it")
     expect(page.locator(".none")).to_be_visible()
@@ -107,7 +107,7 @@ def test_two_machines_stand_side_by_side(opened: Callable[[], Page]) -> None:
 
 def test_a_link_to_a_row_shows_it_whatever_the_filters_hide(visit: Visitor) -> None:
     page = visit(two()).page
-    page.get_by_label("Older environments").check()
+    page.get_by_label("Other environments").check()
     key = page.locator(".gallery tbody tr", has_text="tuned_malloc").get_attribute("id")
     again = visit(two(), at=f"#{key}").page
     expect(again.locator(".found")).to_have_count(1)

@@ -1,4 +1,4 @@
-"""The gallery's numbers: one row for each published answer, which questions are the same, and what is older."""
+"""The gallery's numbers: one row for each published answer, which questions are the same, and what stands aside."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.analyze.collection import StoredRun
 from harness.catalogue import read_catalogue
 from harness.report.figures import MARK
 from harness.report.gallery import COLUMNS, gallery, rows
@@ -41,11 +42,20 @@ def test_the_key_of_a_question_stays_and_differs_from_all_others() -> None:
     assert len({row["key"] for row in after}) == 3
 
 
-def test_what_another_environment_or_baseline_gave_is_older() -> None:
-    older, newer = kept(WORKERS, AMP, day=2), kept(AMP, day=3, environment=ANOTHER)
-    found = shown(placed(older, newer))
-    assert [(row["optimization"], row["older"]) for row in found] == [("amp", 0), ("workers", 1), ("amp", 1)]
-    assert [row["older"] for row in shown(placed(kept(FORMER, AMP)))] == [0, 1]
+def asides(*runs: StoredRun) -> list[tuple[str, int]]:
+    return [(row["optimization"], row["aside"]) for row in shown(placed(*runs))]
+
+
+def test_the_environment_with_most_ratios_stands_in_front_and_of_equals_the_newest() -> None:
+    whole, first_look = kept(WORKERS, AMP, day=2), kept(AMP, day=3, environment=ANOTHER)
+    assert asides(whole, first_look) == [("amp", 1), ("workers", 0), ("amp", 0)]
+    assert asides(kept(AMP, day=2), first_look) == [("amp", 0), ("amp", 1)]
+
+
+def test_a_former_baseline_stands_aside_however_many_ratios_it_has() -> None:
+    assert [aside for _, aside in asides(kept(FORMER, AMP))] == [0, 1]
+    many = kept(FORMER, replace(FORMER, treatment=("workers", "tuned_malloc"), label="workers"), day=2)
+    assert asides(many, kept(AMP, day=3, environment=ANOTHER)) == [("amp", 0), ("amp", 1), ("workers", 1)]
 
 
 @pytest.mark.parametrize("evil", EVIL)

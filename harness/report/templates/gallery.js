@@ -82,7 +82,7 @@ function pairColumns(machine, beside) {
 
 function fits(row, wanted, texts) {
   const chosen = CHOICES.every((name) => !wanted.get(name) || row[name] === wanted.get(name));
-  if (row.older && !wanted.has("older")) return false;
+  if (row.aside && !wanted.has("aside")) return false;
   const text = [row.optimization, row.machine, row.workload, row.against, row.timed, row.notes].join(" ").toLowerCase();
   return chosen && texts.every((word) => text.includes(word));
 }
@@ -99,7 +99,7 @@ function asked() {
   }
   if (!machine || !beside || machine === beside) return { shown: ONE, found };
   const question = (row) => JSON.stringify(SAME.map((name) => row[name]));
-  const others = new Map(all.filter((row) => row.machine === beside && (!row.older || wanted.has("older"))).reverse().map((row) => [question(row), row]));
+  const others = new Map(all.filter((row) => row.machine === beside && (!row.aside || wanted.has("aside"))).reverse().map((row) => [question(row), row]));
   const pairs = found.map((one) => ({ one, other: others.get(question(one)) })).filter((pair) => pair.other);
   return { shown: pairColumns(machine, beside), found: pairs };
 }
@@ -155,7 +155,7 @@ function follow() {
   if (!all.some((row) => row.key === key)) return;
   if (!document.getElementById(key)) {
     for (const one of [...CHOICES, "beside", "text"]) filters.elements[one].value = "";
-    filters.elements.older.checked = true;
+    filters.elements.aside.checked = true;
     everything = true;
     show();
   }
