@@ -1,7 +1,7 @@
 """Soundness: what must hold of an arm's windows whatever it trains; an arm that breaks it has no rate.
 
-Batches that loader workers finish must balance those that steps take, or the windows live on a queue. And a training is
-no faster than its own loader, or its own step, is alone.
+Batches that loader workers finish must balance those that steps take, or the windows live on a queue; they come in whole
+groups, as workers finish side by side. And a training is no faster than its own loader, or its own step, is alone.
 """
 
 import math
@@ -41,6 +41,8 @@ def unsound(side: Side) -> Iterator[str]:
             "measure it again with this version"
         )
         return
+    if words := _torn(side.windows, workers):
+        yield words
     if words := _unbalanced(side.windows, workers):
         yield words
     yield from _beyond_a_bound(side)
@@ -94,6 +96,27 @@ def workers_of(side: Side) -> int:
     """Loader workers that were seen alive in any replicate."""
     counts = (one.effective.get("workers") for one in side.readies)
     return max((count for count in counts if isinstance(count, int)), default=0)
+
+
+def _torn(windows: Sequence[Window], workers: int) -> str | None:
+    """Windows that hold part of a group: 15 batches of 8 workers come with one wait for a group or two, not with 15/8."""
+    if windows[0].timing not in {Timing.STEP, Timing.LOADER}:  # an epoch begins its groups anew, as a training does
+        return None
+    worst = max(windows, key=lambda one: _missed(one, workers))
+    if (missed := _missed(worst, workers)) <= UNBALANCED:
+        return None
+    return (
+        f"a window of {worst.batches} batches held part of a group of {workers}, which loader workers finish side by "
+        f"side, so that its time may be false by {100 * missed:.0f} %: measure it again with this version"
+    )
+
+
+def _missed(window: Window, workers: int) -> float:
+    """The share of a window's time by which waits for whole groups may differ from those for its batches."""
+    if not window.batches or window.batches % workers == 0:
+        return 0.0
+    groups = window.batches / workers
+    return window.wait_s / window.wall_s * max(groups - math.floor(groups), math.ceil(groups) - groups) / groups
 
 
 def _unbalanced(windows: Sequence[Window], workers: int) -> str | None:

@@ -71,18 +71,22 @@ class Protocol:
         return step_s > self._slow_s
 
     def steps_of(self, step_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
-        """Steps of a window: about `burst_s` of them, and whole epochs where those are short.
+        """Steps of a window: about `burst_s` of them, whole groups of what workers finish, and whole epochs if short.
 
         Loader workers finish side by side, so steps come in groups of as many; a window holds whole groups, two at
         least. `workers` is a common multiple of those of all arms that are compared. Samples differ in cost: whole
-        epochs hold the same ones wherever they begin.
+        epochs hold the same ones wherever they begin. Where both would take long, groups stay whole: 15 steps of 8
+        workers hold one wait for a group or two, and never the 15/8 that a training has.
         """
         least = 2 if self.is_slow(step_s) else self.window_steps
         wanted = max(math.ceil(self.window_s / step_s), least, 2 * workers if workers > 1 else 1)
         wanted = math.ceil(wanted / workers) * workers
-        if epoch_steps * step_s > self.whole_s and epoch_steps > 2 * wanted:
+        if epoch_steps == math.inf:
             return wanted
-        return int(max(1, round(wanted / epoch_steps)) * epoch_steps)
+        whole = math.lcm(int(epoch_steps), workers)
+        if whole * step_s > self.whole_s and whole > 2 * wanted:
+            return wanted
+        return max(1, round(wanted / whole)) * whole
 
     def steps_of_windows(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
         """Steps of every window, by the reference's speed; more where an arm is far faster than that."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
+from math import lcm
 from statistics import fmean
 from time import perf_counter
 from typing import Any
@@ -230,12 +231,12 @@ def upper_bounds_of(session: Session, opening: Opening, protocol: Protocol) -> t
 
 
 def _loader_rate(session: Session, protocol: Protocol) -> float:
-    """Of batches that nobody has loaded yet: a whole epoch where that is short, so that rare stalls are met."""
+    """Of batches that nobody has loaded yet, in whole groups; whole epochs too where short, so that rare stalls are met."""
     feed, task = session.feed, session.task
     for _ in range(feed.in_flight):
         feed.fetch()
     taken, group = feed.taken, task.recipe.workers
-    epoch = task.size.epoch_steps * task.recipe.micro_batches
+    epoch = lcm(task.size.epoch_steps * task.recipe.micro_batches, group)
     (spent_s,) = agreed([timed(feed.fetch, GROUPS * group, task.device)])
     while spent_s < protocol.upper_bound_s:
         spent_s += agreed([timed(feed.fetch, group, task.device)])[0]

@@ -108,8 +108,10 @@ def turn(source: Source, workers: int) -> tuple[float, float]:
             first_s = first_s or now - began
             if taken == ready + 1:
                 start = now
-            if taken >= ready + 1 + LEAST_BATCHES and now - start > LEAST_S:
-                return (taken - ready - 1) / (now - start), first_s
+            timed = taken - ready - 1
+            whole = timed % max(1, workers) == 0  # workers finish side by side: part of a group would come for nothing
+            if whole and timed >= LEAST_BATCHES and now - start > LEAST_S:
+                return timed / (now - start), first_s
 
 
 def _rate(workers: int, turns: Sequence[tuple[float, float]]) -> Rate:

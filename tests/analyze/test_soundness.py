@@ -45,6 +45,16 @@ def test_the_edges_of_windows_may_miss_by_what_workers_finish_at_once() -> None:
     assert row(lambda one: replace(one, batches=10, produced=9), **TWO).estimate is not None
 
 
+def part_of_a_group(window: Window, waited: float) -> Window:
+    """Fifteen batches of two workers, of which so large a share was waited for."""
+    return replace(window, batches=15, produced=15, wait_s=waited * window.wall_s)
+
+
+def test_windows_that_hold_part_of_a_group_have_no_ratio() -> None:
+    assert "15 batches held part of a group of 2" in words(row(lambda one: part_of_a_group(one, 0.9), **TWO))
+    assert row(lambda one: part_of_a_group(one, 0.01), **TWO).estimate is not None, "it hardly waits for them"
+
+
 def test_nothing_trains_faster_than_its_own_loader() -> None:
     slow = TWO | {"loader_rate": 186.0}
     assert "it trained 200 samples/s, and its loader alone gives 186" in words(row(lambda one: one, **slow))

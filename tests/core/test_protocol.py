@@ -19,6 +19,9 @@ from harness.core.protocol import BRIEF, FEWEST_ROUNDS, STANDARD, Protocol
         (0.33, 2, 1, 2),  # so is one that is longer than a window
         (0.1, 2, 1, 4),  # and one that is shorter, as often as fits
         (0.2, 16, 1, 3),  # one of 3.2 s is not
+        (0.15, 15, 8, 16),  # groups of eight and epochs of fifteen agree after 18 s: groups stay whole
+        (0.01, 15, 8, 120),  # and after 1.2 s: both do
+        (0.02, 15, 4, 60),
     ],
 )
 def test_a_window_holds_steps_whole_groups_and_whole_epochs(
@@ -30,8 +33,11 @@ def test_a_window_holds_steps_whole_groups_and_whole_epochs(
 @pytest.mark.parametrize("protocol", [BRIEF, STANDARD])
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
 @pytest.mark.parametrize("step_s", [0.001, 0.045, 0.39, 3.0])
-def test_a_window_is_long_against_what_workers_finish_at_once(protocol: Protocol, workers: int, step_s: float) -> None:
-    steps = protocol.steps_of(step_s, math.inf, workers)
+@pytest.mark.parametrize("epoch_steps", [math.inf, 1, 15, 64])
+def test_a_window_is_long_against_what_workers_finish_at_once(
+    protocol: Protocol, workers: int, step_s: float, epoch_steps: float
+) -> None:
+    steps = protocol.steps_of(step_s, epoch_steps, workers)
     assert steps % workers == 0
     assert workers == 1 or steps >= 2 * workers
 

@@ -398,6 +398,24 @@ def probes() -> Trial:
     ])  # fmt: skip
 
 
+def waves() -> Trial:
+    """Eight workers that finish together, in epochs of fifteen steps: one of them holds one wait, or two."""
+    plain = Stages(step_s=0.020, epoch_steps=15)
+    stages = {
+        PLAIN: plain,
+        "copy": replace(plain, copy=1),
+        "half": replace(plain, load_s=0.320),
+        "third": replace(plain, load_s=0.480),
+    }
+    threat = "workers finish side by side, and a window holds part of a group"
+    return trial("fifteen steps of eight workers", stages, [
+        Oracle(option="variant=half+workers=8", threat=threat),
+        Oracle(option="variant=half+workers=8+prefetch_factor=4", threat=threat),
+        Oracle(option="variant=third+workers=8", threat=threat),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ])  # fmt: skip
+
+
 LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference
 
 
@@ -438,4 +456,5 @@ def all_trials() -> list[Trial]:
         refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
+        waves(),
     ]  # fmt: skip

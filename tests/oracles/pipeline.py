@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tests.oracles.stages import Stages
 
-CYCLES = 24  # epochs, of which the second half is counted: by then the queue is in its steady state
+CYCLES = 24  # epochs of each worker, the second half of which counts: then the queue is steady, and groups are whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Loader:
 
 def seconds_per_sample(stages: Stages, loader: Loader) -> float:
     """Mean seconds over whole epochs, in the long run."""
-    count = CYCLES * stages.epoch_steps * loader.passes
+    count = CYCLES * max(1, loader.workers) * stages.epoch_steps * loader.passes
     ends = _alone(stages, loader, count) if loader.workers == 0 else _ahead(stages, loader, count)
     half = ends[count // 2 - 1]
     return (ends[-1] - half) / ((count - count // 2) * stages.batch / loader.passes)

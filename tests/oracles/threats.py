@@ -47,6 +47,12 @@ THREATS = (
         "one item in 512 takes 3 s; both faults",
     ),
     Threat(
+        "Workers finish side by side, and a window holds part of a group",
+        "windows hold whole groups of the workers of every arm; one that does not, and waits for its batches, has no "
+        "ratio",
+        "fifteen steps of eight workers",
+    ),
+    Threat(
         "Batches in flight hide a stall, in part or in all",
         "windows are long against the queue, or whole epochs",
         "stalls that are hidden; both faults",
