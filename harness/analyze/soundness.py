@@ -1,7 +1,7 @@
 """Soundness: what must hold of an arm's windows whatever it trains; an arm that breaks it has no rate.
 
-Batches that loader workers finish must balance those that steps take, or the windows live on a queue; they come in whole
-groups, as workers finish side by side. And a training is no faster than its own loader, or its own step, is alone.
+Batches that loader workers finish must balance those that steps take, or the windows live on a queue; and they come in
+whole groups, as workers finish side by side. A training is no faster than its own loader, or its own step, is alone.
 """
 
 import math
@@ -99,7 +99,7 @@ def workers_of(side: Side) -> int:
 
 
 def _torn(windows: Sequence[Window], workers: int) -> str | None:
-    """Windows that hold part of a group: 15 batches of 8 workers come with one wait for a group or two, not with 15/8."""
+    """Windows that hold part of a group: 15 batches of 8 workers come with one wait for a group or two, not 15/8."""
     if windows[0].timing not in {Timing.STEP, Timing.LOADER}:  # an epoch begins its groups anew, as a training does
         return None
     worst = max(windows, key=lambda one: _missed(one, workers))

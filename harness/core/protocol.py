@@ -70,28 +70,28 @@ class Protocol:
         """Whether a step is so long that an arm takes fewer of every kind."""
         return step_s > self._slow_s
 
-    def steps_of(self, step_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
-        """Steps of a window: about `burst_s` of them, whole groups of what workers finish, and whole epochs if short.
+    def steps_of(self, step_s: float, epoch_steps: float = math.inf, group: int = 1) -> int:
+        """Steps of a window: about `window_s` of them, whole groups, two at least, and whole epochs if those are short.
 
-        Loader workers finish side by side, so steps come in groups of as many; a window holds whole groups, two at
-        least. `workers` is a common multiple of those of all arms that are compared. Samples differ in cost: whole
-        epochs hold the same ones wherever they begin. Where both would take long, groups stay whole: 15 steps of 8
-        workers hold one wait for a group or two, and never the 15/8 that a training has.
+        Loader workers finish side by side, so steps come in groups of as many; `group` is a common multiple of those
+        of all arms that are compared. Samples differ in cost: whole epochs hold the same ones wherever they begin.
+        Where both would take long, groups stay whole: 15 steps of 8 workers hold one wait for a group or two, and never
+        the 15/8 that a training has.
         """
         least = 2 if self.is_slow(step_s) else self.window_steps
-        wanted = max(math.ceil(self.window_s / step_s), least, 2 * workers if workers > 1 else 1)
-        wanted = math.ceil(wanted / workers) * workers
+        wanted = max(math.ceil(self.window_s / step_s), least, 2 * group if group > 1 else 1)
+        wanted = math.ceil(wanted / group) * group
         if epoch_steps == math.inf:
             return wanted
-        whole = math.lcm(int(epoch_steps), workers)
+        whole = math.lcm(int(epoch_steps), group)
         if whole * step_s > self.whole_s and whole > 2 * wanted:
             return wanted
         return max(1, round(wanted / whole)) * whole
 
-    def steps_of_windows(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, workers: int = 1) -> int:
+    def steps_of_windows(self, step_s: float, fastest_s: float, epoch_steps: float = math.inf, group: int = 1) -> int:
         """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
         longer = min(MOST_LONGER, step_s / fastest_s / SHORTEST)
-        return self.steps_of(step_s / max(1.0, longer), epoch_steps, workers)
+        return self.steps_of(step_s / max(1.0, longer), epoch_steps, group)
 
     def rounds_of(self, step_s: float, epoch_steps: float = math.inf) -> int:
         """Rounds for steps that take about so long: fewer where that makes windows long, but no fewer than three."""

@@ -52,6 +52,7 @@ BARRED: Mapping[str, Mapping[str, str]] = {
     | {"compile": "compiled models whose weights are shared out were not tried"},
 }
 
+AVERAGED_EVERY = 4  # steps between two averages of the weights, with post-local SGD
 CAPTURING = frozenset({"reduce-overhead", "max-autotune"})  # modes of torch.compile that replay CUDA graphs
 
 # What means nothing without loader workers.

@@ -15,13 +15,13 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
-from harness.core.recipe import Value, patched
+from harness.core.recipe import AVERAGED_EVERY, Value, patched
 from harness.core.workload import Built
 from harness.measure import observed_step as evidence
 from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
-from harness.measure.ranks import AVERAGED_EVERY, agreed, averaged, of_ranks, of_updates, watched_update
+from harness.measure.ranks import agreed, averaged, of_ranks, of_updates, watched_update
 from harness.measure.session import Session, open_trainee, step_of
 from harness.measure.transfer import transfer_to
 
@@ -231,7 +231,7 @@ def upper_bounds_of(session: Session, opening: Opening, protocol: Protocol) -> t
 
 
 def _loader_rate(session: Session, protocol: Protocol) -> float:
-    """Of batches that nobody has loaded yet, in whole groups; whole epochs too where short, so that rare stalls are met."""
+    """Of batches that nobody has loaded yet, in whole groups; whole epochs if short, so that rare stalls are met."""
     feed, task = session.feed, session.task
     for _ in range(feed.in_flight):
         feed.fetch()

@@ -19,10 +19,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from harness.core.recipe import Recipe, Value
+from harness.core.recipe import AVERAGED_EVERY, Recipe, Value
 
 LOOPBACK = "127.0.0.1"
-AVERAGED_EVERY = 4  # steps between two averages of the weights, with post-local SGD
 
 
 def store_for(port: int, limit_s: float, *, serving: bool) -> Any:

@@ -19,6 +19,7 @@ from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
+from harness.core.recipe import AVERAGED_EVERY
 from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
@@ -355,9 +356,14 @@ class Attempt:
     def _window_steps(self) -> int:
         """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
         first = min(self.arms)
-        workers = math.lcm(*(max(1, self._workers(one)) for one in self.arms))
+        group = math.lcm(*map(self._group, self.arms))
         step_s, cycle = self._step_s(first), self._ready[first].cycle_steps or 1
-        return self.timetable.steps_of_windows(step_s, min(map(self._step_s, self.arms)), cycle, workers)
+        return self.timetable.steps_of_windows(step_s, min(map(self._step_s, self.arms)), cycle, group)
+
+    def _group(self, position: int) -> int:
+        """Steps that differ in cost by their place: batches that workers finish side by side, averages of weights."""
+        averages = self._ready[position].effective.get("communication_hook") == "post_local_sgd"
+        return math.lcm(self._workers(position) or 1, AVERAGED_EVERY if averages else 1)
 
     def _step_s(self, position: int) -> float:
         return max(self._ready[position].step_s, 1e-6)
