@@ -27,6 +27,7 @@ class Oracle:
     truth: Truth = "sum"
     ratio: float | None = None  # where neither a sum nor a loop is needed
     refused: bool = False  # no ratio may be given
+    refusable: bool = False  # none need be given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,8 @@ def refill() -> Trial:
         Oracle(option="workers=1+cpu_pinning", threat=queue),
         Oracle(option="variant=crowd+workers=1", threat="bookkeeping takes long: nine processes whose memory is read"),
         Oracle(option="variant=thread", threat="a thread of the data set loads on during bookkeeping"),
-        Oracle(option="variant=service", threat="a service outside the arm's process group loads on in every pause"),
+        Oracle(option="variant=service", threat="a service outside the arm's process group loads on in every pause",
+               refusable=True),
         Oracle(option="variant=copy", threat="two equal arms differ"),
     ])  # fmt: skip
 

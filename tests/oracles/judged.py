@@ -21,7 +21,7 @@ from tests.oracles.zygote import Zygote
 
 LOOP_S = 2.0
 LOOPS, CONTENDED = 4, 0.05  # at most, until others took no more of the cores than this
-SIDE_BY_SIDE = 10  # trials that sleep: together they keep half a core busy
+SIDE_BY_SIDE = 3  # trials that sleep; of ten, some start while others are timed, and intervals are ten times wider
 LOOP = "tests.oracles.by_hand:loop"
 
 
@@ -118,12 +118,13 @@ def _judged(
 
 def _held(experiment: Experiment, oracle: Oracle, row: Row, loops: dict[str, float]) -> Judged:
     estimate = row.estimate
-    true = None if oracle.refused else _truth(experiment, oracle, loops)
+    refused = oracle.refused or (oracle.refusable and estimate is None)
+    true = None if refused else _truth(experiment, oracle, loops)
     judged = Judged(
         experiment=experiment.name,
         option=oracle.option,
         threat=oracle.threat,
-        how="refused" if oracle.refused else oracle.truth,
+        how="refused" if refused else oracle.truth,
         true=true,
         ratio=estimate.ratio if estimate else None,
         low=estimate.low if estimate else None,
