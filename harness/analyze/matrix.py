@@ -225,6 +225,7 @@ class Matrix:
     own_counts: tuple[int, int] | None = None  # replicates and rounds of whole steps, where they are not the protocol's
     batch_tables: tuple[Table, ...] = ()  # of comparisons of two batches, which are no answers about optimizations
     epochs: Mapping[str, int] = field(default_factory=dict)  # workload -> samples in an epoch of the real system
+    trainings: Mapping[str, int] = field(default_factory=dict)  # and its epochs in all
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -295,6 +296,7 @@ def build_matrix(
         noise=told.sentence if told else UNCALIBRATED,
         data=plan.data,
         epochs=plan.epochs,
+        trainings=plan.trainings,
         tables=tables(one for one in made if not changes_batch(one[0].comparison)),
         batch_tables=tables(one for one in made if changes_batch(one[0].comparison)),
         no_results=plan.no_results,

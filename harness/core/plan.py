@@ -136,6 +136,7 @@ class Plan:
     data: dict[str, str] = field(default_factory=dict, metadata={"since": "0.2.0"})
     # Samples in an epoch of the real system, of workloads whose steps are as large here as there.
     epochs: dict[str, int] = field(default_factory=dict, metadata={"since": "0.3.0"})
+    trainings: dict[str, int] = field(default_factory=dict, metadata={"since": "0.3.0"})  # and its epochs in all
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

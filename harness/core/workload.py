@@ -198,6 +198,7 @@ class Workload:
     batches: tuple[str, ...] = ()
     least_samples: int = 1  # in one forward pass: batch normalisation over single values needs two
     score: str = ""
+    original_epochs: int | None = None  # of a whole training of the real system, where that is known
     lesson: Lesson | None = None
     variants: Mapping[str, int] = field(default_factory=dict)  # other models that it can train: parameters by name
     # Of the baseline model with its loss, forward and backward, for one sample of a size: multiplications and additions

@@ -4,8 +4,9 @@ Every process has a copy of the model; gradients are averaged over all of them i
 GPUs and by gloo between CPUs. The samples of one update stay the same, so that the ratio against one process is strong
 scaling; with `batch_scale` at the same level each rank has a whole usual batch, which is weak scaling. Batch
 normalisation sees each rank's part alone, as it does with `gradient_accumulation`, and a loss that looks at a whole
-batch takes its mean within each part. Pays where every rank has a device of its own. Two processes on two cores
-share caches and memory: their ratio rehearses the method and tells nothing of GPUs.
+batch takes its mean within each part. `compile` wraps the parallel model, whose graph PyTorch then splits where buckets
+of gradients are reduced; `compile=regional` compiles blocks within it. Pays where every rank has a device of its own.
+Two processes on two cores share caches and memory: their ratio rehearses the method and tells nothing of GPUs.
 
     dist.init_process_group("nccl")
     model = DistributedDataParallel(model)              # with a DistributedSampler for the loader

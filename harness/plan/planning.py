@@ -282,7 +282,8 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         no_results=tuple(entry for entry in entries if isinstance(entry, NoResult)),
         names=_names(request, scopes, comparisons),
         promises=promises(catalogue.known[name] for name in sorted(_switched_on(comparisons))),
-        epochs=_epochs(comparisons, catalogue),
+        epochs=(epochs := _epochs(comparisons, catalogue)),
+        trainings={name: whole for name in epochs if (whole := catalogue.workload(name).original_epochs)},
     )
     return shard_of(plan, paces_of(plan, catalogue, environment), request.shard) if request.shard else plan
 

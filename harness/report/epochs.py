@@ -25,6 +25,7 @@ _COLUMNS = (
     Column(name="configuration", short=True),
     Column(name="an epoch of", right=True, whole=True),
     Column(name="takes, 95 %", whole=True),
+    Column(name="all epochs", whole=True),
     Column(name="steps/s", right=True, whole=True),
 )
 
@@ -36,25 +37,26 @@ class Epoch:
     workload: str
     label: str
     samples: int
-    seconds: float
+    epochs: int | None  # of a whole training
+    seconds: float  # of one
     factor: float | None  # the interval reaches from seconds / factor to seconds * factor; None of one process
     steps_per_s: float
 
 
 def epochs(matrix: Matrix) -> tuple[Epoch, ...]:
     """Each workload's reference, and the fastest configuration that learns the same, if one is surely faster."""
-    return tuple(one for name, samples in sorted(matrix.epochs.items()) for one in _of(matrix, name, samples))
+    return tuple(one for name in sorted(matrix.epochs) for one in _of(matrix, name))
 
 
-def _of(matrix: Matrix, name: str, samples: int) -> Iterator[Epoch]:
+def _of(matrix: Matrix, name: str) -> Iterator[Epoch]:
     tables = (one for one in matrix.tables if one.config.workload == name and one.timing is Timing.STEP)
     table = next((one for one in tables if one.profile), None)
     if table is None or table.profile is None:
         return
-    yield _at(name, table.name, samples, table.profile)
+    yield _at(matrix, name, table.name, table.profile)
     best = max((one for one in table.rows if _is_better(one)), key=_low, default=None)
     if best and best.treatment:
-        yield _at(name, best.label, samples, best.treatment)
+        yield _at(matrix, name, best.label, best.treatment)
 
 
 def _is_better(row: Row) -> bool:
@@ -65,7 +67,8 @@ def _low(row: Row) -> float:
     return row.estimate.low if row.estimate else 0.0
 
 
-def _at(workload: str, label: str, samples: int, profile: Profile) -> Epoch:
+def _at(matrix: Matrix, workload: str, label: str, profile: Profile) -> Epoch:
+    samples = matrix.epochs[workload]
     logs = [math.log(one) for one in profile.replicate_rates]
     factor = None
     if len(logs) > 1:
@@ -75,6 +78,7 @@ def _at(workload: str, label: str, samples: int, profile: Profile) -> Epoch:
         workload=workload,
         label=label,
         samples=samples,
+        epochs=matrix.trainings.get(workload),
         seconds=samples / rate,
         factor=factor,
         steps_per_s=rate / profile.config.batch,
@@ -97,6 +101,7 @@ def epoch_data(one: Epoch) -> dict[str, Any]:
         "workload": one.workload,
         "configuration": one.label,
         "samples": one.samples,
+        "epochs": one.epochs,
         "seconds": one.seconds,
         "interval_s": interval,
         "steps_per_s": one.steps_per_s,
@@ -104,11 +109,15 @@ def epoch_data(one: Epoch) -> dict[str, Any]:
 
 
 def _cells(one: Epoch) -> tuple[str, ...]:
-    bounds = f" [{duration(one.seconds / one.factor)}, {duration(one.seconds * one.factor)}]" if one.factor else ""
     return (
         one_line(one.workload),
         called(one_line(one.label)),
         f"{one.samples:,} samples",
-        duration(one.seconds) + bounds,
+        _lasting(one.seconds, one.factor),
+        f"{one.epochs}: {_lasting(one.epochs * one.seconds, one.factor)}" if one.epochs else "",
         f"{one.steps_per_s:.3g}",
     )
+
+
+def _lasting(seconds: float, factor: float | None) -> str:
+    return duration(seconds) + (f" [{duration(seconds / factor)}, {duration(seconds * factor)}]" if factor else "")

@@ -104,12 +104,17 @@ def energy(joules: float) -> str:
     return f"{joules:.3g} J" if joules < 999.5 else f"{joules:,.0f} J"
 
 
+DAY_S = 24 * 60 * 60.0
+
+
 def duration(seconds: float) -> str:
-    """Seconds such as `1.24 s`, `350 ms`, `2 min 5 s` or `3 h 20 min`."""
+    """Seconds such as `1.24 s`, `350 ms`, `2 min 5 s`, `3 h 20 min` or `26.7 days`."""
     if seconds < 0.9995:
         return f"{1000 * seconds:.3g} ms"
     if seconds < 59.95:
         return f"{seconds:.3g} s"
+    if seconds >= 4 * DAY_S:
+        return f"{seconds / DAY_S:.3g} days"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 

@@ -207,7 +207,7 @@ def assert_it_goes_back(given: dict[str, str]) -> None:
     assert time.time() - float(told.stdout) > 80_000
 
 
-BUDGET_S, LATE_S = 80, 15
+BUDGET_S, LATE_S = 45, 15
 
 
 def budget_within_a_start(stage: Stage) -> Seen:

@@ -418,6 +418,30 @@ def waves() -> Trial:
     ])  # fmt: skip
 
 
+def waves_of_the_reference() -> Trial:
+    """The same eight workers in the reference, as most systems have some before anybody tunes them."""
+    plain = Stages(step_s=0.020, epoch_steps=15)
+    stages = {PLAIN: plain, "half": replace(plain, load_s=0.320), "copy": replace(plain, load_s=0.320, copy=1)}
+    threat = "workers finish side by side, and a window holds part of a group"
+    return trial("eight workers of the reference", stages, [
+        Oracle(option="variant=copy+workers=8", threat="two equal arms differ"),
+        Oracle(option="variant=copy+workers=4", threat=threat),
+        Oracle(option="workers=1", threat=threat),
+    ], reference="variant=half+workers=8")  # fmt: skip
+
+
+def unequal_samples_of_the_reference() -> Trial:
+    """Loader workers of the reference cannot be told where in the epoch to go on, and half of its samples are dear."""
+    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=125)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1), "less": replace(plain, load_s=0.012)}
+    threat = "samples of unequal cost fall into windows of different arms"
+    return trial("workers of the reference in parts of an epoch", stages, [
+        Oracle(option="variant=copy", threat=threat),
+        Oracle(option="variant=less", threat=threat),
+        Oracle(option="variant=copy+workers=2", threat="two equal arms differ"),
+    ], reference="workers=2", protocol=replace(PROTOCOL, rounds=6), pool="unequal")  # fmt: skip
+
+
 LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference
 
 
@@ -458,5 +482,5 @@ def all_trials() -> list[Trial]:
         refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
-        waves(),
+        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(),
     ]  # fmt: skip

@@ -50,7 +50,7 @@ THREATS = (
         "Workers finish side by side, and a window holds part of a group",
         "windows hold whole groups of the workers of every arm; one that does not, and waits for its batches, has no "
         "ratio",
-        "fifteen steps of eight workers",
+        "fifteen steps of eight workers; eight workers of the reference",
     ),
     Threat(
         "Batches in flight hide a stall, in part or in all",
@@ -60,7 +60,7 @@ THREATS = (
     Threat(
         "Samples differ in cost, and windows of two arms hold different ones",
         "windows of one number begin at the same sample in every arm; whole epochs where they are short",
-        "dear and cheap samples; windows that are parts of an epoch",
+        "dear and cheap samples; windows that are parts of an epoch; workers of the reference in parts of an epoch",
     ),
     Threat(
         "Steps differ in cost",

@@ -22,7 +22,7 @@ def measured(ratio: float, epoch: int | None = 64_000) -> Matrix:
     compared = Comparison(label="workers", treatment=config("workers"), reference=config(), timing=Timing.STEP)
     made = plan(compared)
     return matrix(
-        replace(made, epochs={"leak": epoch} if epoch else {}),
+        replace(made, epochs={"leak": epoch} if epoch else {}, trainings={"leak": 600}),
         records(0, ratio, replicates=4, noise=Noise(replicate=0.01)),
     )
 
@@ -51,6 +51,7 @@ def test_epochs_stand_in_reports_and_data() -> None:
     found = measured(2.0)
     for text in (matrix_to_markdown(found, ""), to_markdown(overview(found, "0"))):
         assert "| leak | the baseline | 64,000 samples | 10 min 40 s \\[" in text
+        assert "| 600: 4.44 days \\[4.44 days, 4.44 days\\] |" in text
         assert "| leak | workers | 64,000 samples | 5 min " in text
     told = json.loads(matrix_to_json(found))["epochs"]
     assert [one["configuration"] for one in told] == ["baseline", "workers"]
@@ -62,4 +63,6 @@ def test_epochs_stand_in_reports_and_data() -> None:
 )
 def test_a_plan_tells_the_epochs_of_real_sizes(size: str, samples: dict[str, int]) -> None:
     request = Request(workloads=("leak", "speaker"), size=size, design="alone", protocol="brief", device="cpu")
-    assert planned(request, read_catalogue(), ENVIRONMENT).epochs == samples
+    made = planned(request, read_catalogue(), ENVIRONMENT)
+    assert made.epochs == samples
+    assert made.trainings.keys() == samples.keys()

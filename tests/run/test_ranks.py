@@ -107,6 +107,15 @@ def test_gradients_that_add_up_are_reduced_once(smoke_data: Mapping[str, Path]) 
     assert once["losses"] == pytest.approx(every["losses"], rel=1e-3)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("mode", ["default", "regional"])  # around DistributedDataParallel, and blocks within it
+def test_two_ranks_train_a_compiled_model(mode: str, two: dict[str, Any], smoke_data: Mapping[str, Path]) -> None:
+    found = begun(smoke_data["leak"], "ranks=2", f"compile={mode}")
+    assert found["inactive"] == []
+    assert found["effective"]["reduced_bytes"] == two["effective"]["reduced_bytes"]
+    assert found["losses"] == pytest.approx(two["losses"], rel=1e-3)
+
+
 def test_windows_of_two_ranks_hold_whole_batches_also_with_loader_workers(smoke_data: Mapping[str, Path]) -> None:
     with alive(smoke_data["leak"], "ranks=2", "workers=1") as arm:
         assert arm.begin()["inactive"] == []

@@ -10,6 +10,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
 from torchvision.models import resnet50
 
 from harness.core.workload import Size
+from workloads.imagenet import EPOCHS
 from workloads.imagenet.layout import CLASSES
 
 # For small batches and no warm-up. The real system reaches 0.5 after an epoch of warm-up, with batches of 256; in
@@ -18,7 +19,6 @@ from workloads.imagenet.layout import CLASSES
 LEARNING_RATE = 0.005
 MOMENTUM, WEIGHT_DECAY = 0.9, 2e-5
 LABEL_SMOOTHING = 0.1
-EPOCHS = 20  # the most that the real system's own plan names
 
 
 def build_model(size: Size) -> nn.Module:

@@ -112,6 +112,7 @@ WORKLOAD = Workload(
     },
     batches=("2", "4", "2x1", "2x2"),
     first_look=("precomputed_preparation", "workers", "fixed_patch_shape"),
+    original_epochs=32,
     score="Dice of the surface, mean over patches of held-out volumes, more is better",
     lesson=Lesson(steps=200, chance=0.21, clear=0.4, better="more"),
     adopt=adopt,

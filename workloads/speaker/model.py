@@ -7,12 +7,13 @@ from torch.utils.checkpoint import checkpoint
 
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
+from workloads.speaker import EPOCHS
 from workloads.speaker.front_end import MELS, FrontEnd, LoopedFrontEnd
 from workloads.speaker.layers import Block, Bottleneck, Stride, initialise
 from workloads.speaker.pooling import FramePooling, SpectrumPooling, Statistics
 
 EMBEDDING = 512
-EPOCHS, TESTED_EVERY = 500, 5  # as voxceleb_trainer has them where a configuration says nothing else
+TESTED_EVERY = 5  # epochs, as voxceleb_trainer has it where a configuration says nothing else
 STRIDES_34L: tuple[Stride, ...] = ((1, 1), (2, 2), (2, 2), (1, 1))
 STRIDES_34V2: tuple[Stride, ...] = ((1, 1), (2, 2), (2, 2), (2, 2))
 

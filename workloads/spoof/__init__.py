@@ -120,6 +120,7 @@ WORKLOAD = Workload(
     batches=("8", "16", "64"),
     first_look=("feature_cache", "workers", "device_mel"),
     least_samples=2,
+    original_epochs=10,
     score="equal error rate in percent over dev clips, less is better",
     lesson=Lesson(steps=72, chance=50.0, clear=20.0, better="less", batch=4),
     variants={"se_resnet34": 22_159_555},
