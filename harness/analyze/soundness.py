@@ -54,6 +54,9 @@ def remarks(evidence: Evidence) -> Iterator[str]:
         yield "measured before version 0.3.0, when hardly anything led into windows: what a pause costs may be in them"
     elif words := unsettled(evidence, RESUMED):
         yield words
+    steps = next((one.cycle_steps for one in evidence.reference.readies if one.cycle_steps), None)
+    if evidence.comparison.timing is Timing.EPOCH and steps:
+        yield f"whole epochs of {steps} steps: what comes once in each weighs less in a longer one"
 
 
 def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:

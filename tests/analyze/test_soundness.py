@@ -7,7 +7,8 @@ import pytest
 
 from harness.analyze.matrix import Row, build_matrix
 from harness.analyze.soundness import Absence, Outcome
-from harness.core.records import Record, Window
+from harness.core.optimization import Timing
+from harness.core.records import Ready, Record, Window
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 
 TWO = {"effective": {"layout": "contiguous", "workers": 2}, "loader_rate": 400.0}
@@ -82,3 +83,12 @@ def test_a_pace_that_changes_within_windows_is_told_and_then_refused(
     assert any("second half of its windows" in one for one in found.notes) is told
     if refused:
         assert "before the arm was back at its usual pace" in words(found)
+
+
+def test_a_ratio_of_whole_epochs_says_how_long_they_were() -> None:
+    timed = replace(comparison("workers"), timing=Timing.EPOCH)
+    seen = [
+        replace(one, cycle_steps=8) if isinstance(one, Ready) else one for one in records(0, 2.0, timing=Timing.EPOCH)
+    ]
+    (found,) = build_matrix(plan(timed), seen, ENVIRONMENT).rows
+    assert any("whole epochs of 8 steps" in one for one in found.notes), found.notes

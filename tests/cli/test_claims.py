@@ -5,11 +5,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.catalogue import read_catalogue
+from harness.cli.reading import as_timed
+from harness.core.claims import Tried
 from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
@@ -267,3 +270,19 @@ def test_an_emulated_device_has_verdicts_of_its_own_and_a_step_time_none(
     }  # fmt: skip
     ended = shown(str(times), monkeypatch, capsys)
     assert (ended.status, "emulates a step time" in ended.err) == (2, True)
+
+
+def test_epochs_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
+    leak = read_catalogue().workload("leak")
+
+    def at(size: str) -> Any:
+        reference = SimpleNamespace(size=size)
+        return SimpleNamespace(evidence=SimpleNamespace(comparison=SimpleNamespace(reference=reference)))
+
+    tried = Tried(treatment=(), reference=(), timing=Timing.EPOCH)
+    short = as_timed(tried, at("quick"), leak)
+    assert isinstance(short, Tried)
+    assert "32 steps in place of 562" in short.shortfalls[0]
+    assert as_timed(tried, at("standard"), leak) is tried
+    steps = replace(tried, timing=Timing.STEP)
+    assert as_timed(steps, at("quick"), leak) is steps
