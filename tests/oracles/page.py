@@ -105,7 +105,7 @@ def _conclusion(results: Results) -> Iterator[str]:
         f"{len(bare)} cases, by up to {100 * max((abs(one.said / one.true - 1) for one in false), default=0.0):.0f} %."
     )
     yield (
-        "This is one sitting. In another a service that prepares batches ahead, which nobody can pause, gave 2.10x "
+        "In another sitting a service that prepares batches ahead, which nobody can pause, gave 2.10x "
         "[2.05, 2.15] where 1.83x is true ([known limits](methods.md#known-limits))."
     )
 
