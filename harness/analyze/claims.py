@@ -31,6 +31,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Record
+from harness.core.workload import Workload
 
 # Rulings: what an interval lets be said of a claim, by rules that were fixed before anything was measured.
 #
@@ -263,6 +264,20 @@ class Look:
     run: str
     resolution: Resolution
     trial: Trial | None
+
+
+def as_timed(resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
+    """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs."""
+    if trial is None or not isinstance(resolution, Tried) or resolution.timing is not Timing.EPOCH:
+        return resolution
+    size = workload.sizes[trial.evidence.comparison.reference.size]
+    if size.epoch_steps > 0.9 * size.original_epoch_steps:
+        return resolution
+    words = (
+        f"an epoch had {size.epoch_steps} steps in place of {size.original_epoch_steps:,}, so that its boundary, where "
+        "workers start, weighs more"
+    )
+    return replace(resolution, shortfalls=(*resolution.shortfalls, words))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from harness import __version__
 from harness.analyze.advice import Advice, Recommendation, advise, remedy
-from harness.analyze.claims import Account, Finding, Look, Trial, find, general, matching, on_emulated, trials
+from harness.analyze.claims import Account, Finding, Look, Trial, as_timed, find, general, matching, on_emulated, trials
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Column, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
@@ -25,13 +25,13 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
-from harness.core.claims import ANY, Claim, Resolution, Tried
+from harness.core.claims import ANY, Claim
 from harness.core.codec import encode
 from harness.core.configuration import Comparison
 from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Level, Optimization, Stage, Timing
+from harness.core.optimization import Level, Optimization, Stage
 from harness.core.plan import Request
 from harness.core.recipe import Value
 from harness.core.records import Record
@@ -414,20 +414,6 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
         trial = matching(resolution, name, one.trials)
         looks.append(Look(run=one.folder, resolution=as_timed(resolution, trial, workload), trial=trial))
     return find(claim, name, looks)
-
-
-def as_timed(resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
-    """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs."""
-    if trial is None or not isinstance(resolution, Tried) or resolution.timing is not Timing.EPOCH:
-        return resolution
-    size = workload.sizes[trial.evidence.comparison.reference.size]
-    if size.epoch_steps > 0.9 * size.original_epoch_steps:
-        return resolution
-    words = (
-        f"an epoch had {size.epoch_steps} steps in place of {size.original_epoch_steps:,}, so that its boundary, where "
-        "workers start, weighs more"
-    )
-    return replace(resolution, shortfalls=(*resolution.shortfalls, words))
 
 
 # `compare`: the same configurations of several machines or environments, side by side.

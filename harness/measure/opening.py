@@ -236,12 +236,12 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
     for _ in range(feed.in_flight):
         feed.fetch()
     taken, group = feed.taken, task.recipe.workers
-    epoch = lcm(task.size.epoch_steps * task.recipe.micro_batches, group)
+    both = lcm(task.size.epoch_steps * task.recipe.micro_batches, group)  # whole epochs of whole groups
     (spent_s,) = agreed([timed(feed.fetch, GROUPS * group, task.device)])
     while spent_s < protocol.upper_bound_s:
         spent_s += agreed([timed(feed.fetch, group, task.device)])[0]
     done = feed.taken - taken
-    whole = -(-done // epoch) * epoch
+    whole = -(-done // both) * both
     if spent_s / done * whole <= 2 * protocol.whole_s:
         spent_s += agreed([timed(feed.fetch, whole - done, task.device)])[0]
     return feed.order.samples(taken, feed.taken) / spent_s

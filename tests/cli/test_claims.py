@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from harness.analyze.claims import as_timed
 from harness.catalogue import read_catalogue
-from harness.cli.reading import as_timed
 from harness.core.claims import Tried
 from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
