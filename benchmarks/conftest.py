@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 from pytest_benchmark.logger import PytestBenchmarkWarning
+from pytest_benchmark.session import PerformanceRegression
 
 from harness.api import Place, measured
 from harness.core.mistake import Mistake
 from harness.integrations import pytest_options
-from harness.integrations.configurations import Found, Listed, found_in, machine_facts, wanted
-from harness.integrations.pytest_options import budget_in, listing, requests_in
+from harness.integrations.configurations import Found, Judged, Listed, found_in, judged, machine_facts, wanted
+from harness.integrations.pytest_options import allowed_growth, budget_in, listing, requests_in
 from harness.measure.surroundings import read_environment
 from harness.store import read_run
 
 CONFIGS = "test_cells.py"
 EMPTY_GATE = (
-    "--benchmark-compare-fail found no benchmark of this session in the file it compares with; record one with "
-    "--benchmark-autosave and the same workload, size, device and --speedmatrix-relative."
+    "The gate found no benchmark of this session in the file it compares with; record one with --benchmark-autosave "
+    "and the same workload, size, device and --speedmatrix-relative."
 )
 
 
@@ -82,15 +83,37 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     before = {name for one in session.compared_mapping.values() for name in one}
     if session.compare_fail and before.isdisjoint(one.fullname for one in session.benchmarks):
         raise pytest.UsageError(EMPTY_GATE)
+    gate = _gate(session, allowed_growth(terminalreporter.config))
     try:
-        return (yield)
+        shown = yield
+        if regressed := [name for name, one in gate.items() if one.regressed]:
+            raise PerformanceRegression(f"Surely slower than allowed: {', '.join(regressed)}.")
+        return shown
     finally:
         skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
         lines = [*_told(session.benchmarks), *(f"No samples any more: {name}" for name in skipped if name in before)]
         if lines:
             terminalreporter.section("speedmatrix: against the declared reference, intervals of 95 %", "-")
-        for line in lines:
+        for line in (
+            *lines,
+            *(f"{'REGRESSED' * one.regressed or 'Gate'}: {name}: {one.words}" for name, one in gate.items()),
+        ):
             terminalreporter.write_line(line)
+
+
+def _gate(session: Any, share: float | None) -> dict[str, Judged]:
+    """What the gate says of each configuration that was measured before too; raises UsageError where that is none."""
+    if share is None:
+        return {}
+    # By group, which both arms have, whether they are shown in seconds or not.
+    before = {one["group"]: one["extra_info"] for saved in session.compared_mapping.values() for one in saved.values()}
+    now = {one.group: one.extra_info for one in session.benchmarks if "cell" in one.extra_info and one.group in before}
+    if not now:
+        raise pytest.UsageError(EMPTY_GATE)
+    try:
+        return {name: judged(told, before[name], share) for name, told in now.items()}
+    except Mistake as mistake:
+        raise pytest.UsageError(str(mistake)) from mistake
 
 
 def _told(benchmarks: list[Any]) -> list[str]:

@@ -3,7 +3,7 @@
     pytest --benchmark-only                                              # all workloads, six minutes
     pytest --benchmark-only -k "leak and :all-"                         # one comparison
     pytest --benchmark-only --speedmatrix-run results/MACHINE/RUN        # a run that was measured before
-    pytest --benchmark-only --speedmatrix-relative --benchmark-compare --benchmark-compare-fail=median:3%
+    pytest --benchmark-only --benchmark-compare --speedmatrix-fail=3%     # after --benchmark-autosave; a gate
 
 Nothing is timed here: arms take turns in processes of their own, and a timer replays what they took. What has no ratio
 is skipped with the reason (-rs shows it).

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.overhead.fresh_processes import Overhead, overhead
 from harness.core.mistake import Mistake
 from harness.integrations.configurations import ITSELF, RELATIVE, SECONDS, Clock
-from harness.integrations.overhead import Overhead, overhead
 from harness.integrations.pytest_options import requests_in
 
 CLOCK = Clock()

@@ -51,7 +51,6 @@ from harness.run.preparation import (
     check_budget,
     data_of,
     forecast_of,
-    free_memory,
     job_of,
     known_elsewhere,
     measuring_alone,
@@ -382,7 +381,7 @@ def measure_into(
             plan=ready.plan, records=records, start=start, append=journal.append, watcher=watcher,
             clock=monotonic, deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, paces=ready.paces,
             arm_s={} if arm_s is None else arm_s,
-            precisions=partial(precisions, thresholds=thresholds), free=partial(free_memory, ready.environment.device),
+            precisions=partial(precisions, thresholds=thresholds), free=ready.free_bytes,
             cores=ready.environment.cores,
         )  # fmt: skip
         if campaign.run():

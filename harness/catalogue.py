@@ -1,10 +1,12 @@
 """The catalogue: finds optimizations and workloads by their files, and refuses what is misnamed."""
 
+import hashlib
 import importlib
 import importlib.metadata
 import importlib.resources
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +18,13 @@ from harness.core.claims import Claim, checked, parsed
 from harness.core.codec import document, entries
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization
-from harness.core.own_file import Address, OwnFile, parse_address, read_file
+from harness.core.own_file import Address, OwnFile, files_of, parse_address, read_file
 from harness.core.workload import DescribesWorkload, Workload
 
 ENTRY_POINTS = "speedmatrix.workloads"  # the group under which a package announces workloads of its own
 
 APART = "apart.toml"
+ROOMS = ("core", "measure", "optimizations", "own", "run")  # of the harness, whose code acts in arms
 
 Found = TypeVar("Found", Workload, Optimization)
 
@@ -101,6 +104,34 @@ def read_workload(path: Path) -> Workload:
     jobs: list[DescribesWorkload] = _jobs(found, where)
     first, *others = jobs
     return replace(first.as_workload(here, others), path=str(here))
+
+
+def code_digest(workloads: Iterable[Workload]) -> str:
+    """Eight hexadecimal digits for all Python files that arms of those workloads run, the harness's own among them.
+
+    A job of the user's own is left out: the digest of its files is part of the plan already (`Workload.source`).
+    """
+    package = Path(__file__).parent
+    files = [file for room in ROOMS for file in sorted((package / room).rglob("*.py"))]
+    for workload in workloads:
+        files += [] if workload.source else _files_of(workload)
+    digest = hashlib.sha256()
+    for file in files:
+        text = file.read_bytes()
+        digest.update(f"{file.parent.name}/{file.name} {len(text)} ".encode() + text)
+    return digest.hexdigest()[:8]
+
+
+def _files_of(workload: Workload) -> list[Path]:
+    """The user's own file with those beside it, or the package that brings the workload."""
+    if workload.path is not None:
+        return files_of(parse_address(workload.path).path)
+    module = sys.modules[workload.parts.__module__]
+    file = Path(str(module.__file__))
+    if not module.__package__:
+        return [file]
+    shared = sorted(file.parents[1].glob("*.py")) if module.__package__ == f"workloads.{workload.name}" else []
+    return [*shared, *sorted(file.parent.rglob("*.py"))]
 
 
 def _jobs(found: OwnFile, where: Address) -> list[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from harness.analyze.attribution import Gain, gain
 from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
 from harness.analyze.matrix import Matrix, Table
-from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted, cross_checked, trusted
+from harness.analyze.search.prediction import Prediction, Trusted, trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
 from harness.analyze.search.stage_model import (
     Declared,
@@ -33,7 +33,6 @@ from harness.core.optimization import Numerics, Optimization, Timing
 from harness.core.plan import Plan, Request
 from harness.core.protocol import PROTOCOLS
 from harness.plan.designs import CROSSED, Space, space_of, varied
-from harness.plan.designs import matrix as matrix_design
 from harness.plan.feasibility import Scope, all_options, compare, hindrance
 from harness.plan.planning import Context, plan_of, protocol_named, reference_request
 from harness.plan.search import (
@@ -95,7 +94,7 @@ def predictions(matrix: Matrix, catalogue: Catalogue) -> tuple[WorkloadPredictio
 def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadPrediction:
     possible = possible_stacks(kept.matrix, table, catalogue)
     found = WorkloadPrediction(
-        config=table.config, name=table.name, whole=(), prediction="", best=_best(table), decomposition=None, check=None
+        config=table.config, name=table.name, whole=(), prediction="", best=_best(table), decomposition=None
     )
     if isinstance(possible, str):
         return replace(found, prediction=possible)
@@ -103,7 +102,6 @@ def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadP
     if isinstance(study, str):
         return replace(found, prediction=study)
     model, whole = trusted(study), whole_of(kept, table)
-    found = replace(found, check=_check(kept, study, possible))
     if whole is not None:
         others = list(rows_of(kept))
         stack = whole.row.comparison.treatment.options
@@ -190,14 +188,6 @@ def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: W
             name: upper_bounds(model.model, possible.declared.arrangement(stack)) for name, stack in names.items()
         },
     )
-
-
-def _check(kept: StoredRun, study: Study, possible: PossibleStacks) -> CrossCheck | None:
-    """Where every stack of some options was measured: what the configurations of a matrix predict of the others."""
-    if kept.matrix.design != "factorial":
-        return None
-    design = [one.treatment.options for one in matrix_design(possible.scope) if isinstance(one, Comparison)]
-    return cross_checked(study, {study.ratios[0].reference.options, *design})
 
 
 # Deciding: what a search knows after so many runs, and what it therefore measures next.
@@ -328,7 +318,7 @@ def rounds_before(search: Search, first: Path) -> list[Path]:
 
 
 def _conditions(run: Run) -> tuple[object, ...]:
-    return run.version, run.environment.digest, run.plan.protocol, run.plan.seed, run.plan.data
+    return run.version, run.code, run.environment.digest, run.plan.protocol, run.plan.seed, run.plan.data
 
 
 def _is_of(plan: Plan, first: Plan) -> bool:

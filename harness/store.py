@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,13 @@ class Run:
     rehearsed: bool  # invented times, not measured ones
     environment: Environment
     plan: Plan
+    code: str = field(default="", metadata={"since": "0.3.0"})  # digest of the arms' code; empty where nobody looked
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits for plan, environment and version: the same command on the same machine."""
+        """Eight hexadecimal digits for plan, environment, version and code: the same command on the same machine."""
         facts = [encode(self.plan), self.environment.identity, self.version, self.rehearsed]
+        facts += [self.code] if self.code else []  # runs that did not know it keep their names
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -244,6 +246,8 @@ def changes(before: Run, now: Run) -> Iterator[str]:
     """What differs between the conditions of two runs, each as `name was, now is`."""
     if before.version != now.version:
         yield f"speedmatrix was {before.version}, now is {now.version}"
+    if before.code != now.code:
+        yield f"the code of the arms was {before.code or 'unknown'}, now is {now.code or 'unknown'}"
     for name, was, is_now in differing(before.environment, now.environment):
         yield f"{name} was {_shown(was)}, now is {_shown(is_now)}"
 

@@ -31,7 +31,7 @@ MAY_IMPORT = {
 EVERYTHING = {"cli", "__main__"}
 # What starts arms is called by the Python interface; these check without timing, rehearse, or time the harness itself.
 STARTS_ARMS = {"arm", "execution", "replicate", "sentinel", "services", "worker"}
-WITHOUT_THE_INTERFACE = {"harness/cli/checks.py", "harness/cli/learning.py", "harness/integrations/overhead.py"}
+WITHOUT_THE_INTERFACE = {"harness/cli/checks.py", "harness/cli/learning.py"}
 BLIND = {"optimizations", "plan", "analyze", "report"}
 HOST_READERS = {"ctypes", "multiprocessing", "os", "pathlib", "platform", "psutil", "resource", "shutil", "socket"}
 HOST_READERS |= {"importlib.metadata", "importlib.util", "subprocess", "sys", "torch"}

@@ -152,9 +152,10 @@ def test_the_digest_knows_plan_machine_and_version_but_not_the_hour() -> None:
         {"plan": plan(comparison("amp"))},
         {"environment": replace(ENVIRONMENT, cores=3)},
         {"version": "0.2.0"},
+        {"code": "0123abcd"},
         {"rehearsed": True},
     ]
-    assert len({RUN_FACTS.digest, *(replace(RUN_FACTS, **other).digest for other in others)}) == 5
+    assert len({RUN_FACTS.digest, *(replace(RUN_FACTS, **other).digest for other in others)}) == 6
 
 
 def test_the_latest_unfinished_run_of_a_digest_is_found(tmp_path: Path) -> None:

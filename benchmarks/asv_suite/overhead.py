@@ -7,8 +7,8 @@ About 1; a twentieth more says that every measured step takes a twentieth longer
 
 from typing import Any
 
+from benchmarks.overhead.fresh_processes import overhead
 from harness.integrations.asv_cells import DIGITS, as_samples
-from harness.integrations.overhead import overhead
 
 
 class Harness:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,7 +33,7 @@ from harness.analyze.estimate import Estimate, point_of
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.analyze.pairing import pair
-from harness.cli.measuring import preparing
+from harness.cli.measuring import preparing_all
 from harness.cli.reading import console, deliver
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
@@ -71,8 +72,8 @@ def show_coverage(asked: Asked, output: Path | None, *, as_json: bool) -> int:
     premises = premises_of(asked)
     if output is not None and not output.parent.is_dir():  # said now, and not after minutes
         raise Mistake(f"There is no folder {output.parent}; choose another path for --output.")
-    with preparing("rehearsing", Console(stderr=True)) as tell:
-        checks = rehearsed(asked, tell)
+    with preparing_all(["rehearsing"], Console(stderr=True)) as tell:
+        checks = rehearsed(asked, partial(tell, 0))
     if output is not None:
         deliver(report.to_markdown(checks, premises), output)
     if as_json:

@@ -161,11 +161,12 @@ _Pairs = Mapping[tuple[Configuration, Configuration], Gain]  # treatment and ref
 
 
 def _gains(like: StoredRow, entries: Iterable[StoredRow]) -> _Pairs:
+    """All gains under the same conditions whose verdict is not withheld for a disturbed machine."""
     wanted = _conditions(like)
     return {
         (one.row.comparison.treatment, one.row.comparison.reference): gain(one.row.estimate)
         for one in entries
-        if one.row.estimate is not None and _conditions(one) == wanted
+        if one.row.estimate is not None and not one.row.estimate.disturbed and _conditions(one) == wanted
     }
 
 
@@ -442,19 +443,20 @@ def _other_stage(stage: Stage, held: Bottleneck | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """After how many steps a gain has paid for a slower start; ranges are those of single replicates.
+    """After how many steps a gain has paid for a slower start: the least start by the highest gain, and the opposite.
 
-    With start-ups F and steps t of both arms that is N* = (F_B - F_A) / (t_A - t_B).
+    With start-ups F and steps t of both arms that is N* = (F_B - F_A) / (t_A - t_B). The starts are those of single
+    replicates, the gains the ends of the interval.
     """
 
     extra_s: tuple[float, float]  # start-up beyond the other arm's, the least and the most
-    steps: tuple[float, float] | None  # None: never, since a step is no shorter
+    steps: tuple[float, float | None] | None  # None: never, since a step is no shorter; at the end: as far as is known
     step_s: float  # of the arm with the gain
 
     @property
     def seconds(self) -> float | None:
-        """Training time until the worst start has paid for itself; None where it never does."""
-        return None if self.steps is None else self.steps[1] * self.step_s
+        """Training time until the worst start has surely paid for itself; None where it may never do."""
+        return None if self.steps is None or self.steps[1] is None else self.steps[1] * self.step_s
 
 
 def start_up_s(ready: Ready) -> float:
@@ -470,6 +472,7 @@ def break_even(ours: Side, theirs: Side, gain: Gain, step_s: float) -> BreakEven
     if not extra:
         return None
     low, high = min(extra), max(extra)
-    saved_s = step_s * (1 - 1 / gain.ratio)
-    steps = (max(0.0, low) / saved_s, max(0.0, high) / saved_s) if saved_s > 0 else None
+    saved_s, most_s, least_s = (step_s * (1 - 1 / one) for one in (gain.ratio, gain.high, gain.low))
+    surely = max(0.0, high) / least_s if least_s > 0 else None
+    steps = (max(0.0, low) / most_s, surely) if saved_s > 0 else None
     return BreakEven(extra_s=(low, high), steps=steps, step_s=step_s / gain.ratio)

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 from harness.analyze.estimate import Estimate, results
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import ratios_of_sums, together
-from harness.analyze.pairing import Array, Pairs, log_ratio, log_totals, pair, prior_of
+from harness.analyze.pairing import Array, Pairs, log_ratio, log_totals, pair
 from harness.analyze.soundness import Absence
 from harness.analyze.verdict import MARGIN, Thresholds
 from harness.core.configuration import DELAY_S, Comparison, planted
@@ -391,12 +391,10 @@ def _thresholds(copies: Sequence[_Copy], margin: float) -> Thresholds:
     attempts = {
         one.block: max(len(other.pairs.log_ratios) for other in copies if other.block == one.block) for one in copies
     }
-    variances = np.array([one.var(ddof=1) for one in means])
     return Thresholds(
         least_spread=float(np.sqrt(np.mean(np.concatenate(means) ** 2))),
         least_freedom=float(sum(attempts.values())),
         margin=margin,
-        prior=prior_of(variances, np.array([len(one) - 1.0 for one in means])),
     )
 
 

@@ -257,6 +257,9 @@ def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
     return MeasuredValue(value=centre, low=centre - half_width, high=centre + half_width, replicates=len(array))
 
 
+AS_CLAIMED = "standard"  # the size at which a device's step is as long as the claim's
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One run's answer to one claim on one workload: how the claim is tested where it was made, and its comparison."""
@@ -268,16 +271,19 @@ class Look:
 
 def as_timed(resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
     """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs."""
-    if trial is None or not isinstance(resolution, Tried) or resolution.timing is not Timing.EPOCH:
+    if trial is None or not isinstance(resolution, Tried):
         return resolution
-    size = workload.sizes[trial.evidence.comparison.reference.size]
-    if size.epoch_steps > 0.9 * size.original_epoch_steps:
-        return resolution
-    words = (
-        f"an epoch had {size.epoch_steps} steps in place of {size.original_epoch_steps:,}, so that its boundary, where "
-        "workers start, weighs more"
-    )
-    return replace(resolution, shortfalls=(*resolution.shortfalls, words))
+    name = trial.evidence.comparison.reference.size
+    size, found = workload.sizes[name], list(resolution.shortfalls)
+    if resolution.timing is Timing.EPOCH and size.epoch_steps <= 0.9 * size.original_epoch_steps:
+        found.append(
+            f"an epoch had {size.epoch_steps} steps in place of {size.original_epoch_steps:,}, so that its boundary, "
+            "where workers start, weighs more"
+        )
+    device_decides = resolution.timing in {Timing.STEP, Timing.EPOCH, Timing.COMPUTE}
+    if any(one.device_s is not None for one in trial.evidence.windows) and device_decides and name != AS_CLAIMED:
+        found.append(f"on a model of size {name}, which leaves a GPU more idle than that of size {AS_CLAIMED}")
+    return replace(resolution, shortfalls=tuple(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,7 +525,6 @@ def _quality(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
 # Emulated devices: only what their host does was timed, so that nothing is confirmed or refuted there.
 
 TOLD_EMULATED = frozenset({Timing.STEP, Timing.EPOCH})
-AS_CLAIMED = "standard"  # the size at which a device's step is as long as the claim's
 
 
 def on_emulated(found: Finding) -> Finding:

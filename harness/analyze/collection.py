@@ -1,7 +1,7 @@
 """The collection: rows of many runs, each beside where it was found; the surest answers, runs are never pooled."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -97,28 +97,25 @@ def entries(runs: Iterable[StoredRun]) -> Iterator[StoredRow]:
 
 
 def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
-    """One entry for each question: the narrowest interval that the newest version gave, or else the newest words.
+    """One entry for each question: of the newest version's with most replicates the narrower of the newest two.
 
-    One from a disturbed machine stands only where there is no other. Neither looks at what was found
-    (docs/decisions/published-tables.md).
+    Or the newest words. One from a disturbed machine stands only where there is no other. It is not the narrowest of
+    all: of many that is one whose scatter was underestimated (docs/decisions/published-tables.md).
     """
-    found: dict[Question, StoredRow] = {}
-    for entry in entries(runs):
-        held = found.get(entry.question)
-        if held is None or _is_surer(entry, held):
-            found[entry.question] = entry
-    return tuple(found.values())
+    asked = together((entry.question, entry) for entry in entries(runs))
+    return tuple(map(_surest, asked.values()))
 
 
-def _is_surer(older: StoredRow, held: StoredRow) -> bool:
-    if older.row.estimate is None or held.row.estimate is None:
-        return held.row.estimate is None and older.row.estimate is not None
-    ours, theirs = older.row.estimate, held.row.estimate
-    if older.run.version != held.run.version:
-        return False
-    if ours.disturbed != theirs.disturbed:
-        return theirs.disturbed
-    return ours.half_width < theirs.half_width * (1 - 1e-9)  # beyond rounding
+def _surest(answers: Sequence[StoredRow]) -> StoredRow:
+    """Of the answers to one question, the newest first."""
+    known = [(one.row.estimate, one) for one in answers if one.row.estimate is not None]
+    if not known:
+        return answers[0]
+    known = [(estimate, one) for estimate, one in known if one.run.version == known[0][1].run.version]
+    known = [pair for pair in known if not pair[0].disturbed] or known
+    most = max(estimate.processes for estimate, _ in known)
+    newest = [pair for pair in known if pair[0].processes == most][:2]
+    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
 
 
 # Repeated answers: the same question measured by two runs, each with processes of its own, often on different days.

@@ -3,9 +3,9 @@
 A reference's step of 1 loads for a share s. An option that changes the loader alone, by a ratio of r, leaves a step of
 1 - s + s / r; likewise one that changes the rest alone, whose share is then that of the rest. Not all of such a gain
 arrives: a loader leaves caches and memory to the step. How much does is seen where an option was timed on whole steps
-too, and is taken to be alike for the others of that part. The interval joins that of r, the scatter of s between
+too, and in part carries over to the others of that part. The interval joins that of r, the scatter of s between
 replicates, how surely it is known what arrives, and a misfit, by the delta method with Satterthwaite's degrees of
-freedom (docs/decisions/composed-ratios.md).
+freedom; it is never narrower than what the ends of r's own interval come to (docs/decisions/composed-ratios.md).
 """
 
 import math
@@ -19,7 +19,7 @@ from harness.analyze.estimate import Estimate, precision, results
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import together
 from harness.analyze.profile import phases
-from harness.analyze.soundness import Absence
+from harness.analyze.soundness import Absence, unsound
 from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict, verdict
 from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
@@ -29,7 +29,9 @@ from harness.core.records import Place, Precision, Record
 
 NORMAL = 1.96  # half-widths of 95 % in standard deviations
 MISFIT = 0.01  # standard deviation of a log ratio by which the formula itself errs
-ARRIVING = 0.15  # standard deviation of the share of a part's log ratio that arrives, before it was seen
+# Standard deviations of the share of a part's log ratio that arrives: of what all options of a part have in common, and
+# of each by itself. Before anything was seen they add up to 0.15.
+IN_COMMON = EACH = 0.15 / math.sqrt(2)
 LEAST_LOG = 0.02  # of a composed ratio that can show what arrives
 Shares = Mapping[Timing, Sequence[float]]  # LOADER and COMPUTE -> of a reference's step, replicate by replicate
 
@@ -39,7 +41,7 @@ class Arrival:
     """How much of a part's log ratio arrives on whole steps: a mean, a standard deviation, and by how many options."""
 
     share: float = 1.0
-    deviation: float = ARRIVING
+    deviation: float = math.hypot(IN_COMMON, EACH)
     seen: int = 0
 
 
@@ -57,14 +59,15 @@ class Composed:
     @property
     def half_width(self) -> float:
         """Of the log ratio's interval."""
-        return math.log(self.high / self.ratio)
+        return math.log(max(self.high / self.ratio, self.ratio / self.low))
 
 
 def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
-    """The shares of every reference that was timed on steps in as many replicates as an estimate takes."""
+    """The shares of every reference that was timed on sound steps in as many replicates as an estimate takes."""
     windows = together(
         ((one.comparison.reference, window.arm.block, window.arm.replicate), window)
         for one in {id(found.reference): found for found in gathered}.values()
+        if next(unsound(one.reference), None) is None
         for window in one.reference.windows
         if window.timing is Timing.STEP
     )
@@ -80,17 +83,20 @@ def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
 
 
 def arrival(pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float]) -> Arrival:
-    """What arrives of a part, from options whose ratio of steps and of the part are both known; a Bayesian update."""
-    weight, total, seen = ARRIVING**-2, ARRIVING**-2, 0
+    """What arrives of a part, from options whose ratio of steps and of the part are both known; a Bayesian update.
+
+    That of one option says of another only what they have in common.
+    """
+    weight, total, seen = IN_COMMON**-2, IN_COMMON**-2, 0
     for whole, part in pairs:
         plain = composed(part, shares, Arrival(deviation=0.0))
         log = math.log(plain.ratio)
         if abs(log) >= LEAST_LOG:
-            error = math.hypot(whole.half_width, plain.half_width) / NORMAL / abs(log)
+            error = math.hypot(math.hypot(whole.half_width, plain.half_width) / NORMAL / abs(log), EACH)
             weight += error**-2
             total += error**-2 * math.log(whole.ratio) / log
             seen += 1
-    return Arrival(share=total / weight, deviation=weight**-0.5, seen=seen)
+    return Arrival(share=total / weight, deviation=math.hypot(weight**-0.5, EACH), seen=seen)
 
 
 def composed(part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival()) -> Composed:
@@ -108,9 +114,10 @@ def composed(part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival
     total = sum(variances)
     joint = total**2 / sum(one**2 / many for one, many in zip(variances, degrees, strict=True))
     half = float(stats.t.ppf(part.point, joint)) * math.sqrt(total)
-    log = -arrives.share * math.log(step)
+    # Terms that are surely known lift the degrees of freedom of their sum: alone that would narrow the interval.
+    log, *ends = (-arrives.share * math.log(1 - share + share / one) for one in (part.ratio, part.low, part.high))
     with np.errstate(over="ignore"):
-        ratio, low, high = (float(np.exp(one)) for one in (log, log - half, log + half))
+        ratio, low, high = (float(np.exp(one)) for one in (log, min(log - half, *ends), max(log + half, *ends)))
     found = verdict(low, high, part.thresholds.margin, disturbed=part.disturbed)
     return Composed(ratio=ratio, low=low, high=high, verdict=found, share=share, arrives=arrives)
 

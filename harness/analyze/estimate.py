@@ -1,7 +1,7 @@
 """Estimates: ratios with intervals, from replicates that are the unit and a pool that lends its variances."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,7 @@ from harness.analyze.pairing import (
     Pairs,
     Tail,
     errors,
-    lent,
+    freedom_together,
     log_totals,
     moderate,
     pair,
@@ -49,7 +49,7 @@ class Estimate:
     pairs: int
     processes: int  # replicates, each with fresh processes of both arms
     df: float
-    method: str  # "moderated t" in a pool, "calibrated t" on a machine that was calibrated, "t", or BY_WINDOWS
+    method: str  # "moderated t" in a pool, "t" without one, or BY_WINDOWS
     outlying: bool  # its replicates disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
     drift: float
@@ -109,18 +109,23 @@ def point_of(protocol: Protocol) -> float:
 
 
 def estimates(
-    pool: Sequence[Pairs], point: float = FIXED, thresholds: Thresholds = UNCALIBRATED
+    pool: Sequence[Pairs],
+    point: float = FIXED,
+    thresholds: Thresholds = UNCALIBRATED,
+    blocks: Sequence[str] = (),
 ) -> tuple[Estimate, ...]:
     """One estimate for each, in order; raises ValueError where one has fewer than two replicates.
 
     A replicate gives one log ratio of totals. The interval is Student's t over replicates, because processes differ and
     windows of one process are not independent, but never narrower than the scatter of windows within replicates allows:
-    two replicates may agree by luck. `point` is that of the distribution (docs/decisions/total-time.md).
+    two replicates may agree by luck. `point` is that of the distribution (docs/decisions/total-time.md). Comparisons of
+    one of the `blocks` share their reference; without blocks each has its own.
     """
     if any(len(pairs.replicates) < FEWEST_REPLICATES for pairs in pool):
         raise ValueError("an estimate needs two replicates at least")
     means = [log_totals(pairs) for pairs in pool]
-    spread, method = _spread(means, thresholds)
+    numbers = [tuple(one.number for one in pairs.replicates) for pairs in pool]
+    spread, method = _spread(means, list(zip(blocks, numbers, strict=True)) if blocks else ())
     own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
     # A constant, or the calibration's: no look of this run depends on it.
     least = stats.t.ppf(FIXED, thresholds.least_freedom) * thresholds.least_spread
@@ -184,14 +189,19 @@ def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
         yield (float(stats.t.ppf(FIXED, degrees)) * error if degrees else 0.0), float(degrees)
 
 
-def _spread(means: Sequence[Array], thresholds: Thresholds) -> tuple[Moderated, str]:
-    """Every configuration's variance between replicates: helped by the pool, else by the calibration, else its own."""
+def _spread(means: Sequence[Array], references: Sequence[Hashable]) -> tuple[Moderated, str]:
+    """Every configuration's variance between replicates: helped by the pool, else its own.
+
+    A pool whose configurations share the luck of their references knows its variance with fewer degrees of freedom.
+    """
     variances = np.array([one.var(ddof=1) for one in means])
     freedom = np.array([len(one) - 1.0 for one in means])
     if moderated := moderate(variances, freedom):
+        if references:
+            calm = np.flatnonzero(~moderated.outlying).tolist()
+            most = freedom_together([means[one] for one in calm], [references[one] for one in calm])
+            moderated = replace(moderated, freedom=np.maximum(freedom, np.minimum(moderated.freedom, most)))
         return moderated, "moderated t"
-    if thresholds.prior:
-        return lent(variances, freedom, thresholds.prior), "calibrated t"
     alone = np.zeros(len(means), dtype=np.bool_)
     return Moderated(variances=variances, freedom=freedom, outlying=alone), "t"
 
@@ -267,8 +277,7 @@ def energies(
             pairs = pair(counted, evidence.position, _joules)
             if absence(evidence, pairs) is None:
                 paired[index] = pairs
-    # How replicates differ in samples a joule, no calibration has seen.
-    found = _estimated(gathered, paired, protocol, replace(thresholds, prior=None))
+    found = _estimated(gathered, paired, protocol, thresholds)
     return [found.get(index) for index in range(len(gathered))]
 
 
@@ -277,12 +286,9 @@ def _estimated(
 ) -> dict[int, Estimate]:
     pools = _pools((_pool(gathered[index], pairs), index) for index, pairs in paired.items())
     found: dict[int, Estimate] = {}
-    for (*_, timing, in_turn, shared), indices in pools.items():
-        # A calibration times steps of arms that are alive together, each in its process, and lends to no configuration
-        # that varies otherwise.
-        usual = timing is Timing.STEP and not in_turn and not shared
-        own = thresholds if usual else replace(thresholds, prior=None)
-        estimated = estimates([paired[index] for index in indices], point_of(protocol), own)
+    for (*_, shared), indices in pools.items():
+        blocks = [gathered[index].windows[0].arm.block for index in indices]
+        estimated = estimates([paired[index] for index in indices], point_of(protocol), thresholds, blocks)
         found.update((index, replace(one, shared=shared)) for index, one in zip(indices, estimated, strict=True))
     return found
 

@@ -1,11 +1,12 @@
 """Extent: which comparisons of a machine could be measured, which are, and how narrowly."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.analyze.collection import TOO_SMALL, StoredRun
+from harness.analyze.collection import StoredRun, surest
 from harness.analyze.grouping import together
-from harness.core.plan import Plan
+from harness.core.plan import Plan, is_or_was_baseline
 
 NARROW = 0.05  # half-width of a log ratio
 
@@ -17,7 +18,8 @@ class Extent:
     machine: str
     workload: str
     possible: tuple[str, ...]
-    measured: Mapping[str, float]  # option -> half the width of its narrowest interval, of training steps where known
+    # Option -> half the width of its interval, of training steps where known; infinite where the machine was disturbed.
+    measured: Mapping[str, float]
     reasons: Mapping[str, tuple[str, ...]]  # why others cannot be measured there -> which
 
     @property
@@ -33,19 +35,22 @@ class Extent:
 
 def extent_of(machine: str, workload: str, plan: Plan, runs: Iterable[StoredRun]) -> Extent:
     """What some runs of a machine have of the comparisons of a plan that its newest environment allows."""
+    asked = {one.label: one.reference.options for one in plan.comparisons if one.treatment.workload == workload}
     measured: dict[str, float] = {}
-    for run in runs:
-        for row in run.matrix.every_row:
-            config = row.comparison.treatment
-            if config.workload == workload and config.size != TOO_SMALL and row.estimate and row.shown:
-                width = row.shown.half_width
-                measured[row.comparison.label] = min(width, measured.get(row.comparison.label, width))
-    labels = dict.fromkeys(one.label for one in plan.comparisons if one.treatment.workload == workload)
+    for one in surest(runs):
+        row, comparison = one.row, one.row.comparison
+        if comparison.treatment.workload != workload or comparison.label not in asked:
+            continue
+        against = comparison.reference
+        usual = against.options == asked[comparison.label] or is_or_was_baseline(against)
+        if usual and row.estimate and row.shown:
+            width = math.inf if row.estimate.disturbed else row.shown.half_width
+            measured[comparison.label] = min(width, measured.get(comparison.label, width))
     reasons = together((one.reason, one.label) for one in plan.no_results if one.workload == workload)
     return Extent(
         machine=machine,
         workload=workload,
-        possible=tuple(labels),
-        measured={name: measured[name] for name in labels if name in measured},
+        possible=tuple(asked),
+        measured={name: measured[name] for name in asked if name in measured},
         reasons={reason: tuple(names) for reason, names in reasons.items()},
     )

@@ -277,7 +277,8 @@ def build_matrix(
     gathered = list(gather(plan, records))
     thresholds = calibration.thresholds if calibration and plan.design != DESIGN else Thresholds()
     told = calibrate(plan, records) if plan.design == DESIGN else calibration
-    names = {one.reference: plan.names.get(str(one.reference), _stack(one.reference)) for one in plan.comparisons}
+    references = {one.reference for one in plan.comparisons}
+    names = {one: plan.names.get(str(one), one.stack or "baseline") for one in references}
     rates = results(gathered, plan.protocol, thresholds)
     savings = energies(gathered, plan.protocol, thresholds)
     made = list(zip(gathered, rates, savings, strict=True))
@@ -317,10 +318,6 @@ def spent_by(records: Iterable[Record]) -> dict[str, float]:
 
 
 _Found = tuple[Evidence, Estimate | Absence, Estimate | None]  # the last of energy
-
-
-def _stack(config: Configuration) -> str:
-    return "+".join(str(option) for option in config.options) or "baseline"
 
 
 def _table(

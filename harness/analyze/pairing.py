@@ -7,9 +7,9 @@ treatment's moment lie on a line between the two reference windows around it, so
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -67,28 +67,27 @@ def moderate(variances: Array, freedom: Array) -> Moderated | None:
     )
 
 
-def lent(variances: Array, freedom: Array, prior: Prior) -> Moderated:
-    """Variances without a pool, shrunk towards a prior from elsewhere; one that stands apart keeps its own."""
-    outlying = variances > prior.variance * stats.f.ppf(OUTLYING, freedom, prior.freedom)
-    weight = freedom / (prior.freedom + freedom)
-    return Moderated(
-        variances=np.where(outlying, variances, prior.variance + weight * (variances - prior.variance)),
-        freedom=np.where(outlying, freedom, prior.freedom + freedom),
-        outlying=outlying,
-    )
+def freedom_together(logs: Sequence[Array], references: Sequence[Hashable]) -> float:
+    """Degrees of freedom of the mean variance of configurations, where those of one reference share its luck.
 
-
-def prior_of(variances: Array, freedom: Array) -> Prior | None:
-    """The prior that a pool can lend to others; None where the pool is too small or shows no variance.
-
-    Its variance is the plain mean, as in a pool of its own, and its freedom no more than all configurations have
-    together.
+    Each has one log ratio for each replicate; those with the same reference have as many. Satterthwaite's (1946) over
+    two mean squares for each reference: what its configurations have in common, which is known by its replicates alone,
+    and how they differ from each other. Where they have nothing in common, it is all their degrees of freedom together
+    (docs/decisions/shared-references.md).
     """
-    if len(variances) < SMALLEST_POOL or np.median(variances) == 0:
-        return None
-    together = float(freedom.sum())
-    mean = float(np.average(variances, weights=freedom))
-    return Prior(variance=mean, freedom=min(fit_prior(variances, freedom).freedom, together))
+    centred = together((reference, one - one.mean()) for one, reference in zip(logs, references, strict=True))
+    groups = [np.stack(rows) for rows in centred.values()]
+    sizes = np.array([len(one) for one in groups], dtype=np.float64)
+    freedom = np.array([one.shape[1] - 1.0 for one in groups])
+    means = np.array([np.sum(one.mean(axis=0) ** 2) for one in groups]) / freedom  # each is common + own / size
+    rest = sum(float(np.sum((one - one.mean(axis=0)) ** 2)) for one in groups)
+    own = rest / max(1.0, float(np.sum(freedom * (sizes - 1))))
+    common = max(0.0, float(np.average(means - own / sizes, weights=freedom)))
+    if own + common == 0:
+        return float(np.sum(sizes * freedom))
+    weights = sizes * freedom / np.sum(sizes * freedom)
+    parts = ((common + own / sizes) ** 2 + (sizes - 1) * (own / sizes) ** 2) / freedom
+    return (own + common) ** 2 / float(np.sum(weights**2 * parts))
 
 
 def fit_prior(variances: Array, freedom: Array) -> Prior:
@@ -293,6 +292,7 @@ class Replicate:
 
     log_ratio: float  # of the totals: the reference's seconds for the treatment's samples over the treatment's seconds
     window_pairs: tuple[float, ...]  # log ratios of single windows
+    number: int = 0  # comparisons of one block have the same reference in replicates of the same number
     # Standard errors of `log_ratio` by the scatter of windows: of those that stand together in time, and of those that
     # hold the same samples.
     error: float = 0.0
@@ -354,7 +354,7 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
         counted += kept
         in_turn += apart is not None
         if parts := [one for one in (together, apart) if one]:
-            found.append(parts[0] if len(parts) == 1 else _joined(parts))
+            found.append(replace(parts[0] if len(parts) == 1 else _joined(parts), number=replicate))
     both = {0, position}
     others = [one.others for one in counted if one.arm.position in both and one.others is not None]
     return Pairs(

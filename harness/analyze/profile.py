@@ -152,7 +152,10 @@ def profile(side: Side) -> Profile | None:
     trains = windows[0].timing in TRAINS
     shares = phases(windows)
     loader_rate, compute_rate = _bounds(side, rate, shares) if trains else (None, None)
-    ahead = any(one.effective.get("device_prefetch") is True for one in readies)
+    # A host that waits for nothing of the device loads the next batch while that works on the last.
+    asynchronous = any(one.device_s is not None for one in windows)
+    deferred = any(one.name == "deferred_metrics" for one in side.config.options)
+    ahead = (asynchronous and deferred) or any(one.effective.get("device_prefetch") is True for one in readies)
     shown = beside(rate / compute_rate, shares) if ahead and compute_rate else shares
     clocks = [window.clock_mhz for window in windows if window.clock_mhz is not None]
     return Profile(

@@ -30,8 +30,31 @@ SURELY, FEWEST_GAINS = 6e-5, 4  # how often chance may tell of such a change, an
 BEYOND = 1.05  # times an upper bound that was probed once in a replicate
 
 
+# What former versions did wrong in arms that trained: by a setting that later ones show.
+QUEUE_OF_PARTS = "whole parts of a step waited for room in the emulated device's queue, which made steps too long"
+COLLECTED_ALWAYS = "its loss collected garbage in every step, where the real system's does in every fourth"
+
+
+def _mended(side: Side) -> Iterator[str]:
+    """What was wrong with arms of this kind when they were measured."""
+    if not side.windows or side.windows[0].timing not in {*TRAINS, Timing.COMPUTE}:
+        return
+    seen = [one.effective for one in side.readies]
+    if any("emulated_step_ms" in one and "emulated_queue" not in one for one in seen):
+        yield QUEUE_OF_PARTS
+    if side.config.workload == "patches3d" and any("uneven_steps" not in one for one in seen):
+        yield COLLECTED_ALWAYS
+
+
 def unsound(side: Side) -> Iterator[str]:
     """What forbids a rate of this arm, in words."""
+    if words := next(_mended(side), None):
+        yield f"{words}: measure it again with this version"
+        return
+    if side.windows and side.windows[0].timing is Timing.COMPUTE:
+        if any(one.effective.get("varying_shapes") is True for one in side.readies):
+            yield "its batches have shapes of their own, and the few that a step alone is timed on do not stand for all"
+        return
     workers = workers_of(side)
     if not workers or not side.windows or side.windows[0].timing not in QUEUED:
         return
@@ -55,6 +78,9 @@ def remarks(evidence: Evidence) -> Iterator[str]:
     elif words := unsettled(evidence, RESUMED):
         yield words
     steps = next((one.cycle_steps for one in evidence.reference.readies if one.cycle_steps), None)
+    for side, whose in ((evidence.treatment, "its"), (evidence.reference, "the reference's")):
+        if any(one.effective.get("data_cache") == "still filling" for one in side.readies):
+            yield f"{whose} data set caches what it reads, and the cache was still filling: later epochs may be faster"
     if evidence.comparison.timing is Timing.EPOCH and steps:
         yield f"whole epochs of {steps} steps: what comes once in each weighs less in a longer one"
 
@@ -65,7 +91,9 @@ def unsettled(evidence: Evidence, beyond: float = UNSETTLED) -> str | None:
     Whatever is ready when an arm goes on, such as batches of a service that nobody can stop, makes the first half of
     its windows too fast; what a resumption costs makes it too slow. The reference's own change is taken off.
     """
-    ours, theirs = (_gains(side.windows) for side in (evidence.treatment, evidence.reference))
+    if evidence.comparison.timing is Timing.EPOCH:  # whose end lies in one of the halves
+        return None
+    ours, theirs = (_gains(side) for side in (evidence.treatment, evidence.reference))
     if min(len(ours), len(theirs)) < FEWEST_GAINS:
         return None
     apart = fmean(ours) - fmean(theirs)
@@ -85,12 +113,20 @@ def _chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return error and error * float(stats.t.isf(SURELY / 2, error**4 / sum(part**2 / own for part, own in parts)))
 
 
-def _gains(windows: Sequence[Window]) -> list[float]:
-    """Of every window: log of the pace of its second half over that of the first."""
+def _gains(side: Side) -> list[float]:
+    """Of every window: log of the pace of its second half over that of the first.
+
+    Without those whose halves do other work wherever they begin: whole epochs of few samples, or of files that are
+    read from storage once.
+    """
+    if any(one.effective.get("page_cache") == "cold" for one in side.readies):
+        return []
+    cycle = next((one.cycle_steps for one in side.readies if one.cycle_steps), None) or 1
     found = []
-    for one in windows:
+    for one in side.windows:
         first, half_s = one.steps // 2, one.first_half_s
-        if first and half_s and one.wall_s > half_s:
+        unlike = cycle > 1 and one.steps % cycle == 0 and first % cycle > 0
+        if first and half_s and one.wall_s > half_s and not unlike:
             found.append(math.log(half_s) - math.log(first) - math.log((one.wall_s - half_s) / (one.steps - first)))
     return found
 
@@ -139,7 +175,8 @@ def _beyond_a_bound(side: Side) -> Iterator[str]:
     if side.windows[0].timing not in TRAINS:
         return
     rates = ratios_of_sums((one.arm, one.samples, one.wall_s) for one in side.windows)
-    for name in ("loader", "compute"):
+    varied = any(one.effective.get("varying_shapes") is True for one in side.readies)  # a step alone is probed on few
+    for name in ("loader",) if varied else ("loader", "compute"):
         bounds = ((one.arm, one.loader_rate if name == "loader" else one.compute_rate) for one in side.readies)
         pairs = [(rates[arm], bound) for arm, bound in bounds if arm in rates and bound]
         if len(pairs) > 1 and all(rate > BEYOND * bound for rate, bound in pairs):

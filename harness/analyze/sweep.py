@@ -13,6 +13,7 @@ from harness.analyze.profile import Profile
 from harness.core.configuration import Configuration
 from harness.core.emulation import EMULATED, emulation_of, known_devices
 from harness.core.environment import Environment
+from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.core.workload import Workload
 
@@ -32,8 +33,8 @@ class Point:
 class Crossover:
     """A step time, in seconds, at which a speedup crosses `PAYS`: 0 and infinite lie beyond what was measured.
 
-    `low_s` and `high_s` are where the ends of the intervals cross it. All three are on straight lines between the
-    measured points, over the logarithm of the step time.
+    `low_s` and `high_s` are where the ends of the intervals cross it. Between measured points all three lie where an
+    option would that shortens the input, which is exact where input and device take turns.
     """
 
     at_s: float
@@ -102,15 +103,16 @@ def sweep_of(measured: Iterable[Measured]) -> tuple[Sweep, ...]:
 
 
 def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
+    """Of whole steps alone: a loader's own ratio is the same beside every device, and no speedup of training."""
     rows: dict[str, list[tuple[float, Row]]] = {}
     missing: dict[str, dict[float, str]] = {}
     for step_s, _, tables in measured:
-        for row in (row for table in tables if table.config == reference for row in table.rows):
-            if row.estimate and math.isfinite(row.estimate.high):
-                rows.setdefault(row.label, []).append((step_s, row))
-            else:
-                words = row.absence.words if row.absence else "too few replicates"
+        whole = (one for one in tables if one.config == reference and one.timing in {Timing.STEP, Timing.EPOCH})
+        for row in (row for table in whole for row in table.rows):
+            if words := _unfit(row):
                 missing.setdefault(row.label, {})[step_s] = words
+            else:
+                rows.setdefault(row.label, []).append((step_s, row))
     curves = [
         Curve(label=label, points=tuple(with_predictions(held)), no_results=missing.get(label, {}))
         for label, held in rows.items()
@@ -121,6 +123,15 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
         host=f"{environment.cpu}, {environment.cores} cores",
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
+
+
+def _unfit(row: Row) -> str | None:
+    """Why a row can be no point of a curve; None if it can."""
+    if row.estimate is None:
+        return row.absence.words if row.absence else "too few replicates"
+    if row.estimate.disturbed:
+        return f"the machine was too disturbed: {row.estimate.disturbance}"
+    return None if math.isfinite(row.estimate.high) else "too few replicates"
 
 
 def with_predictions(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
@@ -190,9 +201,36 @@ def first_above(points: Sequence[tuple[float, float]], level: float = PAYS) -> f
 
 
 def _crossing(one: tuple[float, float], other: tuple[float, float], level: float) -> float:
+    """The step time at which a speedup that falls from above a level to below it crosses that.
+
+    With a loader of L before and l after, a speedup R of 1 + (L - l) / (l + D) beside a device of D makes 1 / (R - 1) a
+    straight line over D. It falls no faster than that of an option that leaves nothing of the loader, 1 + L / D.
+    """
     (early, above), (late, below) = one, other
-    share = math.log(above / level) / math.log(above / below)
-    return math.exp(math.log(early) + share * math.log(late / early))
+    soonest = min(late, early * (above - 1) / (level - 1))
+    if below <= 1:
+        return soonest
+    first, middle, last = (1 / (ratio - 1) for ratio in (above, level, below))
+    return max(soonest, early + (middle - first) / (last - first) * (late - early))
+
+
+def between(points: Sequence[Point], at_s: float) -> tuple[float, float, float] | None:
+    """The speedup at a step time between two measured ones and the ends of its interval; None beyond them.
+
+    On the same line where it falls, else on a straight one over the logarithms; so are the widths.
+    """
+    for one, other in pairwise(points):
+        if one.step_s <= at_s <= other.step_s:
+            early, late = one.estimate, other.estimate
+            share = math.log(at_s / one.step_s) / math.log(other.step_s / one.step_s)
+            log = math.log(early.ratio) + share * math.log(late.ratio / early.ratio)
+            if early.ratio > late.ratio > 1:
+                first, last = 1 / (early.ratio - 1), 1 / (late.ratio - 1)
+                line = first + (at_s - one.step_s) / (other.step_s - one.step_s) * (last - first)
+                log = math.log(1 + 1 / line)
+            half = early.half_width + share * (late.half_width - early.half_width)
+            return math.exp(log), math.exp(log - half), math.exp(log + half)
+    return None
 
 
 def spaced(first_s: float, last_s: float, count: int) -> tuple[float, ...]:

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from harness.analyze.pairing import Prior
-
 MARGIN = 0.01  # nobody cares for less
 SAME = (0.98, 1.02)  # two one-sided tests: within it nothing changes that matters
 
@@ -83,7 +81,6 @@ class Thresholds:
     least_spread: float = LEAST_SPREAD
     least_freedom: float = LEAST_FREEDOM  # degrees with which that is known
     margin: float = MARGIN  # by which an interval must leave 1 behind; infinite where no verdict can be given
-    prior: Prior | None = None  # of variances, for configurations timed on steps that have no pool of their own
 
 
 UNCALIBRATED = Thresholds()

@@ -366,7 +366,7 @@ def sweep(
 
     request = Request(
         workloads=tuple(workloads or ()), size=size, only=tuple(only or ()), stack=stack, reference=reference,
-        protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, own=workload, target=target,
+        protocol=protocol, replicates=replicates, rounds=rounds, seed=seed, own=workload, target=target, design="alone",
     )  # fmt: skip
     raise typer.Exit(sweep(request, times, Place(results=results, data=data, budget=budget), format_, output, figures))
 

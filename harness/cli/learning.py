@@ -15,25 +15,26 @@ from harness import __version__
 from harness.analyze.quality import fell, findings, is_clear
 from harness.analyze.race import Heat, Race, sooner
 from harness.analyze.rates import FEWEST_STEPS
+from harness.api import written
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import preparing
-from harness.core.catalogue import Catalogue
+from harness.cli.measuring import Terminal
 from harness.core.codec import encode
 from harness.core.configuration import (
+    Comparison,
     Configuration,
     ConfigurationRequest,
     Conflict,
     compose,
-    expected,
     parse_config,
     unmet,
 )
-from harness.core.emulation import emulation_of, without_time
+from harness.core.emulation import without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
+from harness.core.plan import Block, Plan
 from harness.core.protocol import BRIEF
-from harness.core.workload import Goal, Learned, Lesson, Ranged, Timeline, Traced, Trained, Workload
+from harness.core.workload import Goal, Learned, Lesson, Ranged, Timeline, Traced, Trained
 from harness.measure.surroundings import read_environment
 from harness.plan.planning import Context
 from harness.report import rates as ranged
@@ -43,8 +44,15 @@ from harness.report.timeline import figure, lines, summary
 from harness.report.words import duration, size
 from harness.results import LEARNED
 from harness.run.arm import Job
-from harness.run.data import data_root, ensure_data, serving
-from harness.run.preparation import adopted, measuring_alone, roots, seconds_of
+from harness.run.preparation import (
+    Prepared,
+    adopted,
+    job_of,
+    measuring_alone,
+    roots,
+    seconds_of,
+    served_in,
+)
 from harness.run.sentinel import Sentinel
 from harness.run.worker import Assignment, Given, give
 
@@ -82,10 +90,9 @@ def learn(asked: Exercise) -> int:
     environment, console = _real(asked.device), Console(highlight=False)
     request, lesson = _lesson(asked)
     with measuring_alone():
-        job, workload, catalogue = _exercised(asked, request, environment, console)
-        job = _of_lesson(job, lesson)
+        job, ready = _exercised(asked, request, environment, console)
         task = Assigned(asked.steps or lesson.steps, scheduled=asked.scheduled)
-        learned = _given(job, workload, catalogue, task, console)
+        learned = _given((_of_lesson(job, lesson), ready), task, console)
     assert isinstance(learned, Learned)  # noqa: S101  no trace was asked for
     return _print(job.config, learned, lesson, console)
 
@@ -107,7 +114,7 @@ def _of_lesson(job: Job, lesson: Lesson) -> Job:
 
 # `learn --until`: how long two trainings take to the same score.
 
-LOOKS, MOST = 20, 4  # evaluations in the steps of a lesson; times those steps before a training is given up
+LOOKS, MOST = 50, 4  # evaluations in the steps of a lesson; times those steps before a training is given up
 
 
 def race(asked: Exercise, against: str, until: float, seeds: int, results: Path) -> int:
@@ -131,11 +138,12 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
             found = {place: _trained(jobs[place], lesson, seed, task, console) for place in order}
             heats.append(Heat(seed=seed, treatment=found[0], reference=found[1]))
             console.print(_heat(heats[-1]), markup=False)
-    config, reference = (job.config for job, *_ in jobs)
+    config, reference = (job.config for job, _ in jobs)
     made = Race(
         version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
-        batch=config.batch, treatment=_options(config), reference=_options(reference), goal=goal, steps=task.steps,
-        heats=tuple(heats), names=("+".join(request.names) or "baseline", against), scheduled=asked.scheduled,
+        batch=config.batch, treatment=config.stack or "baseline", reference=reference.stack or "baseline", goal=goal,
+        steps=task.steps, heats=tuple(heats), names=("+".join(request.names) or "baseline", against),
+        scheduled=asked.scheduled,
     )  # fmt: skip
     path = results / environment.machine / LEARNED / f"{config.workload}-{made.key}.json"
     _write(path, made)
@@ -158,12 +166,11 @@ def range_test(asked: Exercise, rates: str, seeds: int, output: Path | None) -> 
     if steps < FEWEST_STEPS:
         raise Mistake(f"{steps} steps are too few for a range of learning rates; take at least {FEWEST_STEPS}.")
     with measuring_alone():
-        job, workload, catalogue = _exercised(asked, request, environment, console)
+        job, ready = _exercised(asked, request, environment, console)
         job = _of_lesson(job, lesson)
         task = Assigned(steps, rates=(low, high))
         tests = [
-            _given(replace(job, seed=seed), workload, catalogue, task, console)
-            for seed in range(asked.seed, asked.seed + seeds)
+            _given((replace(job, seed=seed), ready), task, console) for seed in range(asked.seed, asked.seed + seeds)
         ]
     done = [one for one in tests if isinstance(one, Ranged)]
     if wrong := next((one.inactive for one in done if one.inactive), ()):
@@ -186,11 +193,9 @@ def _rates_of(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _trained(
-    made: tuple[Job, Workload, Catalogue], lesson: Lesson, seed: int, task: Assigned, console: Console
-) -> Trained:
-    job, workload, catalogue = made
-    found = _given(replace(_of_lesson(job, lesson), seed=seed), workload, catalogue, task, console)
+def _trained(made: tuple[Job, Prepared], lesson: Lesson, seed: int, task: Assigned, console: Console) -> Trained:
+    job, ready = made
+    found = _given((replace(_of_lesson(job, lesson), seed=seed), ready), task, console)
     assert isinstance(found, Trained)  # noqa: S101  a goal was given
     if found.inactive:
         raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its training proves nothing.")
@@ -206,10 +211,6 @@ def _heat(heat: Heat) -> str:
         for name, one in (("the configuration", heat.treatment), ("the other", heat.reference))
     )
     return f"seed {heat.seed}: {'; '.join(words)}"
-
-
-def _options(config: Configuration) -> str:
-    return "+".join(map(str, config.options)) or "baseline"
 
 
 def _write(path: Path, made: Race) -> None:
@@ -229,16 +230,33 @@ def _real(device: str) -> Environment:
 
 def _exercised(
     asked: Exercise, request: ConfigurationRequest, environment: Environment, console: Console
-) -> tuple[Job, Workload, Catalogue]:
-    """The job, its workload and the catalogue with the real data, if any; files are written first."""
+) -> tuple[Job, Prepared]:
+    """The job, and the plan of its one arm; files are written first."""
     catalogue = read_catalogue(asked.own)
     real = roots(asked.data_roots, catalogue, (request.workload,))
     catalogue = adopted(catalogue, real, request.size)
-    workload = catalogue.workload(request.workload)
     config = Context(catalogue=catalogue, environment=environment, protocol=BRIEF).config(request)
-    with preparing(f"{config.workload}: writing its files", console) as show:
-        folder = real.get(config.workload) or ensure_data(data_root(asked.data), workload, config.size, show)
-    return _job(config, catalogue, environment, folder, asked.seed), workload, catalogue
+    itself = Comparison(label="itself", treatment=config, reference=config, timing=Timing.STEP)
+    block = Block(identity="itself", reference=config, timing=Timing.STEP, comparisons=(itself,))
+    plan = Plan(design="alone", seed=asked.seed, protocol=BRIEF, blocks=(block,), no_results=(), names={}, promises={})
+    ready = Prepared(catalogue=catalogue, environment=environment, plan=plan, real_data=real)
+    _check(config, ready)
+    return job_of(ready, written(ready, asked.data, Terminal(console)), block, replicate=0, position=1), ready
+
+
+def _check(config: Configuration, ready: Prepared) -> None:
+    """Raises Mistake for a configuration that cannot be tried here."""
+    environment, workload, known = ready.environment, ready.catalogue.workload(config.workload), ready.catalogue.known
+    for option in config.options:
+        if reason := unmet(known[option.name], environment, workload, option.level):
+            raise Mistake(f"{option} cannot be tried here: {reason}.")
+    try:
+        recipe = ready.recipe(config)
+    except Conflict as conflict:
+        raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
+    size = workload.at(config.size, config.batch)
+    if environment.emulated and (reason := without_time(environment.device, workload, config.size, size, recipe)):
+        raise Mistake(f"{config} cannot be tried here: {reason}.")
 
 
 TRACED_STEPS = 5
@@ -251,9 +269,8 @@ def trace(asked: Exercise, output: Path) -> int:
         raise Mistake(f"A trace cannot be written to {output}; name a .json or .json.gz file in a folder that exists.")
     environment, console = _real(asked.device), Console(highlight=False)
     with measuring_alone():
-        job, workload, catalogue = _exercised(asked, parse_config(asked.what), environment, console)
-        task = Assigned(asked.steps or TRACED_STEPS, str(output.resolve()))
-        traced = _given(job, workload, catalogue, task, console)
+        job, ready = _exercised(asked, parse_config(asked.what), environment, console)
+        traced = _given((job, ready), Assigned(asked.steps or TRACED_STEPS, str(output.resolve())), console)
     assert isinstance(traced, Traced)  # noqa: S101  a trace was asked for
     if traced.inactive:
         raise Mistake(f"{job.config} did not take effect: {'; '.join(traced.inactive)}; nothing was traced of it.")
@@ -280,8 +297,8 @@ def timeline(asked: Exercise, over: str, output: Path | None) -> int:
         raise Mistake(f"A timeline cannot be drawn in {output}; name an .svg file in a folder that exists.")
     environment, console = read_environment(asked.device), Console(highlight=False)
     with measuring_alone():
-        job, workload, catalogue = _exercised(asked, parse_config(asked.what), environment, console)
-        found = _given(job, workload, catalogue, Assigned(0, over_s=seconds), console)
+        job, ready = _exercised(asked, parse_config(asked.what), environment, console)
+        found = _given((job, ready), Assigned(0, over_s=seconds), console)
     assert isinstance(found, Timeline)  # noqa: S101  one was asked for
     if found.inactive:
         raise Mistake(f"{job.config} did not take effect: {'; '.join(found.inactive)}; its timeline tells nothing.")
@@ -294,45 +311,17 @@ def timeline(asked: Exercise, over: str, output: Path | None) -> int:
     return 0
 
 
-def _job(config: Configuration, catalogue: Catalogue, environment: Environment, folder: Path, seed: int) -> Job:
-    workload, known = catalogue.workload(config.workload), catalogue.known
-    for option in config.options:
-        if reason := unmet(known[option.name], environment, workload, option.level):
-            raise Mistake(f"{option} cannot be tried here: {reason}.")
-    try:
-        recipe = compose(workload, config.options, known)
-    except Conflict as conflict:
-        raise Mistake(f"The configuration {config} is impossible: {conflict}.") from conflict
-    size, device = workload.at(config.size, config.batch), environment.device
-    if environment.emulated and (reason := without_time(device, workload, config.size, size, recipe)):
-        raise Mistake(f"{config} cannot be tried here: {reason}.")
-    trained = [one for one in config.options if known[one.name].timed_on is not Timing.EVALUATION]
-    return Job(
-        config=config,
-        size=size,
-        recipe=recipe,
-        proof={name: value for one in trained for name, value in expected(known[one.name], one.level).items()},
-        timing=Timing.STEP,
-        protocol=BRIEF,
-        data=str(folder),
-        device=device,
-        emulation=emulation_of(device, workload, config.size, size, recipe) if environment.emulated else None,
-        seed=seed,
-        other_seeds=False,
-        workload_path=workload.path_for(recipe),
-        service=None,
-    )
-
-
-def _given(job: Job, workload: Workload, catalogue: Catalogue, task: Assigned, console: Console) -> Given:
-    trained = [one for one in job.config.options if catalogue.known[one.name].timed_on is not Timing.EVALUATION]
-    slow = compose(workload, trained, catalogue.known)
+def _given(made: tuple[Job, Prepared], task: Assigned, console: Console) -> Given:
+    job, ready = made
+    known = ready.catalogue.known
+    trained = [one for one in job.config.options if known[one.name].timed_on is not Timing.EVALUATION]
+    slow = compose(ready.catalogue.workload(job.config.workload), trained, known)
     sentinel = Sentinel()
-    service = workload.service if workload.service and workload.service.wanted(job.recipe) else None
+    data = {(job.config.workload, job.config.size): Path(job.data)}
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
     try:
         with (
-            serving(service, Path(job.data), sentinel) if service else nullcontext() as address,
+            next((one for _, one in served_in(ready, data, sentinel)), nullcontext()) as address,
             bars.Progress(
                 *columns, bars.TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
             ) as progress,

@@ -32,7 +32,6 @@ from harness.api import Until, measure_into, measured, written
 from harness.catalogue import APART, read_catalogue, read_workload
 from harness.cli.reading import advised_by, console, print_matrix
 from harness.core.codec import encode
-from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.own_file import NOW, parse_address
@@ -48,7 +47,7 @@ from harness.report.document import show as show_parts
 from harness.report.document import to_markdown
 from harness.report.isolation import apart_toml, isolation_parts, page_parts
 from harness.report.prediction import winner_parts, winner_to_json
-from harness.report.words import duration, factor, looks, ratio
+from harness.report.words import counted, duration, factor, looks, ratio
 from harness.results import decides, finished, matrix_of, measured_both_ways, newest, read_kept
 from harness.run.fork_server import ROOT
 from harness.run.preparation import (
@@ -88,13 +87,6 @@ class Terminal:
     ) -> "Progress":
         """A bar with the present ratios, or a line for each replicate."""
         return Progress(plan, self._console, records, left_s, thresholds)
-
-
-@contextmanager
-def preparing(what: str, console: Console) -> Iterator[Callable[[float], None]]:
-    """A bar that appears once something is written; call it with the share that is done."""
-    with preparing_all([what], console) as show:
-        yield partial(show, 0)
 
 
 @contextmanager
@@ -246,7 +238,7 @@ def show_plan(request: Request, *, as_json: bool) -> None:
     table = Table(*headings, title="What would be measured")
     for block in ready.plan.blocks:
         labels = ", ".join(comparison.label for comparison in block.comparisons)
-        stack = "+".join(map(str, block.reference.options)) or "baseline"
+        stack = block.reference.stack or "baseline"
         table.add_row(
             block.identity, block.reference.workload, block.timing, stack, labels, "one" * block.shared or "each"
         )
@@ -259,7 +251,7 @@ def show_plan(request: Request, *, as_json: bool) -> None:
         console.print(f"[dim]{no_result.workload}: {no_result.label} — {no_result.reason}[/dim]", highlight=False)
     protocol, count = ready.plan.protocol, len(ready.plan.comparisons)
     console.print(
-        f"{count} comparisons, each in {protocol.replicates} replicates of {protocol.rounds} rounds: "
+        f"{counted(count, 'comparison')}, each in {protocol.replicates} replicates of {protocol.rounds} rounds: "
         f"about {seconds_for(ready.plan, ready.paces) / 60:.0f} minutes{looks(protocol)}; "
         "[bold]run[/bold] with the same words measures them.",
         highlight=False,
@@ -324,8 +316,7 @@ def tune(request: Request, place: Place, against: str | None, *, verbose: bool) 
         from harness.own.history import check_alike, since
 
         then, now = since(where, against)
-        if request.batch is None:
-            check_alike(then, now, against)
+        check_alike(then, now, against, batch=request.batch is None)
         request, beside = replace(request, own=Path(str(then))), (NOW,)
     workload = read_workload(request.own or Path())
     if beside and not request.only and not request.stack:
@@ -445,8 +436,8 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
         left_s = budget_s and (budget_s - (monotonic() - began_s)) / (len(asked) - number)
         request = Request(
             workloads=() if own else (name,), size=one.treatment.size, batch=one.treatment.batch, own=own,
-            stack=_named(one.treatment), reference=_named(one.reference), device=found.environment.device,
-            seed=found.plan.seed + 1,
+            stack=one.treatment.stack or "baseline", reference=one.reference.stack or "baseline",
+            device=found.environment.device, seed=found.plan.seed + 1,
         )  # fmt: skip
         now = replace(place, budget=f"{left_s:.0f}s" if left_s else "none")
         afresh = matrix_of(measured(request, now, Terminal(Console()), command=request.command)).rows[0].estimate
@@ -455,13 +446,9 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
     for name, one, again in rows:
         words = ratio(again) if again else "no ratio"
         held = "yes" if again and one.held(again) else "no"
-        table.add_row(name, _named(one.reference), one.label, ratio(one.gain), words, held)
+        table.add_row(name, one.reference.stack or "baseline", one.label, ratio(one.gain), words, held)
     console().print(table)
     return 0 if all(again and one.held(again) for _, one, again in rows) else 1
-
-
-def _named(config: Configuration) -> str:
-    return "+".join(map(str, config.options)) or "baseline"
 
 
 # `best`: searches the fastest stack, and prints the winner.

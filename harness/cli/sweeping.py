@@ -22,7 +22,7 @@ from harness.cli.reading import check_form, deliver, deliver_parts
 from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
 from harness.core.configuration import compose
-from harness.core.emulation import EMULATED, IN_TABLES, OF_THE_HOST, precision_of
+from harness.core.emulation import EMULATED, IN_TABLES, OF_THE_HOST, precision_of, seconds_named
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Stage, Timing
 from harness.core.plan import Request
@@ -46,11 +46,10 @@ def step_times(text: str) -> tuple[str, ...]:
 
 
 def _seconds(text: str, whole: str) -> float:
-    number, unit = text.rstrip("msu"), text[len(text.rstrip("msu")) :]
-    try:
-        return float(number) / {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
-    except (ValueError, KeyError):
-        raise Mistake(f"'{text}' in {whole} is no time; write one as 2ms or 1.5s.") from None
+    seconds = seconds_named(text.strip())
+    if seconds is None:
+        raise Mistake(f"'{text}' in {whole} is no time; write one as 2ms or 1.5s.")
+    return seconds
 
 
 def _shown(seconds: float) -> str:

@@ -40,9 +40,13 @@ class Configuration:
     batch: int  # samples per optimizer step
     options: tuple[Option, ...] = ()  # sorted by name
 
+    @property
+    def stack(self) -> str:
+        """What it switches on, as it is written on the command line; empty for nothing."""
+        return "+".join(map(str, self.options))
+
     def __str__(self) -> str:
-        stack = "+".join(str(option) for option in self.options)
-        return f"{self.workload}@{self.size}#{self.batch}" + (f":{stack}" if stack else "")
+        return f"{self.workload}@{self.size}#{self.batch}" + (f":{self.stack}" if self.options else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

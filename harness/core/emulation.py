@@ -6,7 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -121,14 +121,18 @@ def is_emulated(device: str) -> bool:
     return device.partition(":")[0] == EMULATED
 
 
+def seconds_named(text: str) -> float | None:
+    """The seconds in `18ms`; None where no time is named."""
+    match = _TIME.fullmatch(text)
+    return float(match[1]) / _A_SECOND[match[2]] if match else None
+
+
 def step_named(device: str) -> float | None:
     """The seconds in `emulated:18ms`; None where no time is named; raises Mistake for one that is out of bounds."""
-    match = _TIME.fullmatch(device.partition(":")[2])
-    if not match:
-        return None
-    seconds = float(match[1]) / _A_SECOND[match[2]]
-    if not SHORTEST_S <= seconds <= LONGEST_S:
-        raise Mistake(f"A step of {match[0]} cannot be emulated; name a time from 100us to 100s.")
+    named = device.partition(":")[2]
+    seconds = seconds_named(named)
+    if seconds is not None and not SHORTEST_S <= seconds <= LONGEST_S:
+        raise Mistake(f"A step of {named} cannot be emulated; name a time from 100us to 100s.")
     return seconds
 
 
@@ -168,6 +172,12 @@ def _emulation(known: DeviceTimes, step_s: float, *, is_whole: bool) -> Emulatio
 
 def emulation_of(device: str, workload: Workload, size_name: str, size: Size, recipe: Recipe) -> Emulation | None:
     """The times of one arm; None where no step time is known for what it computes."""
+    found = _of_an_update(device, workload, size_name, size, recipe)
+    return replace(found, step_s=found.step_s / recipe.micro_batches) if found else None
+
+
+def _of_an_update(device: str, workload: Workload, size_name: str, size: Size, recipe: Recipe) -> Emulation | None:
+    """The same for all that one update takes, in how many parts ever."""
     if step_named(device) is not None:
         return emulation_named(device)
     known, found = file_of(device), precision_of(recipe)
@@ -200,9 +210,10 @@ def without_time(device: str, workload: Workload, size_name: str, size: Size, re
 
 # Choices of a recipe for which a table may hold a time of its own.
 IN_TABLES = {"autocast": ("precision",), "channels_last": ("layout",), "channels_last_3d": ("layout",)}
-OF_THE_HOST = frozenset({"device_prefetch", "non_blocking"})  # they move the same work on the device in time
+# They move the same work on the device in time, or do it in fewer launches.
+OF_THE_HOST = frozenset({"device_prefetch", "non_blocking", "optimizer_kernel", "clip_kernel", "average_kernel"})
 # Of other stages than the device's, and yet they change what it computes.
-OF_THE_DEVICE_TOO = frozenset({"anomaly_detection", "keep_last_batch", "front_end"})
+OF_THE_DEVICE_TOO = frozenset({"anomaly_detection", "keep_last_batch", "front_end", "patch_shape"})
 EVALUATES = "an emulated device trains only: evaluations run the model itself"
 
 

@@ -41,7 +41,7 @@ DEVICES = {
     "cuda": "harness.measure.cuda:Cuda",
     "emulated": "harness.measure.emulated:Emulated",  # what is emulated follows a colon: see core/emulation.py
 }
-LATER = frozenset({"variables", "cpu_flags", "allocators"})  # facts that the first runs did not record
+LATER = frozenset({"variables", "cpu_flags", "allocators", "cpu_design"})  # facts that the first runs did not record
 MEMORY_SHARE = 0.03  # by which total memory differs between machines that are sold as the same
 
 
@@ -71,6 +71,8 @@ class Environment:
     # Those of MATRIX_UNITS that the processor has, and the allocators that are installed; None where nobody looked.
     cpu_flags: tuple[str, ...] | None = field(default=None, metadata={"since": "0.3.0"})
     allocators: tuple[str, ...] | None = field(default=None, metadata={"since": "0.3.0"})
+    # Family, model and stepping of the processor, whose name may be that of several; None where nobody looked.
+    cpu_design: str | None = field(default=None, metadata={"since": "0.3.0"})
 
     @property
     def accelerated(self) -> bool:
@@ -113,6 +115,7 @@ class Environment:
         plain = {name.replace("_", " "): getattr(self, name) for name in names}
         found = {"cpu flags": self.cpu_flags, "allocators": self.allocators}
         lists = {name: ", ".join(values) for name, values in found.items() if values}
+        lists |= {"cpu design": self.cpu_design} if self.cpu_design else {}
         return plain | {"memory bytes": round_memory(self.memory_bytes)} | lists | dict(self.packages + self.variables)
 
     @property

@@ -1,20 +1,24 @@
 """A user's own file: run in this process to find what it defines, but no further than to where it would measure."""
 
 import importlib.util
+import os
 import pickle
 import re
 import sys
+import sysconfig
+import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from harness.core.mistake import Mistake
 
 PICKLED = ".job"  # the end of the name of a file that holds a job which no script defines
+MOST_FILES = 500  # beside a user's own, whose text is part of what it is
 
 
 class Reached(BaseException):
@@ -57,12 +61,21 @@ def parse_address(text: str) -> Address:
     return Address(Path(found["path"]), tuple(filter(None, names)), found["version"] or "")
 
 
+def files_of(path: Path) -> list[Path]:
+    """A user's file, and the Python files beside it and one folder below, which it may import."""
+    if path.suffix == PICKLED:
+        return [path]
+    beside = {*path.parent.glob("*.py"), *path.parent.glob("*/*.py")}
+    return [path, *sorted(one for one in beside if one.parent.name != "__pycache__")][:MOST_FILES]
+
+
 @dataclass(frozen=True, slots=True)
 class OwnFile:
     """What running a file gave: its names, and the job at whose measurement it was left, if it came to that."""
 
     names: dict[str, Any]
     reached: object = None
+    installed: tuple[str, ...] = ()  # modules of installed packages that it has imported
 
 
 _read: dict[tuple[Path, int], OwnFile] = {}
@@ -72,6 +85,12 @@ _being_read: list[Path] = []
 def is_being_read() -> bool:
     """Whether a file is only read at this moment, so that nothing in it may measure."""
     return bool(_being_read)
+
+
+def installed_in(path: Path) -> tuple[str, ...]:
+    """Modules of installed packages that a file imports, if it was read in this process."""
+    read = [one for (place, _), one in _read.items() if place == path.resolve()]
+    return read[-1].installed if read else ()
 
 
 def read_file(path: Path) -> OwnFile:
@@ -105,17 +124,91 @@ def _run(path: Path) -> OwnFile:
     sys.modules[path.stem] = module  # so that loader workers can find its classes again
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))  # as for any script, for the modules beside it
+    if (found := unpacked(path)) is not None:
+        _import_from(*found)
+    known, threads = set(sys.modules), _threads()
     with _reading(path):
         try:
             specification.loader.exec_module(module)
         except Reached as reached:
-            return OwnFile(vars(module), reached.job)
+            return OwnFile(vars(module), reached.job, _installed(module, known, threads))
         except Mistake:
             raise
         except (Exception, SystemExit) as error:
             _forget(path.stem, before)
             raise Mistake(_words(path, error)) from error
-    return OwnFile(vars(module))
+    return OwnFile(vars(module), installed=_installed(module, known, threads))
+
+
+def _threads() -> int:
+    with suppress(OSError):  # a system without /proc
+        return sum(1 for _ in Path("/proc/self/task").iterdir())
+    return threading.active_count()
+
+
+def _installed(module: ModuleType, known: set[str], threads: int) -> tuple[str, ...]:
+    """Modules of installed packages that a file has imported; none where some began a thread, which a fork leaves."""
+    if _threads() > threads:
+        return ()
+    places = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
+    found = set()
+    for one in vars(module).values():
+        if isinstance(one, ModuleType | FunctionType | type):
+            name = one.__name__ if isinstance(one, ModuleType) else one.__module__
+            top = sys.modules.get(name.partition(".")[0])
+            if name in sys.modules and name not in known and (getattr(top, "__file__", "") or "").startswith(places):
+                found.add(name)
+    return tuple(sorted(found))
+
+
+# A file as it was at a commit lies in a tree of its own, and so must all modules that it imports.
+
+ORIGIN = ".origin"  # the end of the name of a file beside such a tree: it holds the place of the working tree
+HARNESS = Path(__file__).resolve().parents[2]
+
+
+def unpacked(path: Path) -> tuple[Path, Path] | None:
+    """The unpacked tree of a commit that holds a file, and the working tree that has it now; None for other files."""
+    for tree in path.parents[:-1]:
+        origin = tree.with_name(f"{tree.name}{ORIGIN}")
+        if origin.is_file():
+            return tree, Path(origin.read_text(encoding="utf-8"))
+    return None
+
+
+def _import_from(tree: Path, top: Path) -> None:
+    """Puts places of the unpacked tree before those of the working tree, where packages are installed editable too."""
+
+    def then(entry: str) -> list[str]:
+        place = Path(entry).resolve()
+        inside = place.is_relative_to(top) and not place.is_relative_to(tree) and place != HARNESS
+        there = tree / place.relative_to(top) if inside else None
+        return [str(there)] if there and there.exists() else []
+
+    sys.path[:] = [one for entry in sys.path for one in (*then(entry), entry)]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__editable__") and isinstance(mapping := getattr(module, "MAPPING", None), dict):
+            mapping |= {package: one for package, place in mapping.items() for one in then(place)}
+
+
+def strangers(path: Path) -> list[str]:
+    """Modules in this process that belong to another version of a file's repository than the file does.
+
+    Beside a file of a commit: those of the working tree that the commit has too. Beside any other: those of a commit.
+    """
+    here, found = unpacked(path), []
+    for name, module in list(sys.modules.items()):
+        file = Path(os.path.realpath(getattr(module, "__file__", None) or "/"))
+        if here is None:
+            strange = unpacked(file) is not None
+        else:
+            tree, top = here
+            ours = file.is_relative_to(HARNESS) and name.partition(".")[0] in {"harness", "workloads", "speedmatrix"}
+            inside = file.is_relative_to(top) and not file.is_relative_to(tree) and not ours
+            strange = inside and (tree / file.relative_to(top)).is_file()
+        if strange:
+            found.append(f"{name} from {file}")
+    return found
 
 
 def _forget(name: str, before: ModuleType | None) -> None:

@@ -122,7 +122,8 @@ class Window:
     memory_clock_mhz: float | None = field(default=None, metadata={"since": "0.2.0"})
     throttled: tuple[str, ...] | None = field(default=None, metadata={"since": "0.2.0"})  # names of core/records.py
     watts: float | None = field(default=None, metadata={"since": "0.2.0"})  # mean of about the last second
-    energy_j: float | None = field(default=None, metadata={"since": "0.2.0"})  # that the device took in the window
+    # That the device took in the window; beside a device that runs behind, its share of what the lead-in took too.
+    energy_j: float | None = field(default=None, metadata={"since": "0.2.0"})
     temperature_c: float | None = field(default=None, metadata={"since": "0.2.0"})
     strangers: int | None = field(default=None, metadata={"since": "0.2.0"})  # processes on it that are none of ours
     process_bytes: int | None = field(default=None, metadata={"since": "0.2.0"})  # of it, by the arm's process in all

@@ -70,6 +70,9 @@ class Size:
     # what is not loading. Real sizes train on a GPU, beside which loading takes nearly all of a step. 0: nobody knows.
     step_s: float = 0.0
     compute_s: float = 0.0
+    keeps_items: bool = False  # whether the data set keeps what it has read, so that windows may not hold that again
+    seeded_items: bool = False  # whether each item is drawn from a seed of its own, as in every arm beside it
+    whole_batches: bool = False  # whether batches are fetched whole wherever the user's data set can do so
     passes: int = 1  # over the samples in a timed epoch; more where one batch holds all of them several times
 
     @property
@@ -168,6 +171,7 @@ class Parts:
     yardsticks: Callable[[Path, Size], Iterable[Yardstick]] = no_yardsticks
     # The learning rate's schedule over a training of so many steps, for `learn --schedule`; windows keep it constant.
     schedule: Callable[["Optimizer", int], "LRScheduler"] | None = None
+    uneven_steps: int = 1  # after which model and loss have done the same work again, where a step alone has not
 
 
 # What PyTorch has on where a script says nothing, with where that is known from. All five systems ran PyTorch 2.
@@ -178,6 +182,7 @@ PYTORCH_DEFAULTS: Mapping[str, str] = {
 }
 CLIPPING_DEFAULTS: Mapping[str, str] = {"foreach_clipping": "clip_grad_norm_'s default since 2.0, on CPUs too"}
 DEFAULTS_OF_CUDA = frozenset({"foreach_optimizer", "tf32_convolutions"})
+OF_LAUNCHES = frozenset({"foreach_optimizer"})  # of these, what an emulated device shows too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +226,8 @@ class Workload:
 
     def found_on(self, device: str) -> tuple[str, ...]:
         """What the real system had switched on, on such a device: PyTorch's defaults are not the same on all."""
-        return tuple(name for name in self.original if device == "cuda" or name not in DEFAULTS_OF_CUDA)
+        left_out = {"cuda": frozenset[str](), "cpu": DEFAULTS_OF_CUDA}.get(device, DEFAULTS_OF_CUDA - OF_LAUNCHES)
+        return tuple(name for name in self.original if name not in left_out)
 
     def path_for(self, recipe: Recipe) -> str | None:
         """The file outside the package that an arm runs, which may be another version of it."""

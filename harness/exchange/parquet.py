@@ -12,7 +12,6 @@ from pyarrow import Table as ArrowTable
 from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.profile import Profile
-from harness.core.configuration import Configuration
 from harness.core.environment import DEVICES
 from harness.core.plan import Plan
 from harness.core.recipe import Value
@@ -229,7 +228,7 @@ _RATIOS = (
     *_maybe(
         "text",
         verdict="faster, slower, no effect, undecided or disturbed",
-        method="what its width rests on: moderated t, calibrated t, t or scatter of windows",
+        method="what its width rests on: moderated t, t or scatter of windows",
     ),
     *_maybe(
         "truth",
@@ -290,15 +289,10 @@ class Exported:
             "workload": config.workload,
             "size": config.size,
             "batch": config.batch,
-            "stack": stack(config),
+            "stack": config.stack,
             "timing": block.timing.value,
             "label": comparison.label if comparison else None,
         }
-
-
-def stack(config: Configuration) -> str:
-    """What a configuration switches on, as it is written on the command line; empty for nothing."""
-    return "+".join(str(option) for option in config.options)
 
 
 def _told(name: str, *sources: object) -> Fields:
@@ -386,8 +380,8 @@ def _ratio(matrix: Matrix, table: Table, row: Row) -> Fields:
         **_told("ratios", comparison.treatment, comparison),
         "environment": matrix.environment.digest,
         "timing": table.timing.value,
-        "treatment": stack(comparison.treatment),
-        "reference": stack(comparison.reference),
+        "treatment": comparison.treatment.stack,
+        "reference": comparison.reference.stack,
         "reference_name": row.reference_name,
         "data": matrix.data.get(comparison.treatment.workload),
         **_estimate(row),

@@ -77,6 +77,7 @@ TOO_EARLY = "set the clock of that machine and measure again"
 
 _BEGAN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+!-]{0,39}")
+_CODE = re.compile(r"[0-9a-f]{0,64}")
 _MACHINE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*-?")
 # What Windows takes for a device wherever it stands, so that nobody could clone a folder of that name.
 _DEVICE = re.compile(r"[a-z]+(:[a-z0-9.]{1,24})?")
@@ -92,6 +93,8 @@ def check_run(run: Run, now: datetime) -> None:
         raise Unfit(f"{RUN} has '{shown(run.version)}' for a version")
     if not is_one_command(run.command):
         raise Unfit(f"{RUN} has a command that is no single call of speedmatrix: '{shown(run.command)}'")
+    if not _CODE.fullmatch(run.code):
+        raise Unfit(f"{RUN} has '{shown(run.code)}' for a digest of code")
     _check_environment(run.environment)
     _check_plan(run.plan)
 
@@ -122,6 +125,7 @@ def _check_environment(environment: Environment) -> None:
     facts = [environment.accelerator, environment.capability, environment.driver, environment.compiler]
     facts += [
         environment.cpu,
+        environment.cpu_design,
         environment.system,
         environment.python,
         *sum(environment.packages + environment.variables, ()),

@@ -6,19 +6,20 @@ the harness measured, and never time anything again.
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.analyze.collection import StoredRun
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import Estimate, contrast
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
 from harness.analyze.soundness import Absence, Outcome
-from harness.core.codec import encode
+from harness.core.codec import Malformed, decode, encode, stored
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
+from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan, Request
 from harness.core.protocol import FEWEST_REPLICATES
@@ -26,7 +27,7 @@ from harness.core.records import Window
 from harness.plan.cost import Pace, replicate_s
 from harness.plan.planning import SMALLEST_POOL
 from harness.report.matrix import TIMED
-from harness.report.words import called, one_line, ratio
+from harness.report.words import called, interval, one_line, ratio
 from harness.results import read_kept
 from harness.run.preparation import prepared, seconds_of
 from harness.store import read_records, read_run
@@ -191,7 +192,7 @@ def _comparable(comparison: Comparison, plan: Plan, device: str) -> Listed:
         workload=reference.workload,
         label=comparison.label,
         name=one_line(f"{short}{copy}{timed}"),
-        reference=one_line(plan.names.get(str(reference)) or "+".join(map(str, reference.options)) or "baseline"),
+        reference=one_line(plan.names.get(str(reference)) or reference.stack or "baseline"),
         comparison=comparison,
     )
 
@@ -299,6 +300,47 @@ def facts(found: Found, row: Row, *, relative: bool) -> dict[str, Any]:
     }
     encoded: dict[str, Any] = encode(told)
     return encoded
+
+
+ESTIMATED = frozenset(stored(one.name) for one in fields(Estimate))  # what `facts` tells of an estimate
+OTHER_MACHINE = (
+    "The saved benchmarks were measured in environment {}, and these in {}: no ratio of two machines is a regression; "
+    "record them here with --benchmark-autosave."
+)
+OTHER_FORM = "The saved benchmarks cannot be judged ({}); record them anew with --benchmark-autosave."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the gate says of a configuration that was measured twice."""
+
+    words: str
+    regressed: bool
+
+
+def judged(now: Mapping[str, Any], before: Mapping[str, Any], share: float) -> Judged:
+    """Whether a configuration's time over its reference's has surely grown by more than a share, from `facts` of both.
+
+    The whole interval of both ratios together must lie beyond it, and neither side may be disturbed. Raises Mistake
+    where the two are no measurements of one environment.
+    """
+    if now["environment"] != before.get("environment"):
+        raise Mistake(OTHER_MACHINE.format(one_line(str(before.get("environment", "unknown"))), now["environment"]))
+    try:
+        here, there = (
+            decode(Estimate, {name: told[name] for name in ESTIMATED & told.keys()}) for told in (now, before)
+        )
+    except Malformed as malformed:
+        raise Mistake(OTHER_FORM.format(one_line(str(malformed)))) from malformed
+    both = contrast(here, there)
+    quotient = interval(both.ratio, both.low, both.high)
+    unlike = any(now[name] != before.get(name) for name in ("cell", "reference", "timed"))
+    why = "disturbed" if here.disturbed or there.disturbed else "other options under that name" if unlike else ""
+    return Judged(
+        words=f"{ratio(here)}, before {ratio(there)}; now over before {quotient}"
+        + (f"; not judged: {why}" * bool(why)),
+        regressed=not why and both.high * (1 + share) < 1,
+    )
 
 
 def _seen(settings: Mapping[str, Any]) -> dict[str, Any]:

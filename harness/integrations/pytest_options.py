@@ -1,5 +1,6 @@
 """The benchmarks' options for pytest, known wherever it is called: pyproject.toml loads this module with `-p`."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +48,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "relative": {
         "action": "store_true",
         "help": "Show times relative to the reference's at the same moment, not seconds: 0.8 is a step that takes "
-        "a fifth less. They survive a change of the machine's mood, so that --benchmark-compare-fail=median:3%% can "
-        "be a gate where seconds would fail for a busy neighbour. Fractions of a percent are written as differences: "
-        "median:0.025 of a step that takes as long as the reference's is 2.5 %%.",
+        "a fifth less. They survive a change of the machine's mood, which seconds do not.",
+    },
+    "fail": {
+        "metavar": "PERCENT",
+        "help": "With --benchmark-compare: fail where a configuration's time over its reference's has surely grown by "
+        "more than so many percent (3%%), that is where the whole interval of now over before lies beyond. What is "
+        "disturbed never fails. --benchmark-compare-fail looks at medians, which know no intervals.",
     },
 }
 
@@ -75,6 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
     results = _given(config, "results")
     if results is not None and results.exists() and not results.is_dir():
         raise pytest.UsageError(f"--speedmatrix-results names {results}, which is no folder; name another.")
+    if allowed_growth(config) is not None and not config.getoption("benchmark_compare", default=None):
+        raise pytest.UsageError("--speedmatrix-fail compares with saved benchmarks; give --benchmark-compare too.")
     if named:
         listing(config)
 
@@ -92,6 +99,17 @@ def requests_in(config: pytest.Config) -> tuple[Request, ...]:
 def budget_in(config: pytest.Config) -> str:
     """The time for each device."""
     return _given(config, "budget") or BUDGET
+
+
+def allowed_growth(config: pytest.Config) -> float | None:
+    """The share by which relative times may grow, or None where nothing is a gate; raises UsageError for nonsense."""
+    text = _given(config, "fail")
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)
+    if not match:
+        raise pytest.UsageError(f"--speedmatrix-fail takes a percentage such as 3% or 2.5%, and not '{text}'.")
+    return float(match[1]) / 100
 
 
 def listing(config: pytest.Config) -> tuple[Listed, ...]:

@@ -54,11 +54,6 @@ class Cuda(Device):
         """Reserved bytes, of which those in use are a part."""
         return cuda.max_memory_reserved(self.torch)
 
-    def allocations(self) -> int:
-        """Calls of cudaMalloc, and retries of it."""
-        counted = cuda.memory_stats(self.torch)
-        return int(counted.get("num_device_alloc", 0) + counted.get("num_alloc_retries", 0))
-
     def frees(self) -> int:
         """Calls of cudaFree."""
         return int(cuda.memory_stats(self.torch)["num_device_free"])

@@ -59,10 +59,6 @@ class Device:
         """Peak of the caching allocator since `forget_memory`; None where there is none."""
         return None
 
-    def allocations(self) -> int:
-        """How often the allocator asked the driver for memory, or had to give some back before it could."""
-        return 0
-
     def frees(self) -> int:
         """How often the allocator gave memory back to the driver."""
         return 0
@@ -161,7 +157,8 @@ def device_named(name: str, emulation: Emulation | None = None) -> Device:
 # What is done with any device: waiting, timing, memory, settings of its backend.
 
 
-# The clock: windows timed as a whole, the device synchronised only at their two ends.
+# The clock: windows timed as a whole. A device that works on its own is never waited for within what is timed, nor in
+# what leads into that: its own events are the clock, and the host waits for the last of them.
 
 
 def timed(call: Callable[[], object], times: int, device: Device) -> float:
@@ -175,18 +172,43 @@ def timed(call: Callable[[], object], times: int, device: Device) -> float:
 
 
 def stamped(call: Callable[[], object], times: int, device: Device) -> list[float]:
-    """The host's clock before each of so many calls and after the last, which waits for the device's work.
-
-    A stamp costs a tenth of a microsecond. Between two stamps a device that works on its own was only asked.
-    """
+    """The moments before each of so many calls and after the last; the device begins with no work left."""
     device.synchronize()
-    stamps = [perf_counter()]
+    return moments(marked(call, times, device), device)
+
+
+def marked(call: Callable[[], object], times: int, device: Device) -> list[Any]:
+    """Marks before each of so many calls and after the last, as `moments` reads them; nobody waits for the device.
+
+    A mark is the host's clock, which costs a tenth of a microsecond. A device that works on its own has an event behind
+    all that it was asked for: it comes when the device is that far, and where it has nothing to do at once.
+    """
+    mark = _event_of(device) if device.asynchronous else perf_counter
+    marks = [mark()]
     for _ in range(times):
         call()
-        stamps.append(perf_counter())
+        marks.append(mark())
+    return marks
+
+
+def moments(marks: list[Any], device: Device) -> list[float]:
+    """When marks were passed, on the host's clock, which all ranks share; waits for the device."""
     device.synchronize()
-    stamps[-1] = perf_counter()
-    return stamps
+    if not device.asynchronous:
+        return marks
+    last = _event_of(device)()
+    device.synchronize()
+    now = perf_counter()
+    return [now - one.elapsed_time(last) / 1000 for one in marks]
+
+
+def _event_of(device: Device) -> Callable[[], Any]:
+    def record() -> Any:
+        event = device.event(timing=True)
+        event.record()
+        return event
+
+    return record
 
 
 # Cores: which of them a process may run on.

@@ -10,14 +10,16 @@ import gc
 import hashlib
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from harness.core.emulation import Emulation, emulation_named
 from harness.core.recipe import Value
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 CALIBRATED = 2_000  # rounds of hashing by which the length of one is told
 UNTIL_S = 60e-6  # before a deadline: from there on the clock alone is looked at
 CAREFUL = 0.7  # of what is left, as cores change their clock
+PIECE_S = 1e-3
 
 
 class Spinning:
@@ -50,10 +53,15 @@ class Spinning:
         _hash(CALIBRATED)
         self.rounds_per_s = CALIBRATED / (time.perf_counter() - began)
 
-    def __call__(self, until: float) -> None:
-        """Returns at that moment of `time.perf_counter`, a microsecond later at most on a core of its own."""
-        while (left := until - time.perf_counter()) > UNTIL_S:
-            _hash(int(CAREFUL * left * self.rounds_per_s))
+    def __call__(self, until: float, busy_s: float = 0.0) -> None:
+        """Returns at that moment of `time.perf_counter`, a microsecond later at most on a core of its own.
+
+        Where the core is shared, work of `busy_s` takes as long as it does: no less time of the core than that. Waiting
+        is done in pieces, so that who gets the core back late looks at the clock soon.
+        """
+        done_s = time.thread_time() + busy_s
+        while (left := max(until - time.perf_counter(), busy_s and done_s - time.thread_time())) > UNTIL_S:
+            _hash(int(min(CAREFUL * left, PIECE_S) * self.rounds_per_s))
         while time.perf_counter() < until:
             pass
 
@@ -120,7 +128,7 @@ class Emulated(Device):
         name: str = "emulated",
         emulation: Emulation | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        spin: Callable[[float], None] | None = None,
+        spin: Callable[..., None] | None = None,
         sleep: Callable[[float], None] = sleeping,
     ) -> None:
         """Takes the times of a device from its name unless they are given; tests bring a clock of their own."""
@@ -133,8 +141,8 @@ class Emulated(Device):
         self.blocking = False  # a wait gives its core away
         self.leaves_out = False  # steps do without the model
         self._streams = [self.main]  # that are current, the innermost last
-        self._queued: deque[tuple[float, int]] = deque()  # when it ends, and launches
-        self._launches = 0
+        self._queued: deque[tuple[float, float, int]] = deque()  # when it begins and ends, and its launches
+        self._launches = 0  # of these
         self._work: list[tuple[float, float]] | None = None  # when each launch began and ended, for who asked
         self._staging = torch.empty(0, dtype=torch.uint8)
         self._results = results_of(self)
@@ -146,32 +154,53 @@ class Emulated(Device):
 
         The device begins with the first kernel, so that it may be done when the host is; it is never done before.
         """
-        now, stream = self._room_for(launches), self._streams[-1]
+        now, stream = self.clock(), self._streams[-1]
+        queued = self._queued
+        while queued and queued[0][1] <= now:
+            self._launches -= queued.popleft()[2]
         began = max(stream.ends, self.computing, now)
+        queued.append((began, began + seconds, launches))
+        self._launches += launches
+        asked = now + host_s if self._launches <= QUEUE else self._asked_at(now, host_s, launches)
         if host_s:
-            self._spin(now + host_s)
+            self._spin(asked, host_s)
+            now = self.clock()
+        elif asked > now:
+            self.wait_until(asked)
             now = self.clock()
         stream.ends = self.computing = max(began + seconds, now)
+        queued[-1] = (began, stream.ends, launches)
         if self._work is not None:
             self._work.append((began, began + seconds))
-        self._queued.append((stream.ends, launches))
-        self._launches += launches
 
     def work_log(self) -> list[tuple[float, float]]:
         """Begins to note when the device computes."""
         self._work = []
         return self._work
 
-    def _room_for(self, launches: int) -> float:
-        """Waits until the queue has room, and gives the moment; a queue that is empty takes any number."""
-        now, queued = self.clock(), self._queued
-        while queued and (queued[0][0] <= now or self._launches + launches > QUEUE):
-            ends, gone = queued.popleft()
-            self._launches -= gone
-            if ends > now:
-                self.wait_until(ends)
-                now = self.clock()
-        return now
+    def _asked_at(self, now: float, host_s: float, launches: int) -> float:
+        """When the host has asked for the last launch of what it has queued just now, if its core is its own.
+
+        The device takes the launches of a part evenly while the part lasts. One more finds room when so many are gone
+        that the queue holds no more than its number; after the latest such wait the host goes on at its own pace.
+        """
+        left = [
+            one * (end - max(began, now)) / (end - began) if end > began else one for began, end, one in self._queued
+        ]
+        outstanding = sum(left)  # these among them
+        most = outstanding - QUEUE  # that must be gone before the last is asked for
+        asked, gone = now + host_s, 0.0
+        for (began, end, _), each in zip(self._queued, left, strict=True):
+            begins = max(began, now)
+            here = min(each, most - gone)
+            if here <= 0:
+                break
+            ends = begins + here / each * (end - begins)
+            for moment, number in ((begins if end > began else end, gone), (ends, gone + here)):
+                later = min(launches, most - number)  # asked for after that one
+                asked = max(asked, moment + host_s * later / launches)
+            gone += here
+        return asked
 
     def copy(self, count: int) -> float:
         """Queues a copy of so many bytes to the device; gives the moment at which it ends.
@@ -281,7 +310,7 @@ class Emulated(Device):
 
     def take_over(self, session: "Session", batch: Any, last_loss: float) -> dict[str, Value]:
         """Leaves the model out of all further steps; gives what stands for it, as settings that were seen."""
-        work = work_of(session.trainee, batch, self)
+        work = work_of(session.trainee, batch, self, session.task.parts.uneven_steps)
         session.phases.split()  # events of the step that was just watched
         self.leaves_out = True
         Placeholder(device=self, work=work, value=self.result(last_loss)).take_the_place_in(session)
@@ -357,7 +386,7 @@ class Work:
     backward: int
     update: int
     read_backs: int  # of values, before the loss is there
-    collections: int  # of garbage, by the loss
+    collections: tuple[int, ...]  # of garbage, by the loss, in each of the steps after which it does the same again
 
     def shown(self, times: Emulation) -> dict[str, Value]:
         """What a record says of it."""
@@ -367,38 +396,54 @@ class Work:
             "emulated_stage_ms": 1000 * times.stage_s(self.stage, self.stage_bytes),
             "emulated_launches": self.forward + self.backward + self.update,
             "emulated_read_backs": self.read_backs,
+            "emulated_queue": QUEUE,
         }
 
 
 class Launches(TorchDispatchMode):
-    """Counts operators that run a kernel, and the bytes that they read and write, while it is entered."""
+    """Counts operators that run a kernel, and the bytes that they read and write, while it is entered.
 
-    def __init__(self) -> None:
+    Not those on tensors of the `host`, as optimizers keep the count of their steps.
+    """
+
+    def __init__(self, host: Iterable[Tensor] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.count = self.bytes = 0
+        self.host = {id(one) for one in host}
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Counts the operator and lets it run."""
         result = function(*args, **(kwargs or {}))
-        if not function.is_view and function._schema.name != "aten::detach":  # noqa: SLF001
+        name = function._schema.name  # noqa: SLF001
+        given = [one for one in tree_leaves(args) if isinstance(one, Tensor)]
+        on_host = bool(given) and all(id(one) in self.host or not one.dim() for one in given)
+        if not function.is_view and name not in NO_KERNEL and not (self.host and on_host):
             self.count += 1
-            touched = [*args, *(result if isinstance(result, (list, tuple)) else (result,))]
-            self.bytes += sum(one.nbytes for one in touched if isinstance(one, Tensor))
+            # Whoever gathers reads as much as it writes, and not all of what it chooses from.
+            read = [*given[1:], result] if name in GATHERS else given
+            self.bytes += sum(one.nbytes for one in (*read, *tree_leaves(result)) if isinstance(one, Tensor))
         return result
 
 
-def work_of(trainee: "Trainee", batch: Any, device: Device) -> Work:
-    """Takes one more step on a batch that lies on the device, and counts."""
+NO_KERNEL = {"aten::detach", "aten::_local_scalar_dense"}
+GATHERS = {"aten::index_select", "aten::index.Tensor", "aten::index", "aten::gather", "aten::embedding"}
+
+
+def work_of(trainee: "Trainee", batch: Any, device: Device, uneven_steps: int = 1) -> Work:
+    """Takes one more step on a batch that lies on the device, and counts; of uneven steps the loss of all of them."""
     bound, reads = trainee.bound, ReadBacks(device.torch)
     reads.forwards = 1  # counts from the start
     moved = trainee.move(batch)
     with Launches() as stage:
         inputs, targets = trainee.device_stage(moved) if trainee.device_stage else moved
-    with _only_asked_collections() as collections, Launches() as forward, reads, bound.autocast():
-        value = bound.loss(bound.model(inputs), targets)
+    collections = []
+    for _ in range(uneven_steps):
+        with _only_asked_collections() as asked, Launches() as forward, reads, bound.autocast():
+            value = bound.loss(bound.model(inputs), targets)
+        collections.append(len(asked))
     with Launches() as backward:
         bound.backward(value)
-    with Launches() as update:
+    with Launches(step_counts(trainee.optimizer)) as update:
         bound.update()
     return Work(
         stage=stage.count,
@@ -406,9 +451,17 @@ def work_of(trainee: "Trainee", batch: Any, device: Device) -> Work:
         forward=forward.count,
         backward=backward.count,
         update=update.count,
-        read_backs=reads.count,
-        collections=len(collections),
+        read_backs=reads.count // uneven_steps,
+        collections=tuple(collections),
     )
+
+
+def step_counts(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Counts of the optimizer's steps, which lie on the host unless its kernels read them on the device."""
+    if any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups):
+        return []
+    counts = (state.get("step") for state in optimizer.state.values() if isinstance(state, dict))
+    return [one for one in counts if isinstance(one, Tensor)]
 
 
 @contextmanager
@@ -441,7 +494,7 @@ class Placeholder:
     device: Emulated
     work: Work
     value: Tensor
-    stage: Callable[[Any], tuple[Any, Any]] = field(init=False)
+    steps: Iterator[int] = field(default_factory=count)
 
     def take_the_place_in(self, session: "Session") -> None:
         """Binds it; fetch, transfer, autocast and what is recorded stay as they are."""
@@ -472,7 +525,7 @@ class Placeholder:
         self.device.launch(FORWARD * times.step_s, work.forward, self._host_s(work.forward))
         if work.read_backs:
             self.device.wait()
-        for _ in range(work.collections):
+        for _ in range(work.collections[next(self.steps) % len(work.collections)]):
             gc.collect()
         return self.value
 

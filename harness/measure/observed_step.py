@@ -17,19 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.core.recipe import Value
 from harness.measure.devices import Device
-from harness.measure.observed_process import (
-    of_ahead,
-    of_backward,
-    of_batch,
-    of_epoch,
-    of_feed,
-    of_habits,
-    of_interlude,
-    of_launch,
-    of_marks,
-    of_page_cache,
-    tally,
-)
 from harness.measure.session import OVERWRITING, Task, Trainee
 
 # What torch.compile shows: its graphs, its breaks, and the layers that Python still runs one by one.
@@ -380,33 +367,3 @@ class Operators(TorchDispatchMode):
         """Notes the operator and lets it run."""
         self.names.add(function._schema.name)  # noqa: SLF001  a dispatched operator has no other name
         return function(*args, **(kwargs or {}))
-
-
-__all__ = [
-    "Watch",
-    "backwards_into",
-    "compiler_quiet",
-    "memory_format",
-    "of_ahead",
-    "of_backward",
-    "of_batch",
-    "of_capture",
-    "of_compiler",
-    "of_epoch",
-    "of_evaluation",
-    "of_feed",
-    "of_habits",
-    "of_interlude",
-    "of_kernels",
-    "of_launch",
-    "of_learning_rate",
-    "of_marks",
-    "of_optimizer",
-    "of_page_cache",
-    "of_precision",
-    "of_step",
-    "of_training",
-    "run_in_eager",
-    "tally",
-    "watching",
-]

@@ -17,12 +17,12 @@ from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import AVERAGED_EVERY, Value, patched
 from harness.core.workload import Built
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process, observed_step
 from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
 from harness.measure.ranks import agreed, averaged, of_ranks, of_updates, watched_update
-from harness.measure.session import Session, open_trainee, step_of
+from harness.measure.session import Session, Task, open_trainee, step_of
 from harness.measure.transfer import transfer_to
 
 AS_LOADED = {"channels_last": False, "channels_last_3d": False}
@@ -60,9 +60,9 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         return seen[-1]
 
     step, device = session.step_from(remembering), session.task.device
-    before = evidence.tally(device)
+    before = observed_process.tally(device)
     began = perf_counter()
-    with evidence.backwards_into(session.trainee.model) as backwards:
+    with observed_step.backwards_into(session.trainee.model) as backwards:
         losses = [float(step())]
     first_step_s = perf_counter() - began
     for _ in range(steps - 1):
@@ -80,7 +80,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         host_batch=seen[0],
         pinned=pinned,
         backwards=len(backwards),
-        habits=evidence.of_habits(session.trainee.habits, before, evidence.tally(device), steps),
+        habits=observed_process.of_habits(session.trainee.habits, before, observed_process.tally(device), steps),
     )
 
 
@@ -115,29 +115,28 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     """What the arm shows of its settings, and the score of an evaluation if that is what is timed."""
     task, trainee = session.task, session.trainee
     shown = dict(task.parts.effective(_built(session, opening)))
-    shown |= evidence.of_optimizer(trainee.optimizer)
+    shown |= observed_step.of_optimizer(trainee.optimizer)
     shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
     shown["micro_batches"] = opening.backwards
     shown["update_samples"] = opening.backwards * len(opening.host_batch[0])
-    shown |= opening.habits | evidence.of_backward(trainee.bound.backward, task.device.torch)
+    shown |= opening.habits | observed_process.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
-        shown |= evidence.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
-    shown |= shapes_of(session, opening)
-    with evidence.run_in_eager(trainee.model):
-        with evidence.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
+        shown |= observed_process.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
+    with observed_step.run_in_eager(trainee.model):
+        with observed_step.watching(trainee.model) as watch, torch.no_grad(), trainee.bound.autocast():
             trainee.model(trainee.bound.transfer(opening.batches[0])[0])
-        shown |= evidence.of_step(watch) | evidence.of_training(trainee, opening.batches[0])
-    shown |= evidence.of_learning_rate(trainee.optimizer, task) | evidence.of_precision(task.device)
+        shown |= observed_step.of_step(watch) | observed_step.of_training(trainee, opening.batches[0])
+    shown |= observed_step.of_learning_rate(trainee.optimizer, task) | observed_step.of_precision(task.device)
     if task.recipe.compile:
-        shown |= evidence.of_compiler(trainee, opening.batches[0], task.device)
+        shown |= observed_step.of_compiler(trainee, opening.batches[0], task.device)
     if task.recipe.ranks > 1:
         shown |= _between_ranks(session, opening)
     if timing is not Timing.EVALUATION:
         return shown, None
-    with evidence.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device.torch) as reads:
+    with observed_step.watching(trainee.model) as watch, counting_read_backs(trainee.model, task.device.torch) as reads:
         evaluation = session.evaluate()
-    shown |= evidence.of_evaluation(watch, evaluation.items) | of_read_backs(reads)
+    shown |= observed_step.of_evaluation(watch, evaluation.items) | of_read_backs(reads)
     shown |= evaluation.effective
     return shown, evaluation.score
 
@@ -162,6 +161,13 @@ def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
         "varying_shapes": opening.shapes(session.feed.order) > 1,
         "whole_batches": len(opening.host_batch[0]) * session.task.recipe.ranks == session.task.size.batch,
     }
+
+
+def uneven(task: Task) -> dict[str, Value]:
+    """After how many steps the same work has been done, where one step alone does not show it."""
+    averages = AVERAGED_EVERY if task.recipe.communication_hook == "post_local_sgd" else 1
+    steps = lcm(task.parts.uneven_steps, averages)
+    return {"uneven_steps": steps} if steps > 1 else {}
 
 
 def _built(session: Session, opening: Opening) -> Built:
@@ -256,21 +262,64 @@ def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> flo
     compute = session.step_on(cycle(opening.full_batches(session.feed.order)).__next__)
     session.feed.freeze()
     compute()
-    rate = session.task.size.batch * _calls_per_s(
-        compute, 1 if slow else 2, protocol.upper_bound_s, session.task.device
-    )
+    at_once = lcm(1 if slow else 2, session.task.parts.uneven_steps)
+    rate = session.task.size.batch * _calls_per_s(compute, at_once, protocol.upper_bound_s, session.task.device)
     session.feed.thaw()
     session.phases.split()
     return rate
 
 
 def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device: Device) -> float:
-    """Calls a second over rounds of `times` calls, until the time is up."""
+    """Calls a second over rounds of `times` calls, until the time is up.
+
+    A device that works on its own is given rounds as long as the time, since each pays for its pipeline's way out.
+    """
     calls, spent_s = 0, 0.0
+    if device.asynchronous:
+        times = max(times, round(seconds / max(1e-6, timed(call, times, device) / times)))
     while spent_s < seconds:
         spent_s += agreed([timed(call, times, device)])[0]
         calls += times
     return calls / spent_s
+
+
+# A data set that keeps what it has read is timed as it is from its second epoch on.
+
+PROBED = 2  # batches that are read twice, unless one takes long
+CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
+
+
+def fill_cache(session: Session, step_s: float, seconds: float) -> dict[str, Value]:
+    """Where reading batches again is cheaper, reads a whole epoch if that takes no longer than this; tells what it did.
+
+    Nothing where loader workers each keep what they read themselves, where files must be read from storage, and where
+    no window holds what the arm has read before.
+    """
+    feed, recipe = session.feed, session.task.recipe
+    if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
+        return {}
+    before, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
+    far = max(0, epoch - 2 * PROBED)  # not read by the first steps, unless the epoch is short
+    first, again = list[float](), list[float]()
+    for number in range(far, far + PROBED):
+        first += _seconds_from(session, number, 1)
+        again += _seconds_from(session, number, 1)
+        saved_s = (sum(first) - sum(again)) / len(first) * recipe.micro_batches
+        kept = saved_s > MATTERS * step_s and again[-1] < CHEAPER * first[-1]
+        if not kept or first[0] > seconds / 4:
+            break
+    filled = kept and sum(first) / len(first) * epoch < seconds
+    if filled:
+        _seconds_from(session, 0, epoch)
+    feed.order.go_to(before)
+    feed.taken = before
+    return {"data_cache": "filled before" if filled else "still filling"} if kept else {}
+
+
+def _seconds_from(session: Session, number: int, batches: int) -> list[float]:
+    """What reading takes from one batch on, each by itself."""
+    session.feed.order.go_to(number)
+    return agreed([timed(session.feed.fetch, 1, session.task.device) for _ in range(batches)])
 
 
 def forget(opening: Opening, device: Device) -> None:

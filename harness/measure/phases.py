@@ -59,8 +59,12 @@ class HostPhases:
     def split(self) -> Split:
         """What was counted since the last reading."""
         split = Split(wait_s=self.wait_ns / 1e9, copy_s=self.copy_ns / 1e9, device_s=None)
-        self.wait_ns = self.copy_ns = 0
+        self.forget()
         return split
+
+    def forget(self) -> None:
+        """Counts from here."""
+        self.wait_ns = self.copy_ns = 0
 
 
 @dataclass(slots=True)
@@ -157,10 +161,14 @@ class EventPhases:
             device_s=device_ms / 1e3 if stepped else None,
             queue_s=queue_ns / 1e9 if stepped else None,
         )
+        self.forget()
+        return split
+
+    def forget(self) -> None:
+        """Counts from here, between two steps; the device need not have come that far."""
         self.wait_ns = self.wait_in_steps_ns = 0
         for seen in (self.copies, self.begins, self.updates, self.begins_ns, self.updates_ns):
             seen.clear()
-        return split
 
 
 Phases = HostPhases | EventPhases

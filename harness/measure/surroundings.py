@@ -79,6 +79,7 @@ def read_environment(device: str = "auto") -> Environment:
         packages=tuple((name, version) for name in PACKAGES if (version := package_version(name))),
         variables=read_variables(os.environ),
         cpu_flags=cpu_flags(),
+        cpu_design=cpu_design(),
         allocators=tuple(filter(library_of, STEMS)),
     )
 
@@ -100,12 +101,23 @@ def memory_limit_bytes() -> int:
 
 
 def free_bytes(device: str) -> tuple[int, ...]:
-    """Memory that could be had now: the host's, within its control group, and the device's where that is a GPU."""
+    """Memory that could be had now: the host's, within its control group, and the device's where that is a GPU.
+
+    Raises Mistake when the device is gone.
+    """
     free = psutil.virtual_memory().available
     limit, used = (_cgroup_bytes(name) for name in ("memory.max", "memory.current"))
     if limit is not None and used is not None:
         free = min(free, limit - used + _cgroup_reclaimable_bytes())
-    return (free,) if device != "cuda" else (free, _gpu_free_bytes())
+    if device != "cuda":
+        return (free,)
+    memory = driver_of().ask("nvmlDeviceGetMemoryInfo")
+    if memory is None:
+        raise Mistake(
+            "The driver no longer answers for the GPU; what was measured is kept: see nvidia-smi and dmesg, reset the "
+            "device or the machine, and give the same command again."
+        )
+    return free, int(memory.free)
 
 
 def _cgroup_bytes(name: str) -> int | None:
@@ -122,17 +134,20 @@ def _cgroup_reclaimable_bytes() -> int:
     return sum(int(facts.get(name, 0)) for name in ("active_file", "inactive_file"))
 
 
-def _gpu_free_bytes() -> int:
-    import pynvml
-
-    pynvml.nvmlInit()
-    return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(0)).free)
-
-
 def cpu_name() -> str:
     """The processor's model name as the kernel tells it."""
     names = (line.partition(":")[2].strip() for line in _cpu_facts().splitlines() if line.startswith("model name"))
     return next(names, platform.processor() or platform.machine())
+
+
+def cpu_design() -> str | None:
+    """Family, model and stepping, as the kernel tells them: a virtual machine calls several designs `AMD EPYC`."""
+    facts = dict(line.partition(":")[::2] for line in _cpu_facts().splitlines())
+    told = {name.strip(): value.strip() for name, value in facts.items()}
+    named = [
+        (name, told.get(key)) for name, key in (("family", "cpu family"), ("model", "model"), ("stepping", "stepping"))
+    ]
+    return ", ".join(f"{name} {value}" for name, value in named if value) or None
 
 
 def cpu_flags() -> tuple[str, ...] | None:
@@ -153,21 +168,15 @@ def governor() -> str | None:
 
 def read_gpu() -> dict[str, str]:
     """Name, memory in bytes, compute capability and driver of the first GPU; empty where no driver answers."""
-    try:
-        import pynvml
-    except ImportError:
+    driver = driver_of()
+    capability, memory = driver.ask("nvmlDeviceGetCudaComputeCapability"), driver.ask("nvmlDeviceGetMemoryInfo")
+    if capability is None or memory is None:
         return {}
-    try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    except pynvml.NVMLError:
-        return {}
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     return {
-        "name": pynvml.nvmlDeviceGetName(handle),
-        "memory": str(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-        "capability": f"{major}.{minor}",
-        "driver": pynvml.nvmlSystemGetDriverVersion(),
+        "name": str(driver.ask("nvmlDeviceGetName")),
+        "memory": str(memory.total),
+        "capability": "{}.{}".format(*capability),
+        "driver": driver.nvml.nvmlSystemGetDriverVersion(),
     }
 
 

@@ -1,7 +1,8 @@
 """The board: what an NVIDIA device's driver tells before and after a window, and never in it.
 
-An answer may take the driver a millisecond, in which loader workers go on filling their queue. So all that is read
-between the lead-in of a window and its first timed step is one counter.
+An answer may take the driver a millisecond, in which loader workers go on filling their queue, and a device that runs
+behind its host runs out of work. So all that is read between the lead-in of a window and its first timed step is one
+counter, and beside such a device nothing: the counter is read before the lead-in, which gets its share by time.
 """
 
 import os
@@ -34,11 +35,14 @@ class Board:
         counted_mj = self.driver.number("nvmlDeviceGetTotalEnergyConsumption")
         return None if counted_mj is None else counted_mj / 1000
 
-    def after(self, strangers: int | None, energy_j: float | None) -> dict[str, Any]:
-        """The fields of a Window that tell of the device, beside what was read before it; the counter comes first."""
+    def after(self, strangers: int | None, energy_j: float | None, share: float = 1.0) -> dict[str, Any]:
+        """The fields of a Window that tell of the device, beside what was read before it; the counter comes first.
+
+        The window has that share of the time since the counter was read before it.
+        """
         spent_j, watts = _since(energy_j, self.energy_j()), self.driver.number("nvmlDeviceGetPowerUsage")
         return {
-            "energy_j": spent_j,
+            "energy_j": None if spent_j is None else share * spent_j,
             "clock_mhz": self.driver.number("nvmlDeviceGetClockInfo", SM_CLOCK),
             "memory_clock_mhz": self.driver.number("nvmlDeviceGetClockInfo", MEMORY_CLOCK),
             "throttled": self._throttled(),

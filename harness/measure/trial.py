@@ -13,26 +13,29 @@ from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.core.records import quantiles
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
+from harness.measure import observed_step
 from harness.measure.delay import begun
-from harness.measure.devices import effective_backend, settle_backend, stamped, timed
+from harness.measure.devices import effective_backend, marked, moments, settle_backend, stamped, timed
 from harness.measure.evaluation import Interlude
 from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
     Opening,
+    fill_cache,
     forget,
     observe,
     shapes_of,
     spreads,
     take_first_batch,
     take_first_steps,
+    uneven,
     upper_bounds_of,
 )
 from harness.measure.ranks import agreed, agreed_on
 from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
-from harness.measure.warm_up import WarmUp, end_compilers, events_of, transient, undisturbed, warm_up
+from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient, undisturbed, warm_up
 
 LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
@@ -75,10 +78,10 @@ class Trial:
         session, ahead = self.session, self.session.feed.taken - self.session.consumed
         feed, each = session.feed, session.task.recipe.micro_batches
         count = max(steps, -(-(feed.in_flight + ahead) // each))
-        if self._endless:
+        if self.can_go_to:
             feed.order.go_to((offset - count) * each + feed.in_flight + ahead)
         stamps = agreed(stamped(self.step, count, session.task.device))
-        if self._endless:
+        if self.can_go_to:
             feed.taken = offset * each + feed.taken - session.consumed
         return [later - sooner for sooner, later in pairwise(stamps)]
 
@@ -90,28 +93,40 @@ class Trial:
 
         def taken() -> dict[str, Any]:
             strangers, slipped = self.board.strangers(), self._slipped()
+            # Whoever reads the counter later lets a device run out of work that it does not do at once.
+            energy_j = self.board.energy_j() if self.session.task.device.asynchronous else None
             self.session.feed.thaw()
-            lead_s = self._lead_in(lead, start)
+            led_in = self._lead_in(lead, start)
+            if self.cold:  # dropping takes a moment, in which loader workers would read files that are about to go
+                self.session.feed.freeze()
             with self.cold.dropped() if self.cold else nullcontext():
-                led_in = {"lead_s": lead_s, "lead_steps": lead, "slipped": slipped}
-                return self._window(steps, strangers) | led_in
+                self.session.feed.thaw()
+                return self._window(steps, led_in, strangers, energy_j) | {"lead_steps": lead, "slipped": slipped}
 
-        events = events_of(self.session.task.recipe, self.session.task.device)
-        return undisturbed(taken, events, lambda one: float(one["wall_s"]))
+        return undisturbed(taken, graphs_of(self.session.task.recipe))
 
-    def _window(self, steps: int, strangers: int | None) -> dict[str, Any]:
+    def _window(
+        self, steps: int, led_in: tuple[Any, Any], strangers: int | None, energy_j: float | None
+    ) -> dict[str, Any]:
         session, feed, device = self.session, self.session.feed, self.session.task.device
         steps = self.session.task.size.epoch_steps * self._epochs_at_once() if self.cold else self._whole(steps)
-        session.phases.split()
-        feed.freeze()  # reading a counter may take milliseconds
-        energy_j, consumed, made = self.board.energy_j(), session.consumed, self._produced
-        feed.thaw()
-        stamps = stamped(self.step, steps, device)
+        session.phases.forget()
+        if not device.asynchronous:
+            feed.freeze()  # reading a counter may take milliseconds
+            energy_j = self.board.energy_j()
+        # Of a device that runs behind, both counts are read when the host asks for the first step that is timed, and
+        # when it has asked for the last: in between it takes as many batches as lie between the device's marks.
+        consumed, made = session.consumed, self._produced
+        if not device.asynchronous:
+            feed.thaw()
+        marks = marked(self.step, steps, device)
         feed.freeze()  # before anything else is done
-        stamps = agreed(stamps)
+        led_in_at, led_at, *own = moments([*led_in, *marks], device)
+        stamps, lead_s = agreed(own), led_at - led_in_at
+        wall_s = stamps[-1] - stamps[0]
         produced = self._produced
         self._left_at = produced
-        told = self.board.after(strangers, energy_j)
+        told = self.board.after(strangers, energy_j, wall_s / (lead_s + wall_s) if device.asynchronous else 1.0)
         split = session.phases.split()
         self._refuse_divergence()
         times = [later - sooner for sooner, later in pairwise(stamps)]
@@ -120,8 +135,10 @@ class Trial:
             "steps": steps,
             "first_step": self._first_step(steps, consumed),
             "samples": self._samples(steps, consumed),
-            "wall_s": stamps[-1] - stamps[0],
-            "wait_s": split.wait_s,
+            "wall_s": wall_s,
+            "lead_s": lead_s,
+            # A host that is less far ahead in the end than it was at first has waited longer than the window lasted.
+            "wait_s": min(split.wait_s, wall_s),
             "copy_s": split.copy_s,
             "device_s": split.device_s,
             "queue_s": split.queue_s,
@@ -161,7 +178,7 @@ class Trial:
         return self.session.task.recipe.workers > 0 and self.timing not in {Timing.EVALUATION, Timing.COMPUTE}
 
     @property
-    def _endless(self) -> bool:
+    def can_go_to(self) -> bool:
         """Whether the order of samples can be told where to go on."""
         return self.timing in {Timing.STEP, Timing.LOADER} and self.session.task.endless
 
@@ -183,14 +200,16 @@ class Trial:
             return 1
         return self.session.task.size.epoch_steps * self._epochs_at_once()
 
-    def _lead_in(self, lead: int, start: int) -> float:
-        """Steps that are not timed, up to step `start` where nothing is in flight; gives their seconds."""
+    def _lead_in(self, lead: int, start: int) -> tuple[Any, Any]:
+        """Steps that are not timed, up to step `start` where nothing is in flight; gives the marks at both ends."""
         session, each = self.session, self.session.task.recipe.micro_batches
-        if self._endless and not session.feed.in_flight and session.feed.taken == session.consumed:
-            first = (start - lead) * each
-            session.feed.order.go_to(first)
-            session.feed.taken = first
-        return timed(self.step, lead, session.task.device)
+        if self.can_go_to and not session.feed.in_flight:
+            ahead = session.feed.taken - session.consumed  # sent to the device already, and taken by the first step
+            session.feed.order.go_to((start - lead) * each + ahead)
+            session.feed.taken = (start - lead) * each + ahead
+        session.task.device.synchronize()
+        marks = marked(self.step, lead, session.task.device)
+        return marks[0], marks[-1]
 
     def _refuse_divergence(self) -> None:
         if not isfinite(float(self.session.trainee.metrics.total)):
@@ -220,12 +239,14 @@ def begin(
     judged = not again or protocol.judged_again
     only_loads = timing is Timing.LOADER and not judged
     opening = take_first_batch(session) if only_loads else take_first_steps(session, protocol.loss_steps)
-    shown, score = (shapes_of(session, opening), None) if again else observe(session, opening, timing)
+    shown, score = ({}, None) if again else observe(session, opening, timing)
+    shown |= shapes_of(session, opening) | uneven(task)
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
     last_loss = opening.losses[-1] if opening.losses else 0.0
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], last_loss)
-    trial, loader_rate, compute_rate = _opened(session, opening, timing, protocol)
-    warm = _warm(trial, opening.step_s)
+    trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
+    trial.board = board_of(session.task.device)
+    warm, loader_rate, compute_rate = _warmed(trial, opening)
     trial.step_s = warm.step_s
     if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
         _reach_the_last_batch(session)
@@ -249,17 +270,19 @@ def begin(
     } | spread
 
 
-def _opened(
-    session: Session, opening: Opening, timing: Timing, protocol: Protocol
-) -> tuple[Trial, float | None, float | None]:
-    """The trial of an arm that has taken its first steps, and the rates of its loader and of its step alone."""
-    trains = timing in {Timing.STEP, Timing.EPOCH}
-    loader_rate, compute_rate = upper_bounds_of(session, opening, protocol) if trains else (None, None)
-    trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
-    trial.board = board_of(session.task.device)
+def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, float | None, float | None]:
+    """The warm-up, and the rates of the loader and of the step alone, where training is timed.
+
+    Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is.
+    """
+    session, trains = trial.session, trial.timing in {Timing.STEP, Timing.EPOCH}
+    warm = _warm(trial, opening.step_s)
+    loader_rate, compute_rate = upper_bounds_of(session, opening, trial.protocol) if trains else (None, None)
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     forget(opening, session.task.device)
-    return trial, loader_rate, compute_rate
+    if trial.timing is Timing.EPOCH:
+        warm = _finish_epoch(trial, warm)
+    return warm, loader_rate, compute_rate
 
 
 def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
@@ -273,9 +296,11 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | evidence.of_page_cache(files)
         | evidence.of_feed(session.feed, pinned=opening.pinned, non_blocking=task.recipe.non_blocking)
         | evidence.of_interlude(trial.interlude)
-        | evidence.of_capture(session.trainee)
-        | ({} if trial.protocol.is_timed else evidence.of_kernels(trial.step, task.device))
+        | observed_step.of_capture(session.trainee)
+        | ({} if trial.protocol.is_timed else observed_step.of_kernels(trial.step, task.device))
         | effective_backend()
+        | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s) if trial.can_go_to else {})
+        | ({"keeps_items": True} if task.size.keeps_items else {})
     )
 
 
@@ -308,13 +333,13 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
     if protocol.is_slow(opened_step_s):
         protocol = replace(protocol, floor_steps=1)
     prefetched = 0 if trial.timing in {Timing.EVALUATION, Timing.COMPUTE} else recipe.prefetched_batches
-    quiet = evidence.compiler_quiet() if recipe.compile else _always
+    quiet = observed_step.compiler_quiet() if recipe.compile else _always
     warm = warm_up(
         lambda: agreed([timed(trial.step, 1, device)])[0], lambda: not agreed_on(not quiet()), prefetched, protocol
     )
     if recipe.compile:
         end_compilers()
-    return _finish_epoch(trial, warm) if trial.timing is Timing.EPOCH else warm
+    return warm
 
 
 def _finish_epoch(trial: Trial, warm: WarmUp) -> WarmUp:

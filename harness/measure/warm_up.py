@@ -8,60 +8,31 @@ import numpy as np
 
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe
-from harness.measure.devices import Device
 from harness.measure.observed_step import captured
 from harness.measure.ranks import agreed_on
 
 # Settling: what must not happen in a window, read from counters, and how long a resumption tells on steps.
 
 VOID = 3  # windows in a row that may be thrown away
-ALLOCATION_S = 0.01  # the driver takes a millisecond to give memory, some more where some had to be given back first
-NEGLIGIBLE = 0.01  # share of a window that allocations may take
 AS_USUAL = 0.05  # beyond the range of later steps, by which an early one is told from them
 
 Taken = TypeVar("Taken")
-
-
-@dataclass(frozen=True, slots=True)
-class Events:
-    """What was counted so far: the compiler's graphs, and how often the allocator turned to the driver."""
-
-    graphs: tuple[int, ...] = ()
-    allocations: int = 0
 
 
 class Unsettled(RuntimeError):
     """An arm without a steady state: whatever is timed of it is part of its start."""
 
 
-def events_of(recipe: Recipe, device: Device) -> Callable[[], Events]:
-    """A reading of all that has been counted so far: it stays the same while an arm is settled.
-
-    Counted are graphs that were compiled and the times when a device's caching allocator asked the driver for more
-    memory or had to give some back first. A recipe that empties the cache does so in every step, which is its nature.
-    """
-    compiled = recipe.compile is not None
-
-    def events() -> Events:
-        return Events(
-            graphs=tuple(captured().values()) if compiled else (),
-            allocations=0 if recipe.empty_cache else device.allocations(),
-        )
-
-    return events
+def graphs_of(recipe: Recipe) -> Callable[[], tuple[int, ...]]:
+    """A reading of how many graphs were compiled so far: it stays the same while an arm is settled."""
+    return (lambda: tuple(captured().values())) if recipe.compile is not None else tuple
 
 
-def undisturbed(take: Callable[[], Taken], events: Callable[[], Events], seconds: Callable[[Taken], float]) -> Taken:
-    """What `take` gives when nothing was compiled meanwhile; raises Unsettled when something is every time.
-
-    A window whose allocations are not negligible is thrown away too. But where shapes vary they never end, and are part
-    of what a step costs: then the last window counts.
-    """
-    for number in range(VOID + 1):
-        before, taken, after = events(), take(), events()
-        asked_s = (after.allocations - before.allocations) * ALLOCATION_S
-        settled = after.graphs == before.graphs and (number == VOID or asked_s <= NEGLIGIBLE * seconds(taken))
-        if not agreed_on(not settled):
+def undisturbed(take: Callable[[], Taken], graphs: Callable[[], tuple[int, ...]]) -> Taken:
+    """What `take` gives when nothing was compiled meanwhile; raises Unsettled when something is every time."""
+    for _ in range(VOID + 1):
+        before, taken, after = graphs(), take(), graphs()
+        if not agreed_on(after != before):
             return taken
     raise Unsettled(f"it compiled in {VOID + 1} windows in a row: it has no steady state")
 

@@ -3,13 +3,13 @@
 A full collection walks over every object that Python knows, a quarter of a million once torch is imported: about a
 tenth of a second on the host, whatever the step does. It frees only objects that refer to each other in a ring; a
 training step leaves few of them. It is often added in the hope of saving device memory. Where a GPU has enough work
-queued the walk may hide behind it; on a CPU it is paid in full. On patches3d as found each loss does so already.
+queued the walk may hide behind it; on a CPU it is paid in full. On patches3d as found every fourth step does.
 
     optimizer.step()
     gc.collect()
 """
 
-from harness.core.optimization import Numerics, Optimization, Stage, without
+from harness.core.optimization import Numerics, Optimization, Stage
 
 OPTIMIZATION = Optimization(
     name="collect_garbage",
@@ -18,6 +18,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"garbage_collector": "every_step"},
     proof={"collection_each_step": True},
-    needs=(without("collects_garbage", "its loss collects garbage in every step as it was found"),),
     sought=False,
 )

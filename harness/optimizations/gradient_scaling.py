@@ -17,6 +17,6 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.CLOSE,
     sets={"gradient_scaling": True},
     proof={"gradient_scaling": True},
-    pointless_where={"float16_layers False": "no layer computes in float16, so no gradient needs saving"},
+    pointless_where={"float16_layers False": "no layer computes in float16, so no gradient can underflow"},
     sought=False,
 )

@@ -17,4 +17,5 @@ OPTIMIZATION = Optimization(
     numerics=Numerics.EXACT,
     sets={"malloc": "tuned"},
     proof={"malloc": "tuned"},
+    supersedes=("allocator",),  # which gained nothing alone on any workload, and cost something on two
 )

@@ -1,27 +1,36 @@
 """The user's file as it was at a commit: its whole tree in a folder of its own, from which arms import it."""
 
+import hashlib
 import json
 import subprocess
 import sys
 import tarfile
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from harness.core.mistake import Mistake
-from harness.core.own_file import Address
-from harness.own.job import own_folder
+from harness.core.own_file import NOW, ORIGIN, Address, parse_address
+from harness.core.workload import Workload
+from harness.own.facts import Facts, differing, facts_text, read_facts, refused, together
+from harness.own.job import facts_of, own_folder
+from harness.own.parts import check_own
 
 SHOWN = 12  # digits of a commit in a folder's name
-_BATCH = """
+_LOOK = """
 import json, sys
 from pathlib import Path
 from harness.catalogue import read_workload
 from harness.core.mistake import Mistake
+from harness.own.history import told_of
 try:
-    workload = read_workload(Path(sys.argv[1]))
-    print(json.dumps({"batch": workload.sizes["quick"].batch}))
+    told = told_of(sys.argv[1], read_workload(Path(sys.argv[1])))
 except Mistake as mistake:
-    print(json.dumps({"mistake": str(mistake)}))
+    told = {"mistake": str(mistake)}
+print(json.dumps(told))
 """
 
 
@@ -32,9 +41,11 @@ def since(where: Address, revision: str) -> tuple[Address, Address]:
         raise Mistake(f"There is no file {where.path}; give the path of a Python file that makes a job.")
     top = Path(_git(file.parent, "rev-parse", "--show-toplevel").decode().strip())
     commit = _git(top, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
-    folder = own_folder() / f"commit-{commit[:SHOWN]}"
+    place = hashlib.sha256(str(top).encode()).hexdigest()[:8]  # several clones may have the commit
+    folder = own_folder() / f"commit-{commit[:SHOWN]}-{place}"
     then = folder / file.relative_to(top)
     if not folder.is_dir():
+        folder.with_name(f"{folder.name}{ORIGIN}").write_text(str(top), encoding="utf-8")
         _extract(_git(top, "archive", commit), folder)
     if not then.is_file():
         raise Mistake(f"There was no {file.name} in that place at {revision}; name a commit that has the file.")
@@ -63,23 +74,58 @@ def _extract(archive: bytes, folder: Path) -> None:
     begun.rename(folder)
 
 
-def check_alike(then: Address, now: Address, revision: str) -> None:
-    """Looks at both in processes of their own, so that neither finds the other's modules; raises Mistake."""
-    batches = [_seen(then), _seen(now)]
-    if batches[0] != batches[1]:
+def check_alike(then: Address, now: Address, revision: str, *, batch: bool = True) -> None:
+    """Looks at both in processes of their own, so that neither finds the other's modules; raises Mistake.
+
+    Both must say the same of whatever every arm is given alike, of the `batch` too unless the user gives one.
+    """
+    old, new = seen(replace(then, version="")), seen(replace(now, version=NOW))
+    if batch and old.facts.batch != new.facts.batch:
         raise Mistake(
-            f"{now.path.name} takes batches of {batches[1]} now and took {batches[0]} at {revision}; "
+            f"{now.path.name} takes batches of {new.facts.batch} now and took {old.facts.batch} at {revision}; "
             "add --batch to time both with the same."
         )
+    whole = together(old.facts, new.facts, each_its_own=True).whole_batches
+    ours, theirs = (one.facts.says | one.process for one in (old, new))
+    if names := differing(ours, theirs, without=("batch", *(("__getitems__",) if whole else ()))):
+        raise Mistake(f"{refused(f'{now.path.name} of now, against {revision},', names, ours, theirs)}.")
 
 
-def _seen(address: Address) -> int:
-    done = subprocess.run([sys.executable, "-c", _BATCH, str(address)], capture_output=True, text=True, check=False)
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at a job in a process of its own gave."""
+
+    facts: Facts
+    process: dict[str, str]  # what importing its file set for the whole process
+
+
+def seen(address: Address) -> Seen:
+    """Looks at a job in a process of its own; raises Mistake for what cannot be looked at."""
+    done = subprocess.run([sys.executable, "-c", _LOOK, str(address)], capture_output=True, text=True, check=False)
     try:
-        said = json.loads(done.stdout.strip().splitlines()[-1])
+        told = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise Mistake(f"{address.path} cannot be looked at ({last}); put it right.") from None
-    if "mistake" in said:
-        raise Mistake(said["mistake"])
-    return int(said["batch"])
+    if "mistake" in told:
+        raise Mistake(told["mistake"])
+    return Seen(read_facts(told["facts"]), told["process"])
+
+
+def told_of(where: str, workload: Workload) -> dict[str, Any]:
+    """What `seen` asks of the process that it starts; raises Mistake where modules are those of another version."""
+    check_own(parse_address(where).path.resolve())
+    return {"facts": facts_text(facts_of(workload)), "process": _of_process()}
+
+
+def _of_process() -> dict[str, str]:
+    """Settings of the process that every arm is given alike, whatever a file sets when it is imported."""
+    found = {
+        "set_num_threads": torch.get_num_threads(),
+        "cudnn.benchmark": torch.backends.cudnn.benchmark,
+        "cudnn.deterministic": torch.backends.cudnn.deterministic,
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
+        "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+    }
+    return {name: str(one) for name, one in found.items()}

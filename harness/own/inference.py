@@ -1,11 +1,15 @@
 """Inference: what can be seen of a job by taking two small steps of it, and what that leaves unknown."""
 
 import hashlib
-import json
+import os
 import pickle
-from collections.abc import Callable, Iterator
+import random
+import resource
+import statistics
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -13,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness import __version__
 from harness.core.mistake import Mistake
-from harness.core.own_file import PICKLED
+from harness.core.own_file import PICKLED, files_of
 from harness.core.recipe import Recipe
 from harness.core.workload import PYTORCH_DEFAULTS, Size
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
+from harness.own.facts import USABLE, Facts, Note, differing, refused, said, together
 from harness.own.items import (
     Items,
     Shape,
@@ -32,76 +36,53 @@ from harness.own.items import (
     collated,
     described,
     drawn_from,
+    fetches_batches,
     first_line,
     is_factory,
+    is_tensors,
     leaves_of,
+    seed_all,
     shape_of,
+    shapes_of,
     source_of,
 )
 from harness.own.parts import Builder, as_pair, fresh_model, kernels_of
 
 if TYPE_CHECKING:
-    from harness.own.job import Job
+    from harness.own.job import Job, OwnOption
 
 EPOCH_S = 1.0  # about the seconds of a timed epoch
 FEWEST_STEPS, MOST_STEPS = 8, 512  # of one, where the data set has as many
 LOOK_ITEMS, LOOK_S = 8, 0.3  # items that are read to see what one costs, at most for so long
+TWICE_ITEMS, TWICE_S = 32, 0.03  # that are read once and once more, at most for about so long each time
+# What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
+# least: of a step, and of an item, for caches of the processor and pages that are mapped already save a few µs of any.
+CHEAPER, MATTERS, SAVED_S = 0.7, 0.02, 20e-6
+MOST_ORDERED = 1_000_000  # items of an epoch, whose order every arm holds
+SEEDS_TRIED = 101  # to see what setting them takes
 LOOKED_S = 0.5  # of a step, up to which a whole batch is tried too
 KEPT_SHARE, KEPT_S = 0.25, 20.0  # of the memory that is free, and seconds to read them: what may be kept in memory
 READS_BACK = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero")
-MOST_FILES = 500  # beside a job's own, whose text is part of what it is
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One thing that was looked for: what was found, and what that means for the measurement."""
-
-    what: str
-    found: str
-    means: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class Facts:
-    """What was seen of a job on one machine; plain data, kept until its code changes."""
-
-    items: int
-    batch: int
-    epoch_steps: int
-    steps: int  # of a whole epoch of the user's
-    parameters: int
-    step_s: float
-    compute_s: float
-    item_bytes: int
-    seeded: bool
-    least_samples: int = 1
-    operations: int = 0
-    traits: list[str] = field(default_factory=list)
-    fixed: dict[str, str] = field(default_factory=dict)
-    original: dict[str, str] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
-
-
-def read_facts(text: str) -> Facts:
-    """Facts from JSON."""
-    data = json.loads(text)
-    return Facts(**{**data, "notes": [Note(**one) for one in data["notes"]]})
-
-
-def facts_text(facts: Facts) -> str:
-    """Facts as JSON."""
-    return json.dumps(asdict(facts), indent=1)
-
-
-def digest_of(path: Path, words: str) -> str:
-    """Eight digits for a job's file, the Python files beside it, and what else it depends on."""
-    files = (
-        [path] if path.suffix == PICKLED else [path, *sorted({*path.parent.glob("*.py"), *path.parent.glob("*/*.py")})]
-    )
+def digest_of(path: Path, words: str, *, everywhere: bool = False) -> str:
+    """Eight digits for a job's file, the Python files beside it or in all its repository, and what it depends on."""
+    files: Iterable[Path] = files_of(path)
+    if everywhere and path.suffix != PICKLED:
+        files = [path, *python_files(next((one for one in path.parents if (one / ".git").exists()), path.parent))]
     digest = hashlib.sha256(f"{words} {torch.__version__} {__version__} {device_here()}".encode())
-    for one in files[:MOST_FILES]:
+    for one in files:
         digest.update(one.read_bytes())
     return digest.hexdigest()[:8]
+
+
+def python_files(top: Path) -> Iterator[Path]:
+    """The Python files below a folder, in one order, without those of environments and of hidden folders."""
+    for folder, inner, files in os.walk(top):
+        inner[:] = sorted(
+            one for one in inner if not one.startswith(".") and not Path(folder, one, "pyvenv.cfg").exists()
+        )
+        yield from (Path(folder, one) for one in sorted(files) if one.endswith(".py"))
 
 
 def device_here() -> torch.device:
@@ -112,13 +93,17 @@ def device_here() -> torch.device:
 def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
     """Takes steps of a job on a few samples and says what was seen; raises Mistake for what cannot be trained."""
     with _alone(), drawn_from(0):
-        source = source_of(job)
-        shape = shape_of(job, source)
-        seen = Looking(job=job, source=source, shape=shape, file=file)
-        facts = seen.facts()
+        facts = _seen(job, file)
         for name, other in others.items():
-            _check_alike(name, Looking(job=other, source=source_of(other), shape=shape_of(other), file=file), facts)
+            facts = _beside(name, facts, _seen(other, file))
+        for option in job.options:
+            facts = _with_option(option, job, facts, file)
         return facts
+
+
+def _seen(job: "Job", file: Path | None) -> Facts:
+    source = source_of(job)
+    return Looking(job=job, source=source, shape=shape_of(job, source), file=file).facts()
 
 
 @contextmanager
@@ -155,18 +140,29 @@ class Looking:
         step_s = compute_s + one_batch_s + item_s * batch
         steps = items // batch
         epoch_steps = min(steps, MOST_STEPS, max(FEWEST_STEPS, round(EPOCH_S / step_s)))
+        least_s = max(SAVED_S, MATTERS * step_s / batch)
+        keeps_items = epoch_steps < steps and self._keeps_items(batch * epoch_steps, least_s)
+        if keeps_items:
+            epoch_steps = max(epoch_steps, min(steps, MOST_ORDERED // batch))
         self._keeps(items, epoch_steps * batch, item_s, item_bytes)
+        fetches = self._fetches(seeded=seeded)
+        if seeded:
+            self._seeds(batch, step_s)
         self._sends()
         self.note("batch", f"{batch} of {items:,} items, {described(examples[0])}")
+        if len({shapes_of(one) for one in examples}) > 1:
+            self.traits.add("varying_shapes")
+            self.note("shapes", "items have shapes of their own", "all options are timed on whole steps")
         if epoch_steps < steps:
             self.note("epoch", f"{epoch_steps} of {steps:,} steps, items taken from all over the data set")
         if not self.traits & {"evaluation"}:
             self.note("score", "none given", "quality is judged by first losses; options of evaluations are left out")
         return Facts(
             items=items, batch=batch, epoch_steps=epoch_steps, steps=steps, parameters=step.parameters, step_s=step_s,
-            compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, least_samples=step.least_samples,
-            operations=step.operations, traits=sorted(self.traits), fixed=self.fixed, original=self._original(),
-            notes=self.notes,
+            compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, fetches=fetches,
+            least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
+            fixed=self.fixed, original=self._original(), notes=self.notes,
+            says=said(self.source, step.kernel, self.job.clip_norm),
         )  # fmt: skip
 
     def note(self, what: str, found: str, means: str = "") -> None:
@@ -203,20 +199,87 @@ class Looking:
             with drawn_from(seed):
                 return self.source.dataset[0]
 
+    def _seeds(self, batch: int, step_s: float) -> None:
+        """Notes what setting seeds takes, where that is no small part of a step."""
+        share = batch * statistics.median(timed(partial(seed_all, one)) for one in range(SEEDS_TRIED)) / step_s
+        if share > MATTERS:
+            self.note(
+                "seeds", f"setting one for each item takes {100 * share:.1f} % of a step, in all arms alike",
+                "ratios are that much closer to 1x than your training's",
+            )  # fmt: skip
+
     def _items(self, batch: int) -> tuple[float, int, list[Any]]:
         """Seconds and bytes of an item, and some of them."""
         count = min(max(LOOK_ITEMS, 2), batch, len(self.source.dataset))
         found, began = [], perf_counter()
-        for place in range(count):
-            found.append(self.source.dataset[place * (len(self.source.dataset) // count)])
-            if perf_counter() - began > LOOK_S and place:
+        for place in self._places(count):
+            found.append(self.source.dataset[place])
+            if perf_counter() - began > LOOK_S and len(found) > 1:
                 break
         return (perf_counter() - began) / len(found), bytes_of(found[0]), found
 
+    def _places(self, count: int) -> list[int]:
+        """Other items at each look: a data set that lived through a former one may have kept what that read."""
+        return random.Random().sample(range(len(self.source.dataset)), count)
+
+    def _keeps_items(self, epoch_items: int, saved_s: float) -> bool:
+        """Whether the data set keeps items that it has read, so that each is cheaper by more than that when read again.
+
+        Other items are read beforehand, so that files are open. What is read between the two readings of an item is at
+        most a quarter of a short epoch: a cache too small for that has forgotten the item in a short epoch too.
+        """
+        count = max(2, min(TWICE_ITEMS, epoch_items // 4))
+        places = self._places(3 * count)
+        self._read(places[:count])
+        for one in (1, 2):  # the second confirms the first
+            found = self._read_twice(places[one * count : (one + 1) * count])
+            if found is None:
+                self.note(
+                    "reading again", "the items tried lay on the disk, so nobody knows whether the data set keeps some",
+                    "it is taken for one that does not",
+                )  # fmt: skip
+                return False
+            new_s, again_s = found
+            if again_s > CHEAPER * new_s or new_s - again_s < saved_s:
+                return False
+        self.note(
+            "reading again", f"an item takes {1000 * new_s:.3g} ms and {1000 * again_s:.3g} ms when it comes again, so "
+            "the data set keeps items",
+            "epochs here are as long as yours: items are timed as in a first pass, and whole epochs take long",
+        )  # fmt: skip
+        return True
+
+    def _read_twice(self, places: list[int]) -> tuple[float, float] | None:
+        """Mean seconds of first and second readings of items; None where nobody knows.
+
+        Items whose first reading went to the storage are left out: those the operating system keeps. So are the eighths
+        whose second reading saves most and least, as where another process took the core.
+        """
+        first = self._read(places)
+        again = self._read(places[: len(first)])
+        pairs = [(new_s, old_s) for (new_s, stored), (old_s, _) in zip(first, again, strict=False) if not stored]
+        if len(pairs) < 2:
+            return None
+        pairs.sort(key=lambda one: one[0] - one[1])
+        cut = len(pairs) // 8
+        new_s, again_s = zip(*pairs[cut : len(pairs) - cut], strict=True)
+        return statistics.mean(new_s), statistics.mean(again_s)
+
+    def _read(self, places: list[int]) -> list[tuple[float, bool]]:
+        """Seconds of reading items, and whether each went to the storage: two, and more while there is time."""
+        found: list[tuple[float, bool]] = []
+        for place in places:
+            before, began = _blocks_read(), perf_counter()
+            self.source.dataset[place]
+            found.append((perf_counter() - began, _blocks_read() > before))
+            if len(found) > 1 and sum(spent_s for spent_s, _ in found) > TWICE_S:
+                break
+        return found
+
     def _keeps(self, items: int, timed: int, item_s: float, item_bytes: int) -> None:
-        """Whether the data set may be kept in memory, or be asked for many items at once."""
+        """Whether the data set may be kept in memory, or is made of tensors that lie there already."""
         dataset, free = self.source.dataset, psutil.virtual_memory().available
-        if isinstance(dataset, TensorDataset):
+        if is_tensors(dataset):
             if self.shape.pair and self.shape.collate is None:
                 self.traits.add("batched_fetch")
             self.note("memory", "its items are tensors in memory already", "one index can fetch a whole batch")
@@ -231,12 +294,38 @@ class Looking:
                 "memory", f"all items take about {items * item_bytes / 1e6:,.1f} MB",
                 f"they may be kept in memory; reading them once takes about {items * item_s:.0f} s",
             )  # fmt: skip
-            return
         else:
             told = f"all items take about {items * item_bytes / 1e9:,.1f} GB and {items * item_s:,.0f} s to read"
             self.note("memory", told, "they are not kept in memory")
-        if hasattr(dataset, "__getitems__"):
-            self.traits.add("batched_fetch")
+
+    def _fetches(self, *, seeded: bool) -> str:
+        """How PyTorch fetches whole batches, as wherever there is `__getitems__`: not, usable, or why not here."""
+        if not fetches_batches(self.source.dataset) or is_tensors(self.source.dataset):
+            return ""
+        fault = "a seed for each item cannot be set within one call" if seeded else self._fault_of_batches()
+        if fault:
+            self.note(
+                "batches", "the data set has __getitems__, so PyTorch fetches a whole one in a call",
+                f"here items are read one by one, in the reference `original` too, since {fault}",
+            )  # fmt: skip
+            return fault
+        self.traits.add("batched_fetch")
+        self.note(
+            "batches", "the data set has __getitems__, so PyTorch fetches a whole one in a call",
+            "that is batched_fetch: `original` has it, the baseline reads items one by one",
+        )  # fmt: skip
+        return USABLE
+
+    def _fault_of_batches(self) -> str:
+        """Why batches that are fetched whole cannot stand for those of single items; nothing where they can."""
+        dataset, collate = self.source.dataset, self.source.collate
+        places = list(range(min(2, len(dataset))))
+        single = described(collated([dataset[one] for one in places], collate))
+        try:
+            whole = described(collated(dataset.__getitems__(places), collate))
+        except Exception as error:  # noqa: BLE001  whatever a user's class raises
+            return f"that call fails ({type(error).__name__}: {first_line(error)})"
+        return "" if whole == single else f"that gives {whole}, and single items {single}"
 
     def _sends(self) -> None:
         """Whether the data set can be sent to a process that is no copy of the trainer."""
@@ -249,16 +338,25 @@ class Looking:
             self.note("workers", reason, "workers are forked; write a function in place of a lambda to spawn them")
 
     def _original(self) -> dict[str, str]:
-        """What the user has today: PyTorch's defaults, and what their loader says."""
+        """What the user has today: PyTorch's defaults, and what their loader and data set say."""
         found = dict(PYTORCH_DEFAULTS)
         loader = self.source.loader
         if loader is not None and loader.num_workers:
             found[f"workers={loader.num_workers}"] = "your DataLoader"
             found |= {"persistent_workers": "your DataLoader"} if loader.persistent_workers else {}
+            ahead = loader.prefetch_factor  # two unless it says otherwise
+            found |= {f"prefetch_factor={ahead}": "your DataLoader"} if ahead not in (None, 2) else {}
         if loader is not None and loader.pin_memory:
             found["pin_memory"] = "your DataLoader"
+        if "batched_fetch" in self.traits and fetches_batches(self.source.dataset):
+            found["batched_fetch"] = "your data set's __getitems__"
         barred = [name for name in ("set_to_none", "foreach_optimizer") if _choice(name) in self.fixed]
         return {name: words for name, words in found.items() if name not in barred}
+
+
+def _blocks_read() -> int:
+    """Blocks that this process had to have read from storage so far; what the operating system held is not counted."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_inblock
 
 
 def _choice(name: str) -> str:
@@ -322,6 +420,7 @@ class Step:
     parameters: int = 0
     least_samples: int = 1
     operations: int = 0
+    kernel: dict[str, Any] = field(default_factory=dict)  # of the optimizer, as the job says it
 
     def taken(self, items: list[Any], batch: int) -> tuple[float, float]:
         """Seconds of a step without its data, and of collating a batch."""
@@ -351,7 +450,7 @@ class Step:
 
     def _trained(self, tensors: tuple[Tensor, ...], samples: int, batch: int) -> float:
         network = Network.of(self.seen.job, self.seen.shape, tensors)
-        model = network.model
+        model, self.kernel = network.model, network.kernel
         self.parameters = sum(one.numel() for one in model.parameters())
         self._tell_draws()
         network.step()  # what is wrong with it is told here
@@ -456,11 +555,12 @@ class Network:
     optimizer: torch.optim.Optimizer
     inputs: Any
     targets: Any
+    kernel: dict[str, Any]
 
     @classmethod
     def of(cls, job: "Job", shape: Shape, tensors: tuple[Tensor, ...]) -> "Network":
         """Built from the seed 0."""
-        builder = Builder(job=job, others={}, seeded=False, file=None)
+        builder = Builder(job=job, others={}, file=None)
         device, recipe = device_here(), Recipe(own=tuple((one.name, False) for one in job.options))
         size = Size(batch=1, epoch_steps=1, evaluation_items=0, data_bytes=0, shape={}, original_epoch_steps=1)
         torch.manual_seed(0)
@@ -475,7 +575,7 @@ class Network:
         model.train()
         moved = tuple(one.to(device) for one in tensors)
         inputs, targets = moved if shape.pair else as_pair(moved)
-        return cls(model, loss, optimizer, inputs, targets)
+        return cls(model, loss, optimizer, inputs, targets, builder.kernel)
 
     def value(self) -> Tensor:
         """The loss of the batch; raises Mistake where there is none that could be trained on."""
@@ -522,10 +622,33 @@ class Network:
         return int(counter.get_total_flops())
 
 
-def _check_alike(name: str, other: Looking, facts: Facts) -> None:
-    """Raises Mistake where another variant takes other batches, which no ratio of steps would compare."""
-    theirs = other.facts()
-    if theirs.batch != facts.batch:
+# Two jobs in one comparison.
+
+SET_ALIKE = ("dataset", "batch", "collate", "optimizer", "clip_norm")  # parts that say what is set in every arm
+
+
+def _beside(name: str, ours: Facts, theirs: Facts) -> Facts:
+    """Facts for a job and another one; raises Mistake where they differ in what no ratio of steps would compare."""
+    if theirs.batch != ours.batch:
         raise Mistake(
-            f"{name} takes {theirs.batch} samples a step and the reference {facts.batch}; give both the same batch."
+            f"{name} takes {theirs.batch} samples a step and the reference {ours.batch}; give both the same batch."
         )
+    found = together(ours, theirs, each_its_own=True)
+    if names := differing(ours.says, theirs.says, without=("__getitems__",) if found.whole_batches else ()):
+        raise Mistake(f"{refused(name, names, ours.says, theirs.says)}.")
+    return found
+
+
+def _with_option(option: "OwnOption", job: "Job", facts: Facts, file: Path | None) -> Facts:
+    """Facts for a job and what an option of the user's makes of it; the arm tells what is wrong with that."""
+    try:
+        changed = option.change(job)
+        if all(getattr(changed, one) is getattr(job, one) for one in SET_ALIKE):
+            return facts
+        theirs = _seen(changed, file)
+    except Exception:  # noqa: BLE001  whatever a user's function raises
+        return facts
+    if names := differing(facts.says, theirs.says):
+        facts.fixed[option.name] = refused(option.name, names, facts.says, theirs.says)
+        return facts
+    return together(facts, theirs, each_its_own=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.random.mtrand import get_bit_generator, set_bit_generator
 from torch import Tensor, nn
 from torch.utils import _pytree as trees
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
@@ -164,6 +165,8 @@ class Items(Dataset[Any]):
         self.collated = shape.finished
         if shape.finished:
             self.__getitems__ = self._batch
+        elif seeded:
+            self.__getitems__ = self._items
 
     def __len__(self) -> int:
         return self.count
@@ -175,8 +178,19 @@ class Items(Dataset[Any]):
         with drawn_from(index):
             return self.dataset[index * self.stride]
 
+    def _items(self, indices: list[int]) -> list[Any]:
+        """Several items; where they are seeded, random numbers are put back once for all of them."""
+        if not self.seeded:
+            return [self.dataset[one * self.stride] for one in indices]
+        with undisturbed():
+            return [self._drawn(one) for one in indices]
+
+    def _drawn(self, index: int) -> Any:
+        seed_all(index)
+        return self.dataset[index * self.stride]
+
     def _batch(self, indices: list[int]) -> list[Tensor]:
-        return self.finish([self[one] for one in indices])
+        return self.finish(self._items(indices))
 
     def finish(self, items: list[Any]) -> list[Tensor]:
         """A batch of items as a flat list of tensors."""
@@ -192,12 +206,32 @@ def _received(kind: type[Items], sent: Any, count: int, seeded: bool, file: Path
     return kind(dataset, count, shape, seeded=seeded, file=file)
 
 
-class Kept(Items):
-    """The same items, read once when the arm is built and kept in memory as a list."""
+class Kept(list[Any]):
+    """Items that were read once, when the arm was built, and are kept in memory."""
+
+    def __getitems__(self, places: list[int]) -> list[Any]:
+        """Several of them."""
+        return [self[one] for one in places]
+
+
+def is_tensors(dataset: Any) -> bool:
+    """Whether a data set is PyTorch's own of tensors, which one index reads, and no class that gives other items."""
+    kind = type(dataset)
+    return isinstance(dataset, TensorDataset) and all(
+        getattr(kind, one, None) is getattr(TensorDataset, one, None) for one in ("__getitem__", "__getitems__")
+    )
+
+
+def fetches_batches(dataset: Any) -> bool:
+    """Whether PyTorch's loader asks a data set for whole batches."""
+    return bool(getattr(dataset, "__getitems__", None))
 
 
 class Indexed(Items):
-    """The same items, a batch of them in one call: of tensors, or of a data set that has `__getitems__`."""
+    """The same items, a batch of them in one call: of tensors, or of a data set that has `__getitems__`.
+
+    No seed is set between the items of one call, so these are not for items that are drawn from their index.
+    """
 
     def __init__(self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None) -> None:
         super().__init__(dataset, count, shape, seeded=seeded, file=file)
@@ -206,10 +240,36 @@ class Indexed(Items):
 
     def _whole(self, indices: list[int]) -> list[Tensor]:
         places = [one * self.stride for one in indices]
-        if isinstance(self.dataset, TensorDataset):
+        if is_tensors(self.dataset):
             chosen = torch.tensor(places)
             return [one[chosen] for one in self.dataset.tensors]
         return self.finish(self.dataset.__getitems__(places))
+
+
+def seed_all(seed: int) -> None:
+    """Sets the generators of torch, of Python and of numpy, from which data sets draw."""
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  what data sets draw from
+
+
+_OF_ITEMS = np.random.MT19937(0)  # in place of numpy's own generator, whose state takes 70 µs to save and put back
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Random numbers go on afterwards as before the block, which must not be entered again from within.
+
+    Of numpy's that is all but the second half of a pair of normal deviates.
+    """
+    ours, theirs, numpys = torch.get_rng_state(), random.getstate(), get_bit_generator()
+    set_bit_generator(_OF_ITEMS)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(ours)
+        random.setstate(theirs)
+        set_bit_generator(numpys)
 
 
 @contextmanager
@@ -217,9 +277,7 @@ def drawn_from(seed: int) -> Iterator[None]:
     """Random numbers within the block depend on the seed alone; afterwards they go on as before."""
     ours, theirs, numpys = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
-        torch.default_generator.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002  what data sets draw from
+        seed_all(seed)
         yield
     finally:
         torch.set_rng_state(ours)
@@ -233,6 +291,11 @@ def batch_of(tensors: Sequence[Tensor], shape: Shape) -> Any:
     for place, value in shape.constants:
         leaves.insert(place, value)
     return trees.tree_unflatten(leaves, shape.structure)
+
+
+def shapes_of(item: Any) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the tensors and arrays in an item, in their order."""
+    return tuple(tuple(one.shape) for one in leaves_of(item) if isinstance(one, (Tensor, np.ndarray)))
 
 
 def bytes_of(items: Any) -> int:

@@ -15,10 +15,11 @@ from typing import Any
 from harness.api import Matrix, run
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage
-from harness.core.own_file import NOW, PICKLED, Address, Reached, is_being_read, parse_address
+from harness.core.own_file import NOW, PICKLED, Address, Reached, is_being_read, parse_address, unpacked
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Size, Workload
-from harness.own.inference import Facts, digest_of, facts_text, look, read_facts
+from harness.own.facts import Facts, facts_text, read_facts, together
+from harness.own.inference import digest_of, look
 from harness.own.items import first_line
 from harness.own.parts import Builder
 from harness.run.data import data_root
@@ -105,16 +106,22 @@ class Job:
         name = self.name or (address.path.stem if address.path.suffix == ".py" else "job")
         words = f"{address.names} {self.name} {self.batch}"
         newer = parse_address(address.version) if address.version not in {"", NOW} else None
-        digest = digest_of(address.path, words + (digest_of(newer.path, words) if newer else ""))
-        facts = _kept_facts(self, f"{name}-{digest}", address.path, named)
+        if (old := unpacked(address.path)) is not None:
+            words += old[0].name  # its own facts, though no file beside it has changed since
+        digest = digest_of(
+            address.path, words + (digest_of(newer.path, words, everywhere=True) if newer else ""),
+            everywhere=address.version == NOW,
+        )  # fmt: skip
+        facts = _kept_facts(self, f"{name}-{digest}", address.path, named, newer)
         builder = Builder(
-            job=self, others=named, seeded=facts.seeded, file=address.path,
+            job=self, others=named, file=address.path,
             versions={NOW: address.version == NOW} if address.version else {},
         )  # fmt: skip
         size = Size(
             batch=facts.batch, epoch_steps=facts.epoch_steps, evaluation_items=0, data_bytes=0,
             shape={"items": facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
-            compute_s=facts.compute_s,
+            compute_s=facts.compute_s, keeps_items=facts.keeps_items, seeded_items=facts.seeded,
+            whole_batches=facts.whole_batches,
         )  # fmt: skip
         return Workload(
             name=name, title=f"{name}: training of the user's own", origin=address.path.name,
@@ -246,13 +253,23 @@ def calling_module() -> str:
 # What is seen of a job is kept beside the data, so that every process of a run plans the same.
 
 
-def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job]) -> Facts:
+def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job], newer: Address | None) -> Facts:
     path = own_folder() / f"{name}.json"
     if path.is_file():
         return read_facts(path.read_text(encoding="utf-8"))
     facts = look(one, file, others)
+    if newer:
+        from harness.own.history import seen
+
+        facts = together(facts, seen(replace(newer, version=NOW)).facts, each_its_own=True)
     replace_file(path, facts_text(facts).encode(), "set XDG_CACHE_HOME to a folder that can be written")
     return facts
+
+
+def facts_of(workload: Workload) -> Facts:
+    """What was seen of a job, of which this workload was made in this process."""
+    digest = workload.source.rpartition(" ")[2]
+    return read_facts((own_folder() / f"{workload.name}-{digest}.json").read_text(encoding="utf-8"))
 
 
 def own_folder() -> Path:

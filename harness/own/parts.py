@@ -12,12 +12,34 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from harness.core.mistake import Mistake
+from harness.core.own_file import strangers
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Built, Parts, Size
-from harness.own.items import Indexed, Items, Kept, Shape, batch_of, called, is_factory, shape_of, source_of
+from harness.own.items import (
+    Indexed,
+    Items,
+    Kept,
+    Shape,
+    batch_of,
+    called,
+    fetches_batches,
+    is_factory,
+    shape_of,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from harness.own.job import Job
+
+
+def check_own(file: Path) -> None:
+    """Raises Mistake where modules of this process belong to another version of a file than the one that it ran."""
+    if found := strangers(file):
+        raise Mistake(
+            f"{file.name} in {file.parent} imports {found[0]}, which is of another version; let the file find it from "
+            "where it lies itself (sys.path, or a module beside it), or install the package in editable mode."
+        )
+
 
 # The network: the user's model and loss as the step calls them.
 
@@ -141,6 +163,12 @@ def with_kernel(found: torch.optim.Optimizer, kernel: Mapping[str, bool]) -> tor
     return type(found)(groups, **defaults, **accepted)
 
 
+def kernel_of(found: torch.optim.Optimizer) -> dict[str, Any]:
+    """What an optimizer says of its kernel: one value, or several where its groups differ."""
+    said = {name: [group.get(name) for group in found.param_groups] for name in ("foreach", "fused")}
+    return {name: found[0] if found.count(found[0]) == len(found) else found for name, found in said.items()}
+
+
 def kernels_of(found: torch.optim.Optimizer) -> bool:
     """Whether an optimizer has the kernels `foreach` and `fused`."""
     return {"foreach", "fused"} <= inspect.signature(type(found).__init__).parameters.keys()
@@ -167,11 +195,11 @@ class Builder:
 
     job: "Job"
     others: "Mapping[str, Job]"  # by the name of the option that puts them in this one's place
-    seeded: bool
     file: Path | None
     versions: Mapping[str, bool] = field(default_factory=dict)  # by the name of the option that asks for another one
     built_from: "Job | None" = None
     model: nn.Module | None = None
+    kernel: dict[str, Any] = field(default_factory=dict)  # of the optimizer that was built last, as the job says it
     _shapes: dict[int, Shape] = field(default_factory=dict)
 
     def parts(self) -> Parts:
@@ -220,23 +248,25 @@ class Builder:
         if job.loop is not None:
             return torch.optim.SGD(parameters, lr=1.0, **kernel)  # of a weight whose gradient is zero
         assert self.model is not None  # noqa: S101  the harness builds the model first
-        return with_kernel(optimizer_of(job, self.model, parameters), kernel)
+        found = optimizer_of(job, self.model, parameters)
+        self.kernel = kernel_of(found)
+        return with_kernel(found, kernel)
 
     def _dataset(self, _folder: Path, size: Size, recipe: Recipe) -> Dataset[Any]:
         job = self.changed(recipe)
-        dataset, count = source_of(job).dataset, size.samples
-        kind = Indexed if recipe.batched_fetch else Kept if recipe.in_memory_data else Items
-        shape = self._shape(job)
-        if kind is Kept:
-            read = Items(dataset, count, shape, seeded=self.seeded, file=self.file)
-            return Kept([read[index] for index in range(count)], count, shape, seeded=False, file=self.file)
-        if kind is Items and shape.pair and not self.seeded and self._is_plain(dataset, count, recipe):
+        dataset, count, shape = source_of(job).dataset, size.samples, self._shape(job)
+        seeded, whole = size.seeded_items, size.whole_batches and fetches_batches(dataset)
+        kind = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items
+        if recipe.in_memory_data:
+            read = Items(dataset, count, shape, seeded=seeded, file=self.file)
+            return kind(Kept(map(read.__getitem__, range(count))), count, shape, seeded=False, file=self.file)
+        if kind is Items and shape.pair and not seeded and self._is_plain(dataset, count, recipe):
             return dataset  # type: ignore[no-any-return]
-        return kind(dataset, count, shape, seeded=self.seeded, file=self.file)
+        return kind(dataset, count, shape, seeded=seeded, file=self.file)
 
     def _is_plain(self, dataset: Any, count: int, recipe: Recipe) -> bool:
         """Whether the user's data set may stand in the loader as it is, without a call of ours around each item."""
-        usual = len(dataset) < 2 * count and not hasattr(dataset, "__getitems__")
+        usual = len(dataset) < 2 * count and not fetches_batches(dataset)
         return usual and recipe.start_method == "fork" and not getattr(dataset, "collated", False)
 
     def _device_stage(self, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device) -> Any:
@@ -249,12 +279,14 @@ class Builder:
     def _effective(self, built: Built) -> dict[str, Value]:
         job = self.built_from or self.job
         shown: dict[str, Value] = {
-            "in_memory_data": isinstance(built.dataset, Kept),
+            "in_memory_data": isinstance(getattr(built.dataset, "dataset", None), Kept),
             "batched_fetch": isinstance(built.dataset, Indexed),
         }
         model = built.model.inner if isinstance(built.model, Stepping) else built.model
         seen = Built(dataset=built.dataset, model=model, loss=built.loss, device_stage=None, batch=built.batch)
         shown |= {one.name: bool(one.active(seen)) for one in self.job.options}
+        if self.versions and self.file is not None:
+            check_own(self.file)
         return shown | dict(self.versions) | {name: job is other for name, other in self.others.items()}
 
 

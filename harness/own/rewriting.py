@@ -69,7 +69,6 @@ def rewritten(name: str, source: str, options: Sequence[Option]) -> Rewritten:
     except (SyntaxError, ValueError) as error:
         raise Mistake(f"{name} is no Python that can be read ({error}); name the script of your training.") from error
     data, places = source.encode(), _line_starts(source)
-    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call)]
     edits: dict[int, tuple[int, str]] = {}
     left = []
     for option in options:

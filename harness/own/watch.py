@@ -6,7 +6,6 @@
 It reads the clock twice a step and nothing else, but for one step that is looked at and left out of all times.
 """
 
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from harness.measure.first_batches import Randomness
 from harness.measure.observed_step import captured, memory_format
 from harness.own.items import leaves_of
 
@@ -27,6 +27,7 @@ FEWEST = 4  # timed steps, without which nothing is said
 WAITS = 0.1  # of the time, from which a loop waits for its loader
 LIVE_S = 5.0  # between two lines where they are asked for
 READ_BACKS = {"_local_scalar_dense", "nonzero", "is_nonzero"}
+CPU = torch.device("cpu")
 COMPUTING = ("convolution", "mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product", "linear")
 
 
@@ -245,7 +246,8 @@ class _Live:
 
 def probed(loader: Any, seconds: float, filled: int) -> float | None:
     """Seconds a batch of the loader alone, beyond those that lay ready; random numbers go on as if nothing had been."""
-    with _as_before():
+    before = Randomness.now(CPU)
+    try:
         batches, count = iter(loader), 0
         began = last = perf_counter()
         for _ in batches:
@@ -255,19 +257,10 @@ def probed(loader: Any, seconds: float, filled: int) -> float | None:
                 began = last
             if last - began > seconds and count > filled + 2:
                 break
+    finally:
+        before.restore(CPU)
     timed = count - filled - 1
     return (last - began) / timed if timed > 0 else None
-
-
-@contextmanager
-def _as_before() -> Iterator[None]:
-    ours, theirs, numpys = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        torch.set_rng_state(ours)
-        random.setstate(theirs)
-        np.random.set_state(numpys)  # noqa: NPY002
 
 
 # The look at one step: what it computes in, in which layout, and how often it asks the device for a value.

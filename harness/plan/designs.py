@@ -399,14 +399,19 @@ def _tried(claim: Claim, context: ClaimContext) -> Resolution:
 
 
 A_GPU = re.compile(r"\b(?:[AHV]\d{2,3}G?|[LT]4|L40S?|RTX \d+|GPUs?|CUDA|g5)\b")  # as conditions name one
+A_CPU = re.compile(r"\bCPUs?\b")
 _BY_A_DEVICE = frozenset({Metric.THROUGHPUT, Metric.RATE, Metric.START_UP})  # how fast it is decides them
 
 
 def _of_a_gpu(claim: Claim, environment: Environment) -> Iterator[str]:
-    """That a CPU took the place of the GPU of which something was said; what loads does so on the host anyway."""
-    decides = claim.metric in _BY_A_DEVICE and claim.timing is not Timing.LOADER
-    if decides and environment.device == "cpu" and A_GPU.search(claim.conditions):
+    """That another kind of device took the place of the one of which something was said; what loads is the host's."""
+    if claim.metric not in _BY_A_DEVICE or claim.timing is Timing.LOADER:
+        return
+    said = f"{claim.text} {claim.conditions}"
+    if environment.device == "cpu" and A_GPU.search(said):
         yield "said of a GPU, and tested on a CPU"
+    if environment.device != "cpu" and A_CPU.search(said) and not A_GPU.search(said):
+        yield "said of a CPU, and tested beside a GPU"
 
 
 def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:
@@ -466,15 +471,15 @@ MOST_LOADING = 0.9  # of a step: a loader that takes more is timed in no less ti
 def _parts(scope: Scope) -> Iterator[Timing]:
     """The parts of a step that are timed alone: none where the reference loads ahead, since steps are then no sum.
 
-    The loader, unless it takes nearly all of a step; and the step on batches that lie on the device, unless items come
-    one at a time, in shapes of their own, so that a few batches do not stand for all.
+    The loader, unless it takes nearly all of a step; and the step on batches that lie on the device, unless items have
+    shapes of their own, so that a few batches do not stand for all.
     """
     if scope.probe or not in_turns(compose(scope.workload, scope.reference.options, scope.known)):
         return
     size = scope.workload.sizes[scope.reference.size]
     if size.step_s - size.compute_s <= MOST_LOADING * size.step_s:
         yield Timing.LOADER
-    if SEVERAL_ITEMS.met(scope.environment, scope.workload):
+    if SEVERAL_ITEMS.met(scope.environment, scope.workload) and "varying_shapes" not in scope.workload.traits:
         yield Timing.COMPUTE
 
 

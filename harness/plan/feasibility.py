@@ -16,7 +16,7 @@ from harness.core.configuration import (
     compose,
     unmet,
 )
-from harness.core.emulation import is_emulated, without_time
+from harness.core.emulation import is_emulated, step_named, without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
@@ -134,6 +134,8 @@ def with_batch(scope: Scope, label: str) -> Entry:
     try:
         if treatment.batch == reference.batch:
             raise Conflict("an update of the reference takes as many samples: gradient_accumulation compares those")
+        if is_emulated(scope.environment.device) and step_named(scope.environment.device) is not None:
+            raise Conflict("the step time that was named is that of one batch")
         _check_config(scope, reference)
         _check_config(scope, treatment)
         _check_share(scope, treatment)
@@ -208,9 +210,14 @@ def together(scope: Scope, options: Iterable[Option]) -> tuple[Option, ...]:
 
 
 def _is_wanted(scope: Scope, optimization: Optimization, allowed: frozenset[Numerics]) -> bool:
-    if optimization.stacked_if and not optimization.stacked_if.met(scope.environment, scope.workload):
-        return False
-    return optimization.numerics in allowed and optimization.sought and optimization.timed_on is not Timing.EVALUATION
+    sought = _is_sought(scope, optimization) and optimization.timed_on is not Timing.EVALUATION
+    return sought and optimization.numerics in allowed
+
+
+def _is_sought(scope: Scope, optimization: Optimization) -> bool:
+    """Whether it may be a gain on this machine."""
+    stacked_if = optimization.stacked_if
+    return optimization.sought and (stacked_if is None or stacked_if.met(scope.environment, scope.workload))
 
 
 def stacked(options: tuple[Option, ...], option: Option) -> tuple[Option, ...]:
@@ -231,10 +238,14 @@ def with_required(scope: Scope, optimization: Optimization) -> tuple[Option, ...
 def ordered(scope: Scope) -> list[Optimization]:
     """What the workload wants seen first, its other own ones, then one of each stage in turn.
 
-    Last come those that cannot run here, need others, or are no gain that anybody seeks.
+    Last come those that cannot run here, need others, or are no gain that anybody seeks here: bfloat16 may take twenty
+    times as long as float32 where nothing computes in it.
     """
     turns: dict[tuple[bool, Stage], Iterator[int]] = defaultdict(count)
-    later = {one.name: bool(hindrance(scope, one) or one.requires or not one.sought) for one in scope.optimizations}
+    later = {
+        one.name: bool(hindrance(scope, one) or one.requires or not _is_sought(scope, one))
+        for one in scope.optimizations
+    }
     alone = [one for one in scope.optimizations if one.stage is not Stage.RANKS]  # those have a design of their own
     by_name = sorted(alone, key=lambda one: (later[one.name], one.name))
     turn = {one.name: next(turns[one.workload is None, one.stage]) for one in by_name}

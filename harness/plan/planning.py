@@ -399,6 +399,9 @@ def _reference(request: Request, workload: Workload, context: Context) -> Config
         compose(workload, config.options, context.catalogue.known)
     except Conflict as conflict:
         raise Mistake(f"The reference {config} is impossible: {conflict}.") from conflict
+    for one in config.options if is_emulated(context.environment.device) else ():
+        if reason := unmet(context.catalogue.known[one.name], context.environment, workload, one.level):
+            raise Mistake(f"The reference {config} is impossible here: {one} {reason}.")
     return config
 
 
@@ -549,8 +552,8 @@ def _requests(plan: Plan, one: Comparison, protocol: str, device: str) -> Iterat
         seed=plan.seed,
         device=device,
     )
-    selections = ({"only": (str(parse_option(one.label)),)}, {"stack": _stack_words(one.treatment)})
-    references = dict.fromkeys(("baseline", _stack_words(one.reference) or "baseline"))
+    selections = ({"only": (str(parse_option(one.label)),)}, {"stack": one.treatment.stack})
+    references = dict.fromkeys(("baseline", one.reference.stack or "baseline"))
     for selection, batch, reference in product(selections, (None, one.reference.batch), references):
         yield replace(usual, reference=reference, batch=batch, **selection)
 
@@ -562,10 +565,6 @@ def _target(protocol: Protocol) -> str | None:
 
 def _probe(one: Comparison) -> str | None:
     return next((name for name, timing in PROBES.items() if timing is one.timing), None)
-
-
-def _stack_words(config: Configuration) -> str:
-    return "+".join(map(str, config.options))
 
 
 def _asks_for(request: Request, one: Comparison, run: tuple[Plan, Environment], catalogue: Catalogue) -> bool:

@@ -163,7 +163,7 @@ def _place(effect: Effect, about: WorkloadAdvice) -> str:
         return f"{timed}, last in {whole.label}"
     if not effect.turned:
         return f"{timed}, on top of {shortened(effect.row.reference_name)}"
-    return f"{timed}, on top of {shortened('+'.join(map(str, effect.below.options)) or 'baseline')}"
+    return f"{timed}, on top of {shortened(effect.below.stack or 'baseline')}"
 
 
 def shortened(stack: str) -> str:
@@ -229,8 +229,12 @@ def starts(found: BreakEven | None) -> Iterator[str]:
         yield "It starts no more slowly."
         return
     extra = _from_to(duration(max(0.0, low)), duration(high))
-    if found.steps is None or found.seconds is None:
+    if found.steps is None:
         yield f"Its start takes {extra} longer, which nothing pays back."
+        return
+    if found.steps[1] is None or found.seconds is None:
+        steps = f"{math.ceil(found.steps[0]):,}"
+        yield f"Its start takes {extra} longer, paid back after {steps} steps at the earliest: its gain may be none."
         return
     if found.seconds < 1:
         yield f"Its start takes {extra} longer, which a second of training pays back."

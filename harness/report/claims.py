@@ -1,6 +1,5 @@
 """The ledger's report: every claim with its conditions, what was measured and the verdict, as words."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -11,8 +10,7 @@ from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Findin
 from harness.analyze.grouping import together
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
-from harness.core.configuration import Configuration
-from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed
+from harness.report.document import Column, Details, Heading, Part, Span, Table, Text, listed, to_json
 from harness.report.words import NOTHING, called, interval, one_line
 
 COLUMNS = (Column(name="claim", whole=True), "promised", "said of", "measured, 95 %", "verdict")
@@ -222,11 +220,7 @@ def _comparison(basis: Basis) -> str:
     config = basis.config
     data = f", {basis.data}" if basis.data else ""
     place = f"{config.workload} at size {config.size}, batch {config.batch}, timed on {basis.tried.timing}{data}"
-    return f"{_stack(config)} against {called(_stack(basis.reference))} ({place})"
-
-
-def _stack(config: Configuration) -> str:
-    return "+".join(map(str, config.options)) or "baseline"
+    return f"{config.stack or 'baseline'} against {called(basis.reference.stack or 'baseline')} ({place})"
 
 
 # The ledger's report as a document, and as JSON.
@@ -272,7 +266,7 @@ def claims_to_json(accounts: Sequence[Account]) -> str:
             for one in accounts
         ],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return to_json(document)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Figures: one style and one place that draws, and the heat map, the interaction map, the plots and bars made of it.
+"""Figures: one style and one place that draws, and the heat map, the plots and bars made of it.
 
 Whatever a user has set for matplotlib is put aside while drawing, text stays text and stands on its baseline, so that
 neither a settings file nor an installed font changes a byte.
@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
-from harness.analyze.attribution import Attribution, Basis, Gain, Interaction
+from harness.analyze.attribution import Attribution, Basis, Gain
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Table
 from harness.analyze.profile import Bottleneck
@@ -276,56 +276,6 @@ def legend(x: float, y: float) -> Iterator[Shape]:
     yield from (Label(x=right + dx, y=y + dy, text=text, size=11) for dx, dy, text in texts)
     yield Label(x=right + 180, y=y + 23, text="·  not measured yet", size=11)
     yield Label(x=right, y=y + 41, text="*  on top of what it requires, or of a stack", size=11)
-
-
-# The interaction map: for each pair that was measured, how far it goes beyond the product of its parts.
-
-_MAP_ROW, _MAP_TOP, _MAP_LABELS, _BOTTOM = 40, 66, 214, 34  # pixels
-_MAP_WIDEST, _MAP_NARROWEST = 118, 64  # of a column
-
-
-def interaction_map(title: str, pairs: Sequence[Interaction]) -> str:
-    """The pairs as the lower half of a square, as SVG; raises ValueError where there is no pair."""
-    if not pairs:
-        raise ValueError("a map needs one measured pair at least")
-    names = tuple(sorted({name for pair in pairs for name in (pair.first, pair.second)}))
-    described = "; ".join(f"{pair.first} with {pair.second}: {ratio(pair.gain)}" for pair in pairs)
-    width = max(WIDTH, _MAP_LABELS + _MAP_NARROWEST * (len(names) - 1) + 8)
-    height = _MAP_TOP + _MAP_ROW * (len(names) - 1) + _BOTTOM
-    frame = Frame(width=width, height=height, title=title, description=described)
-    return drawn(frame, _map_marks(frame, names, pairs))
-
-
-def _map_marks(frame: Frame, names: Sequence[str], pairs: Sequence[Interaction]) -> Iterator[Shape]:
-    columns, rows = names[:-1], names[1:]
-    step = min(_MAP_WIDEST, (frame.width - _MAP_LABELS - 8) / len(columns))
-    yield heading(frame.title)
-    for number, name in enumerate(columns):
-        text = shortened(name, int(step / 3.6))
-        reach = min(3.3 * len(text), frame.width - _MAP_LABELS)  # about half of it
-        x = min(_MAP_LABELS + step * (number + 0.5), frame.width - reach - 4)
-        y = 36.0 + 16 * (number % 2)  # two heights, so that neighbours do not touch
-        yield Label(x=x, y=y, text=text, anchor="center", size=11)
-    for number, name in enumerate(rows):
-        y = _MAP_TOP + _MAP_ROW * (number + 0.5)
-        yield Label(x=_MAP_LABELS - 10, y=y, text=shortened(name, 27), anchor="right", size=12)
-    for pair in pairs:
-        corner = _MAP_LABELS + step * columns.index(pair.first), _MAP_TOP + _MAP_ROW * rows.index(pair.second)
-        yield from _map_tile(Box(x=corner[0] + 1.5, y=corner[1] + 1.5, width=step - 3, height=_MAP_ROW - 3), pair)
-    y = _MAP_TOP + _MAP_ROW * len(rows) + 14
-    yield Label(x=_MAP_LABELS, y=y, text="above 1 they help each other; dashed: it may be 1", size=11)
-
-
-def _map_tile(place: Box, pair: Interaction) -> Iterator[Shape]:
-    clear, x, y = pair.gain.is_clear, place.x + place.width / 2, place.y + place.height / 2
-    colour = ON_TILE if clear else GREY
-    yield box(place, pair.gain.ratio, is_decided=clear)
-    yield Label(
-        x=x, y=y - 7, text=f"{factor(pair.gain.ratio)}x", anchor="center", size=12, colour=colour, is_bold=clear
-    )
-    if place.width > 74:
-        ends = f"[{factor(pair.gain.low)}, {factor(pair.gain.high)}]"
-        yield Label(x=x, y=y + 8, text=ends, anchor="center", size=10, colour=colour)
 
 
 # The interval plot: every speedup of a table with its interval on a log axis, as SVG for light and dark pages.

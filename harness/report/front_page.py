@@ -1,7 +1,7 @@
 """The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from harness.report import claims
 from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
 from harness.report.matrix import COMPOSED
-from harness.report.published import Place, Publication, Setting, Topic, file_name
+from harness.report.published import ALL, ORIGINAL, Place, Publication, Setting, Topic, at, file_name
 from harness.report.published_parts import (
     Page,
     Part,
@@ -36,7 +36,7 @@ from harness.report.published_parts import (
     sweep_picture,
     unbroken,
 )
-from harness.report.sweep import EMULATED, time
+from harness.report.sweep import EMULATED, HOW, time
 from harness.report.sweep import sentences as sentences_of
 from harness.report.words import NOTHING, factor, ratio
 
@@ -169,7 +169,7 @@ def _loader_alone(publication: Publication) -> Iterator[Fact]:
             if alone is None or one.row.comparison.label != label or not gains:
                 continue
             if _hardly(alone, estimate):
-                text = f"{code(label)} makes the loader of {_link(where)} faster by itself, {estimated(one)}, and its "
+                text = f"{code(label)} makes the loader of {_link(where)} {estimated(one)} as fast by itself, and its "
                 weight = math.log(alone.ratio / estimate.ratio)
                 hardly = partial(_hardly, alone)
                 told = (one, _gains), (whole, hardly)
@@ -234,6 +234,7 @@ _BEST_COLUMNS = (
     "machine",
     "fastest whose first losses agree",
     "speedup",
+    "over the real system's own settings",
     "its best two options, alone",
     "bottleneck, before → after",
     "measured",
@@ -247,10 +248,11 @@ def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
     yield escaped(place.name) + (" (contributed)" if setting.is_contributed else "")
     best = topic.best
     if best is None:
-        yield from ("nothing for sure", *(NOTHING,) * 4)
+        yield from ("nothing for sure", *(NOTHING,) * 5)
         return
     yield code(best.row.label)
     yield "; ".join((estimated(best), *_withheld(topic, best), *_elsewhere(place, setting, best)))
+    yield _over_original(place, setting, topic, best)
     yield "; ".join(_alone(topic, best)) or NOTHING
     yield bounds(best.row)
     yield run_link(best.run, f"{place.name}/")
@@ -266,18 +268,38 @@ def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
 
 
 def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:
-    """What the same comparison came to in other environments of the machine, of which no interval knows."""
-    asked = replace(best.question, environment="")
-    others = [
-        one.row.estimate.ratio
+    """What stacks of that name, and `all`, came to in other environments of the machine, of which no interval knows."""
+    names = {best.row.label} | (set() if ALL in {one.row.label for one in surest(setting.runs)} else {ALL})
+    wanted = best.row.comparison
+    others = together(
+        (one.row.label, (one.row.estimate.ratio, one.row.comparison.treatment == wanted.treatment))
         for other in place.settings
         if other is not setting and other.is_contributed == setting.is_contributed
         for one in surest(other.runs)
-        if one.row.estimate and replace(one.question, environment="") == asked
-    ]
-    if others:
-        ends = dict.fromkeys(factor(one) for one in (min(others), max(others)))
-        yield f"in other environments {unbroken(' to '.join(f'{one}x' for one in ends))}"
+        if one.row.estimate
+        and one.row.label in names
+        and (one.row.comparison.reference, at(one.row.comparison)) == (wanted.reference, at(wanted))
+    )
+    for label, found in others.items():
+        ends = dict.fromkeys(factor(one) for one, _ in (min(found), max(found)))
+        unlike = "" if label != best.row.label or all(same for _, same in found) else ", not always of the same options"
+        whose = "" if label == best.row.label else f"{code(label)} "
+        yield f"{whose}in other environments {unbroken(' to '.join(f'{one}x' for one in ends))}{unlike}"
+
+
+def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> str:
+    """What a stack gains over what the real system had switched on, in this environment or another one of ours."""
+    if found := topic.against(ORIGINAL, best):
+        return estimated(found)
+    others = (
+        found
+        for other in place.settings
+        if other.is_contributed == setting.is_contributed
+        for one in other.topics
+        if one.name == topic.name and (found := one.against(ORIGINAL, best))
+    )
+    elsewhere = next(others, None)
+    return f"{estimated(elsewhere)}, in another environment" if elsewhere else "not measured"
 
 
 def _slower_inside(topic: Topic) -> Iterator[str]:
@@ -322,18 +344,22 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
     if now:
         yield from ("", "## What to switch on", "")
         yield (
-            f"Speedups of training steps against the baseline, in which every option is off, with 95 % intervals. "
-            f"{code('all')} switches on everything that applies together; a workload's page lists it. Sizes "
-            f"{code('smoke')} and {code('quick')} train smaller copies of the models on smaller data. First losses are "
-            f"those of three steps. {COMPOSED}: composed from the ratio of the part that the option changes."
+            f"Speedups of training steps, 1.00x being as fast, with 95 % intervals. They are against the baseline, in "
+            f"which every option is off; the real systems had some of them on, so what was left to gain for them is in "
+            f"a column of its own. {code('all')} switches on everything that applies together, listed below. No real "
+            f"GPU was measured, and no full-size model: sizes {code('smoke')} and {code('quick')} train smaller copies "
+            f"of the models on smaller data. First losses are those of three steps. {COMPOSED}: composed from the "
+            f"ratio of the part that the option changes. The fastest of many was lucky too: measure it again on your "
+            f"machine, with {code('./speedmatrix run WORKLOAD --stack all')}."
         )
         ordered = sorted(now, key=lambda one: (one[2].name, one[0].name))
         yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in ordered)))
+        yield from _options_of(ordered)
         slower = [(where, text) for where in ordered if (text := ", ".join(_slower_inside(where[2])))]
         if slower:
             yield from (
                 "",
-                "Slower alone, and part of the fastest stack all the same, which was not measured without it:",
+                "Leave these off, or measure without them: part of the fastest stack, and yet slower alone.",
             )
             yield from ("", *(f"- {topic.name} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower))
         for place, _, topic in ordered:
@@ -343,10 +369,25 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
     others = {place.name for place in places} - {place.name for place, _, _ in answers}
     if others:
         links = ", ".join(_machine_link(name) for name in sorted(others))
-        yield from ("", f"Measured against other references alone, such as {code('original')}: {links}.")
+        yield from ("", f"Measured against other references alone, such as {code(ORIGINAL)}: {links}.")
     if former:
         links = ", ".join(_machine_link(name) for name in former)
         yield from ("", f"Measured against the baseline of 0.2.0 alone, and not in this table: {links}.")
+
+
+def _options_of(answers: Iterable[tuple[Place, Setting, Topic]]) -> Iterator[Part]:
+    """What the fastest stacks switch on, each list once."""
+    stacks = (
+        ((topic.name, best.row.label, best.row.comparison.treatment.options), escaped(place.name))
+        for place, _, topic in answers
+        if (best := topic.best) and len(best.row.comparison.treatment.options) > 1
+    )
+    lists = [
+        f"- {code(label)} on {escaped(name)} ({', '.join(places)}): {escaped(', '.join(map(str, options)))}"
+        for (name, label, options), places in together(stacks).items()
+    ]
+    if lists:
+        yield from ("", "<details>", "<summary>The options of these stacks</summary>", "", *lists, "", "</details>")
 
 
 def _machine_link(name: str) -> str:
@@ -377,12 +418,12 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
     facts = surprises(publication)
     once = sum(not one.again for rule in _RULES for one in rule(publication))
     if facts or once:
-        words = "Found by rules, the strongest of each rule that two runs agree on."
+        words = "Chosen by rules: of each, the strongest finding that a second run came to as well."
         yield from (
             "",
             "## What surprises",
             "",
-            words + (f" Seen in one run only, and not told: {once}." if once else ""),
+            words + (f" {once} findings of a single run are left out." if once else ""),
             "",
         )
         yield from (f"- {fact}" for fact in facts[:FIRST])
@@ -432,7 +473,7 @@ def _swept(place: Place) -> Iterator[Part]:
     """The figure of each workload beside devices of other speeds, and what it says of the option that gains most."""
     for number, one in enumerate(place.sweeps):
         if not number:
-            yield from ("", "## Beside faster and slower devices", "", EMULATED)
+            yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
         picture = sweep_picture(place, one)
         yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
         said = sentences_of(one, place.marks.get(one.reference.workload, {}))

@@ -342,8 +342,8 @@ def cause(name: str, found: Bottleneck) -> str:
     doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
     return (
         f"With {called(name)} the bottleneck is the {stage(found.stage)}. It trains {rate(found.rate)}; its step alone "
-        f"takes {rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
-        f"gives {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
+        f"reaches {rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
+        f"reaches {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
         + (doubt if found.short_probe else "")
     )
 

@@ -172,8 +172,8 @@ def advice_overview(advice: Advice, version: str) -> Iterator[Part]:
 def _actions(found: WorkloadAdvice) -> Iterator[tuple[str, ...]]:
     name = one_line(found.workload)
     fastest = next((one.best for one in found.ready_made if one.style is Style.FASTEST), None)
-    if fastest is not None:
-        row = fastest.rows[-1]
+    single = {str(item.option) for item in found.recommended(*_ACTED_ON)}
+    if fastest is not None and (row := fastest.rows[-1]).label not in single:
         why = "the fastest that learns the same"
         yield (name, _TOGETHER, row.label, ratio(fastest.gain), *_prices(row), why)
     for recommendation in _ACTED_ON:

@@ -8,19 +8,18 @@ from typing import Any
 
 from harness.analyze.attribution import Gain
 from harness.analyze.estimate import Estimate
-from harness.analyze.search.prediction import CrossCheck, Predicted, Prediction
+from harness.analyze.search.prediction import Predicted, Prediction
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction
 from harness.analyze.search.stage_model import Stack
 from harness.analyze.search.winner import Certainty, Winner
 from harness.analyze.soundness import Absence
 from harness.core.optimization import Stage
 from harness.report.document import Code, Column, Heading, Part, Text, plain, tabled, to_json
-from harness.report.words import NOTHING, called, factor, one_line, ratio
+from harness.report.words import called, factor, one_line, ratio
 
 TITLE = "Predicted, not measured"
 HEADS = "stack that was not measured", "predicted, 90 %"
 PARTS = "part", "alone, 95 %", "share by the model, 95 %", "last, 95 %"
-CHECKS = "stack", "measured", "predicted, 90 %", "alone multiplied"
 
 
 def prediction_parts(about: WorkloadPrediction) -> Iterator[Part]:
@@ -30,10 +29,6 @@ def prediction_parts(about: WorkloadPrediction) -> Iterator[Part]:
     yield from tabled((HEADS[0], Column(name=HEADS[1], style="italic")), rows(about))
     if about.decomposition is not None:
         yield from decomposition_parts(about.decomposition, f"What {about.decomposition.label} is made of")
-    if about.check is not None:
-        yield Heading("Foretold and measured", 3)
-        yield from map(Text, check_sentences(about.check))
-        yield from tabled(CHECKS, check_rows(about))
 
 
 def decomposition_parts(found: Decomposition, title: str) -> Iterator[Part]:
@@ -65,8 +60,9 @@ def _trust(said: Prediction) -> str:
     held = said.validation
     return (
         f"A stage model was fitted to the measured configurations. Without knowing {held.stacks} of them it predicted "
-        f"their ratios with an error of {_percent(held.median_error)} in the median, {100 * held.inside:.0f} % inside "
-        "their 90 % intervals. What it says of other stacks was not measured, and decides no verdict."
+        f"their ratios with an error of {100 * held.median_error:.1f} % in the median, "
+        f"{100 * held.inside:.0f} % inside their 90 % intervals. What it says of other stacks was not measured, and "
+        "decides no verdict."
     )
 
 
@@ -131,40 +127,12 @@ def part_sentence(decomposition: Decomposition) -> str:
     return said + f"; its share is the mean over all orders, by the model. Shares multiply to {factor(product)}x."
 
 
-def check_sentences(check: CrossCheck) -> Iterator[str]:
-    """How well the configurations of a matrix foretell all other measured stacks."""
-    others = len(check.configs)
-    yield (
-        f"Here the others were measured as well: the model, fitted to {check.fitted} of {check.fitted + others} "
-        f"configurations (those of the design matrix), foretells the other {others} with an error of "
-        f"{_percent(check.median_error)} in the median and {_percent(check.worst_error)} at worst; "
-        f"{100 * check.inside:.0f} % lie inside their 90 % intervals."
-    )
-    if check.multiplied_error is not None:
-        yield (
-            "Multiplying what each option gives alone misses the same stacks by "
-            f"{_percent(check.multiplied_error)} in the median."
-        )
-
-
-def check_rows(about: WorkloadPrediction) -> Iterator[tuple[str, str, str, str]]:
-    """Each stack that the model did not know, as measured, as it foretold it, and as singles would have it."""
-    for one in about.check.configs if about.check else ():
-        product = NOTHING if one.multiplied is None else f"{factor(one.multiplied)}x"
-        name = stack(one.predicted.arrangement.options, about)
-        yield name, f"{factor(one.ratio)}x", predicted(one.predicted), product
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
 # Both as JSON, and the winner of a search: the stack, its own number, how sure that is, what each part brings.
 
 
 def prediction_data(about: WorkloadPrediction) -> dict[str, Any]:
     """What was predicted and not measured; `refused` says why there is nothing."""
-    said, check = about.prediction, about.check
+    said = about.prediction
     return {
         "reference": {**plain(about.config), "name": str(about.config)},
         "refused": said if isinstance(said, str) else None,
@@ -173,19 +141,6 @@ def prediction_data(about: WorkloadPrediction) -> dict[str, Any]:
         "stacks": [] if isinstance(said, str) else [_stack_data(one) for one in said.fastest],
         "ceilings": {} if isinstance(said, str) else said.upper_bounds,
         "anatomy": decomposition_data(about.decomposition) if about.decomposition else None,
-        "cross_check": {
-            "cells_fitted": check.fitted,
-            "median_error": check.median_error,
-            "worst_error": check.worst_error,
-            "inside_90": check.inside,
-            "median_error_of_products": check.multiplied_error,
-            "cells": [
-                {**_stack_data(one.predicted), "measured": one.ratio, "product": one.multiplied}
-                for one in check.configs
-            ],
-        }
-        if check
-        else None,
     }
 
 

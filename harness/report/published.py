@@ -1,7 +1,7 @@
 """What is published: the surest answers of a folder of results, by machine, setting, workload and table."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from re import sub
 
@@ -14,13 +14,14 @@ from harness.analyze.matrix import Table
 from harness.analyze.race import Race
 from harness.analyze.search.winner import WINNER
 from harness.analyze.sweep import Sweep, sweep_of
-from harness.core.configuration import Configuration
+from harness.core.configuration import Comparison, Configuration
 from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
 
-STACKS = ("all", "original")  # names of stacks whose content depends on the suite and the machine
+ALL, ORIGINAL = "all", "original"
+STACKS = (ALL, ORIGINAL)  # names of stacks whose content depends on the suite and the machine
 _SIZES = ("standard", "quick")  # the most telling first; others come after them
 
 
@@ -164,15 +165,21 @@ class Topic:
         return tuple(one for one in rows if _estimate(one).verdict.gains)
 
     def against(self, name: str, like: StoredRow) -> StoredRow | None:
-        """The same stack against another reference, on the same size, batch and timing."""
+        """The same stack against another reference, on the same size, batch and timing; else the newest of its name."""
         wanted = like.row.comparison
-        for sheet in self.sheets:
-            for one in sheet.measured:
-                found = one.row.comparison
-                alike = (found.treatment, found.timing) == (wanted.treatment, wanted.timing)
-                if alike and sheet.name == name and not sheet.data:
-                    return one
-        return None
+        named = []
+        for one in (one for sheet in self.sheets if sheet.name == name and not sheet.data for one in sheet.measured):
+            found = one.row.comparison
+            if (found.treatment, found.timing) == (wanted.treatment, wanted.timing):
+                return one
+            if (found.label, at(found)) == (wanted.label, at(wanted)):
+                named.append(one)
+        return max(named, key=lambda one: one.run.began, default=None)
+
+
+def at(comparison: Comparison) -> tuple[str, int, Timing]:
+    """Where a comparison was timed: the size, the batch, and what of a training."""
+    return comparison.treatment.size, comparison.treatment.batch, comparison.timing
 
 
 def _telling_first(sheet: Sheet) -> tuple[int, ...]:
@@ -216,16 +223,25 @@ class Place:
 
     @property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """Its workloads over the step time of emulated devices, as far as several times were measured."""
-        newest: dict[tuple[float, str], Setting] = {}
+        """Its workloads over the step time of emulated devices, as far as several times were measured.
+
+        A curve joins what was measured in one environment but for the device: of several the one with most step times.
+        """
+        hosts: dict[tuple[str, Environment], dict[float, Setting]] = {}
         for setting in self.settings:
             at_s = step_named(setting.environment.device) if setting.environment.emulated else None
             for topic in setting.topics if at_s else ():
                 if topic.main and at_s:
-                    newest.setdefault((at_s, topic.name), setting)
+                    host = replace(setting.environment, device="", accelerator=None, accelerator_memory_bytes=None)
+                    hosts.setdefault((topic.name, host), {}).setdefault(at_s, setting)
+        most: dict[str, dict[float, Setting]] = {}
+        for (name, _), times in hosts.items():
+            if len(times) > len(most.get(name, ())):
+                most[name] = times
         found = (
             (at_s, setting.environment, [one.main.table for one in setting.topics if one.name == name and one.main])
-            for (at_s, name), setting in newest.items()
+            for name, times in most.items()
+            for at_s, setting in times.items()
         )
         return tuple(one for one in sweep_of(found) if any(len(curve.points) > 1 for curve in one.curves))
 

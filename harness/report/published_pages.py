@@ -17,7 +17,7 @@ from harness.report import matrix as sentences
 from harness.report.batches import batch_parts
 from harness.report.document import escaped, grid, to_markdown
 from harness.report.matrix import TIMED, View, quality
-from harness.report.published import STACKS, Place, Setting, Sheet, Topic, file_name
+from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name
 from harness.report.published_parts import (
     Page,
     Part,
@@ -25,12 +25,10 @@ from harness.report.published_parts import (
     calibrated,
     chip,
     code,
-    counted,
     days,
     estimated,
     faster_otherwise,
     heat_map_picture,
-    interaction_picture,
     interval_picture,
     named,
     page,
@@ -48,7 +46,7 @@ from harness.report.race import race_parts
 from harness.report.scaling import scaling_parts
 from harness.report.sweep import EMULATED, HOW, sweep_table
 from harness.report.sweep import sentences as sentences_of
-from harness.report.words import NOTHING, one_line, ratio, shortened, size
+from harness.report.words import NOTHING, counted, one_line, ratio, shortened, size
 
 # What was measured twice, on the page of a machine: do two runs give the same answer?
 
@@ -210,7 +208,7 @@ def measured_table(setting: Setting, sheet: Sheet) -> Iterator[Part]:
         return
     data = f"; {sheet.data}" if sheet.data else ""
     yield from ("", f"### {escaped(sentences.title(sheet.table) + data)}", "")
-    if sheet.config.options and sheet.name != "+".join(map(str, sheet.config.options)):
+    if sheet.config.options and sheet.name != sheet.config.stack:
         yield from (f"{stacked(sheet.name)} is {escaped(', '.join(map(str, sheet.config.options)))}.", "")
     picture = interval_picture(setting, sheet)
     if picture is not None:
@@ -260,21 +258,19 @@ def _short(name: str) -> str:
     return f"{first} and {len(others)} others" if others else shortened(name, LONGEST_NAME)
 
 
-def pairs(setting: Setting, topic: Topic) -> Iterator[Part]:
+def pairs(topic: Topic) -> Iterator[Part]:
     """Whatever was measured together and apart."""
     yield from ("", "### Together and apart", "")
-    pictures = [(sheet, interaction_picture(setting, sheet)) for sheet in topic.sheets]
-    found = [(sheet, picture) for sheet, picture in pictures if picture is not None]
+    measured = [(sheet, interactions(sheet.measured)) for sheet in topic.sheets]
+    found = [(sheet, ratios) for sheet, ratios in measured if ratios]
     if not found:
         yield (
             "No pair of optimizations has been measured here beside both of its parts. "
             f"{code(one_line(f'./speedmatrix run {topic.name} --stack A+B'))} measures one."
         )
-    for sheet, picture in found:
-        yield from (picture, "")
-        rows = (
-            (escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in interactions(sheet.measured)
-        )
+    for sheet, ratios in found:
+        yield from (f"{escaped(sentences.title(sheet.table))}:", "")
+        rows = ((escaped(one.first), escaped(one.second), escaped(ratio(one.gain))) for one in ratios)
         yield from grid(("one", "other", "together, over the product of both alone"), rows)
 
 
@@ -364,7 +360,7 @@ def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
         yield from measured_table(setting, sheet)
     yield from _batches(topic)
     yield from _scaling(setting, topic)
-    yield from pairs(setting, topic)
+    yield from pairs(topic)
     yield from noise(topic)
     yield from no_results(topic)
 
@@ -409,7 +405,7 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
     if best is None:
         yield f"{where} nothing is faster for sure with first losses that agree."
     else:
-        other = topic.against("original", best)
+        other = topic.against(ORIGINAL, best)
         against = f"{estimated(other)} against original" if other else "against original it was not measured"
         yield (
             f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)} against "

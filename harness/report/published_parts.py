@@ -8,7 +8,7 @@ from hashlib import sha256
 from statistics import fmean
 from urllib.parse import quote
 
-from harness.analyze.attribution import Attribution, attributed, interactions
+from harness.analyze.attribution import Attribution, attributed
 from harness.analyze.calibration import DESIGN
 from harness.analyze.collection import StoredRow, StoredRun
 from harness.analyze.grouping import together
@@ -27,13 +27,12 @@ from harness.report.figures import (
     Grid,
     Tile,
     heat_map,
-    interaction_map,
     interval_plot,
     stage_bars,
     waterfall,
 )
 from harness.report.matrix import TIMED, quality, settings
-from harness.report.published import STACKS, Place, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name, is_copy
 from harness.report.scaling import RANKS, levels
 from harness.report.sweep import sweep_figure
 from harness.report.words import NOTHING, called, one_line, ratio, stage
@@ -130,11 +129,6 @@ def named(setting: Setting) -> str:
     return f"`{setting.environment.digest}`" + (", contributed" if setting.is_contributed else "")
 
 
-def counted(count: int, what: str) -> str:
-    """A number with its noun: `1 run`, `3 runs`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
-
-
 def code(name: str) -> str:
     """A name as code where it is one, or else as text: inside code nothing could be escaped."""
     return f"`{name}`" if re.fullmatch(r"[\w=+./ -]+", name, re.ASCII) else escaped(name)
@@ -180,7 +174,7 @@ def _best_configs(topic: Topic) -> Iterator[str]:
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 5)
         return
-    found = topic.against("original", best)
+    found = topic.against(ORIGINAL, best)
     yield escaped(best.row.label)
     yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
     yield estimated(found) if found else "not measured"
@@ -285,16 +279,6 @@ def interval_picture(setting: Setting, sheet: Sheet) -> Picture | None:
 def _of_table(sheet: Sheet) -> str:
     digest = sha256(f"{sheet.config} {sheet.data}".encode()).hexdigest()[:8]
     return f"{sheet.timing}-{digest}"
-
-
-def interaction_picture(setting: Setting, sheet: Sheet) -> Picture | None:
-    """The interaction map of a table that holds pairs and their parts."""
-    pairs = interactions(sheet.measured)
-    if not pairs:
-        return None
-    title = f"Pairs over the product of their parts: {sentences.title(sheet.table)}"
-    path = _path(sheet.config.workload, setting.key, f"pairs-{_of_table(sheet)}")
-    return Picture(path=path, words=title, svg=interaction_map(title, pairs))
 
 
 def sweep_picture(place: Place, sweep: Sweep) -> Picture:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from harness.analyze.advice import Advice, Foremost, Recommendation, WorkloadAdvice
 from harness.analyze.matrix import Row
 from harness.analyze.profile import host_memory
+from harness.report.advice import without_advice
 from harness.report.document import Code, Column, Facts, Heading, Part, Text, tabled
 from harness.report.matrix import heading, quality
 from harness.report.words import NOTHING, change, one_line, ratio
@@ -24,9 +25,11 @@ def pull_request_parts(advice: Advice, command: str, folder: str) -> Iterator[Pa
     """The advised changes with their intervals, the options one by one, and how anybody measures the same again."""
     advised = [(about, about.foremost) for about in advice.workloads if about.foremost]
     yield Heading("Training speed")
-    if not advised:
-        yield Text("Nothing that was measured is surely faster and learns alike.")
     yield from tabled(_COLUMNS, (_cells(advice, about, first) for about, first in advised))
+    for about in advice.workloads:
+        if not about.foremost:
+            why = without_advice(about) or "Nothing that was measured is surely faster and learns alike."
+            yield Text(f"{one_line(about.workload)}: {why}")
     singles = [
         (one_line(about.workload), str(item.option), ratio(item.effect.gain), item.effect.verdict.value)
         for about, _ in advised
@@ -46,7 +49,7 @@ def _cells(advice: Advice, about: WorkloadAdvice, first: Foremost) -> tuple[str,
     rows = (row for row in advice.run.matrix.rows if row.estimate)
     asked = first.reference, first.treatment
     row = next((one for one in rows if (one.comparison.reference, one.comparison.treatment) == asked), None)
-    before = "+".join(map(str, first.reference.options)) or "baseline"
+    before = first.reference.stack or "baseline"
     names = one_line(about.workload), one_line(first.label), one_line(before)
     return *names, ratio(first.gain), _memory(row), quality(row) if row else NOTHING
 

@@ -13,7 +13,8 @@ def race_parts(races: Iterable[Race]) -> Iterator[Part]:
     """A row for each race."""
     yield Text(
         "Trained from the same first weights until an evaluation reached the score: how many times fewer steps that "
-        "took, and how many times less training time, evaluations left out. Above 1 is better; intervals are of seeds."
+        "took, and how many times less training time, evaluations left out. Above 1 is better. Intervals are of seeds, "
+        "and of all that lies between an evaluation that reached the score and the one before it."
     )
     yield Table(COLUMNS, tuple(map(_row, races)))
 

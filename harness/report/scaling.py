@@ -15,8 +15,8 @@ from harness.report.words import NOTHING, duration, one_line, rate, ratio, size
 HOW = (
     "Strong scaling splits the reference's batch among the ranks; weak scaling gives each rank a batch of that size, "
     "against one process that adds up as many batches. Efficiency is the speedup divided by the number of ranks. "
-    "Communication not hidden is the share of the ranks' step that goes when no gradient is reduced "
-    "(gradients_not_reduced). A ring sends 2(N-1)/N times the reduced bytes from each rank."
+    "Communication not hidden is the share of the ranks' step that goes when no gradient is reduced, waiting for the "
+    "slowest rank included (gradients_not_reduced). A ring sends 2(N-1)/N times the reduced bytes from each rank."
 )
 ON_A_CPU = "All ranks share one CPU here: this rehearses the method, and says nothing of ranks with a GPU each."
 MOST_LINEAR = 1.02  # times the number of ranks, beyond which a speedup needs an explanation before it is an efficiency

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from harness.analyze.sweep import PAYS, Crossover, Curve, Sweep
+from harness.analyze.sweep import PAYS, Crossover, Curve, Sweep, between
 from harness.report.document import Column, Heading, Part, Text, tabled
 from harness.report.figures import (
     AMBER,
@@ -22,16 +22,17 @@ from harness.report.figures import (
     drawn,
     heading,
 )
-from harness.report.words import NOTHING, duration, one_line, ratio, shortened
+from harness.report.words import NOTHING, duration, interval, one_line, ratio, shortened
 
 EMULATED = (
     "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real. "
     "The pace of a known device is the step time that it needs for the real system's model at this batch; pages of a "
-    "device's own emulate it with the small model of their size, whose steps are shorter."
+    "device's own emulate it with the small model of their size, whose step time differs, so do not compare the two."
 )
 HOW = (
     f"An option pays where its speedup is {PAYS:g}x or more. Beside a crossing stand the step times at which the low "
-    "and the high ends of its intervals cross that; between measured times all three are on straight lines. Dashes in "
+    "and the high ends of its intervals cross that; between measured times all three follow the line of an option that "
+    "shortens the input, exact where input and device take turns. A disturbed measurement is no point. Dashes in "
     "a figure are predicted, each from what loader and step took alone at the other step times."
 )
 
@@ -42,7 +43,7 @@ def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, float]
     for one in sweeps:
         known, config = marks.get(one.reference.workload, {}), one.reference
         yield Heading(one_line(f"{config.workload}, size {config.size}, batch {config.batch}, emulated devices"))
-        yield Text(f"Host: {one_line(one.host)}. Reference: {_named(one)}.")
+        yield Text(f"Host: {one_line(one.host)}. Reference: {one.reference.stack or 'baseline'}.")
         yield from sweep_table(one)
         yield Text(HOW)
         yield from (Text(sentence) for sentence in sentences(one, known))
@@ -65,7 +66,7 @@ def pays(curve: Curve) -> str:
         return "pays at no step time that was measured"
     if len(curve.points) == 1:
         (point,) = curve.points
-        return f"was measured at {time(point.step_s)} a step alone, where it gives {ratio(point.estimate)}"
+        return f"was measured at one step time only, {time(point.step_s)}: {ratio(point.estimate)}"
     if not curve.until.low_s:
         return "is not sure to pay at any step time that was measured"
     return _where(curve.since, curve.until)
@@ -100,17 +101,9 @@ def time(seconds: float) -> str:
 
 
 def _between(curve: Curve, at_s: float) -> str:
-    """The speedup at a step time between two measured ones, on a straight line; empty beyond them."""
-    for one, other in pairwise(curve.points):
-        if one.step_s <= at_s <= other.step_s:
-            share = math.log(at_s / one.step_s) / math.log(other.step_s / one.step_s)
-            ends = math.log(one.estimate.ratio), math.log(other.estimate.ratio)
-            return f"{math.exp(ends[0] + share * (ends[1] - ends[0])):.2g}x"
-    return ""
-
-
-def _named(sweep: Sweep) -> str:
-    return "+".join(map(str, sweep.reference.options)) or "baseline"
+    """The speedup at a step time between two measured ones, with its interval; empty beyond them."""
+    found = between(curve.points, at_s)
+    return interval(*found) if found else ""
 
 
 def sweep_table(sweep: Sweep) -> Iterator[Part]:

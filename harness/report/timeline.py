@@ -5,7 +5,7 @@ from statistics import fmean
 
 from harness.core.workload import Timeline
 from harness.report.figures import BLUE, GREY, WIDTH, Box, Frame, Label, Line, Shape, drawn, heading
-from harness.report.words import duration
+from harness.report.words import duration, share
 
 IDLE, FULL = 0.05, 0.95  # of a period, below and above which it counts as idle or as full
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -18,8 +18,8 @@ def summary(found: Timeline) -> str:
     idle, full = sum(one < IDLE for one in found.busy), sum(one > FULL for one in found.busy)
     count, seconds = len(found.busy), len(found.busy) * found.period_s
     return (
-        f"{found.steps} steps in {duration(seconds)}: the device computes {_percent(fmean(found.busy))} of the time, "
-        f"and {_percent(fmean(found.waiting))} of it the training waits for a batch. Of {count} periods of "
+        f"{found.steps} steps in {duration(seconds)}: the device computes {share(fmean(found.busy))} of the time, "
+        f"and {share(fmean(found.waiting))} of it the training waits for a batch. Of {count} periods of "
         f"{duration(found.period_s)}, the finest that nvidia-smi shows, {idle} were idle and {full} full."
     )
 
@@ -42,10 +42,10 @@ def _marks(title: str, found: Timeline) -> Iterator[Shape]:
     for left, colour, text in ((8, BLUE, "the device computes"), (190, GREY, "the training waits for a batch")):
         yield Box(x=left, y=31, width=16, height=10, fill=colour, opacity=1.0 if colour == BLUE else 0.45)
         yield Label(x=left + 22, y=36, text=text, size=11)
-    for share in (0.0, 0.5, 1.0):
-        y = _TOP + _HEIGHT * (1 - share)
+    for part in (0.0, 0.5, 1.0):
+        y = _TOP + _HEIGHT * (1 - part)
         yield Line(x1=_LEFT, y1=y, x2=WIDTH - 8, y2=y, opacity=0.3)
-        yield Label(x=_LEFT - 6, y=y, text=f"{100 * share:.0f} %", anchor="right", size=11)
+        yield Label(x=_LEFT - 6, y=y, text=share(part), anchor="right", size=11)
     yield from _bars(found.busy, BLUE, 1.0, is_top=False)
     yield from _bars(
         [min(one, 1 - busy) for one, busy in zip(found.waiting, found.busy, strict=True)], GREY, 0.45, is_top=True
@@ -59,11 +59,7 @@ def _marks(title: str, found: Timeline) -> Iterator[Shape]:
 
 def _bars(shares: Sequence[float], colour: str, opacity: float, *, is_top: bool) -> Iterator[Shape]:
     width = (WIDTH - 8 - _LEFT) / len(shares)
-    for place, share in enumerate(shares):
-        height = _HEIGHT * share
+    for place, part in enumerate(shares):
+        height = _HEIGHT * part
         y = _TOP if is_top else _TOP + _HEIGHT - height
         yield Box(x=_LEFT + place * width, y=y, width=width, height=height, fill=colour, opacity=opacity)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -13,6 +13,11 @@ def stage(name: str) -> str:
     return {"input": "input", "compute": "training step"}.get(name, f"stage {name}" if name else "not known")
 
 
+def counted(count: int, what: str) -> str:
+    """A number with its noun: `1 run`, `3 runs`."""
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
 class Interval(Protocol):
     """A ratio with its bounds."""
 

@@ -62,6 +62,7 @@ class Job:
     shared: bool = False  # whether other arms live in its process
     batches: str | None = None  # which of them have loaders that give the same batches: those that say the same here
     workload_path: str | None
+    installed: tuple[str, ...] = ()  # modules that the file of that path imports and that may be imported before a fork
     service: str | None  # http://host:port of the server that the workload talks to
 
 
@@ -83,9 +84,11 @@ THRESHOLDS = {
 }
 
 DEVICE_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second before torch 2.9
+KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 MEMORY = {*THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 
 LOOK_S = 0.2  # between two looks at an arm that has not answered
+HANGS = 3.0  # times what steps were to take
 STACK_S = 1.0  # in which an arm that is silent may say where it stands
 HANG_UP_S = 5.0  # between the end of the channel and that of the process
 LONGEST_TRACE = 4000  # characters
@@ -146,6 +149,16 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
     )
 
 
+def own_kernels(recipe: Recipe) -> tempfile.TemporaryDirectory[str] | None:
+    """A folder for the kernels that a process compiles: each start shows what compiling takes, not the first alone.
+
+    None where nothing is compiled, and where whoever started the harness names a folder for all.
+    """
+    if recipe.compile is None or KERNELS in os.environ:
+        return None
+    return tempfile.TemporaryDirectory(prefix="speedmatrix-kernels-", ignore_cleanup_errors=True)
+
+
 def _host_memory(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
     """What puts the recipe's allocator in place of whatever the harness itself was started with."""
     preloaded = [one for one in re.split("[ :]+", inherited.get("LD_PRELOAD", "")) if one and not _is_allocator(one)]
@@ -175,10 +188,13 @@ class Host:
         self._channel, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._memory_kills = memory_kills()
+        self._kernels = own_kernels(job.recipe)
         environment = launch_environment(job.recipe, dict(os.environ))
+        if self._kernels:
+            environment[KERNELS] = self._kernels.name
         with theirs:
-            suite = "" if job.workload_path else job.config.workload
-            self.process = forked(theirs, self._log.fileno(), environment, job.seed, suite)
+            imported = job.installed if job.workload_path else job.config.workload
+            self.process = forked(theirs, self._log.fileno(), environment, job.seed, imported)
         self._pending, self._asked, self._watched = b"", False, False
         self.ended = False
         self.arms = 0  # that live in it
@@ -238,6 +254,8 @@ class Host:
         self.process.end()
         self._sentinel.remove(group)
         self._log.close()
+        if self._kernels:
+            self._kernels.cleanup()
 
     def _receive(self, limit_s: float, late: Fault) -> bytes:
         until = monotonic() + limit_s
@@ -349,12 +367,18 @@ class ProcessArm:
 
     def begin(self) -> dict[str, Any]:
         """Builds and warms up, then stands still."""
-        return self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+        ready = self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
+        self._step_s = ready["step_s"]
+        return ready
+
+    def _limit_s(self, steps: int) -> float:
+        """Seconds after which so many steps hang: they may be slow and many, where loader workers finish in groups."""
+        return max(self._job.protocol.window_limit_s, HANGS * steps * float(self._step_s))
 
     def settle(self, steps: int, offset: int) -> int:
         """Resumes the arm for some steps that no clock counts and pauses it again."""
         message = {"settle": {"steps": steps, "offset": offset}}
-        lead: int = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)["lead"]
+        lead: int = self._ask(message, self._limit_s(steps), Fault.WINDOW_TIME_OUT)["lead"]
         return lead
 
     def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:
@@ -362,7 +386,7 @@ class ProcessArm:
         process = self._host.process.pid
         begun = not self._job.shared and begin_peaks(process)
         before, message = read_accounts(), {"burst": {"lead": lead, "steps": steps, "start": start}}
-        fields = self._ask(message, self._job.protocol.window_limit_s, Fault.WINDOW_TIME_OUT)
+        fields = self._ask(message, self._limit_s(lead + steps), Fault.WINDOW_TIME_OUT)
         others = share_of_others(before, read_accounts())
         memory = {"host_bytes": None} if self._job.shared else read_memory(process, begun=begun)
         return fields | {"others": others} | memory

@@ -18,7 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +31,13 @@ import psutil
 from harness.run.processes import SUSPENDED, end_groups, is_alive, kill_group, state_of
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST = 256  # bytes of a message
+LONGEST = 1 << 14  # bytes of a message
 # Roots without arms: each holds about 350 MB, and a new one takes more than four seconds. Two sets of variables in four
 # replicates need eight.
 KEPT, MOST_KEPT = 4, 12
 AMPLE = 8 << 30  # bytes that are free, with which more of them are kept
 ARM, SERVER = b"arm", b"server "  # what is asked for; a server with its workload
+OWN = "/own"  # in place of a workload: a file of the user's, and the installed modules that it imports
 LOOK_S = 0.02  # between two looks at a process whose end is awaited
 SILENT_S = 30.0  # after which a server is taken for lost: it forks and tells in milliseconds
 NAME = "speedmatrix-arm"  # of an arm's process, for whoever looks at a list of them
@@ -195,12 +196,17 @@ _servers: dict[Key, ForkServer] = {}
 _lock = Lock()
 
 
-def forked(channel: socket.socket, log: int, environment: Mapping[str, str], seed: int, workload: str) -> Forked:
+def forked(
+    channel: socket.socket, log: int, environment: Mapping[str, str], seed: int, imported: str | Sequence[str]
+) -> Forked:
     """An arm's process with these variables and this channel, its output in a log.
 
-    It comes from a server that has imported a workload of the suite, or none of them where the name is empty; arms of
-    one seed from the same root.
+    It comes from a server that has imported a workload of the suite, or what a user's own file needs and these modules;
+    arms of one seed from the same root.
     """
+    workload = imported if isinstance(imported, str) else ",".join((OWN, *imported))
+    if len(workload) > LONGEST // 2:
+        workload = OWN
     key = seed, *sorted(environment.items())
     with _lock:
         for ended in [one for one, server in _servers.items() if server.closed]:

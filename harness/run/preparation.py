@@ -18,13 +18,14 @@ from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 from types import FrameType
 
 from harness import __version__
-from harness.catalogue import read_catalogue
+from harness.catalogue import code_digest, read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Configuration, compose, expected
 from harness.core.emulation import emulation_of, is_emulated
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Optimization, Timing
+from harness.core.own_file import installed_in
 from harness.core.plan import Block, Plan, Request
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Ready, Record
@@ -160,6 +161,10 @@ class Prepared:
         """How fast the baseline steps of the plan's workloads are, about."""
         return paces_of(self.plan, self.catalogue, self.environment)
 
+    def free_bytes(self) -> tuple[int, ...]:
+        """Memory that could be had now, of the host and of the device; raises Mistake when the device is gone."""
+        return free_bytes(self.environment.device)
+
 
 def environment_of(request: Request) -> Environment:
     """The environment that is planned for; raises Mistake where the device is not there."""
@@ -183,6 +188,7 @@ def prepared(request: Request, command: str = "") -> Prepared:
 
 def run_of(ready: Prepared) -> Run:
     """A run of a plan that begins now."""
+    names = dict.fromkeys(block.reference.workload for block in ready.plan.blocks)
     return Run(
         began=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
@@ -190,6 +196,7 @@ def run_of(ready: Prepared) -> Run:
         rehearsed=False,
         environment=ready.environment,
         plan=ready.plan,
+        code=code_digest(map(ready.catalogue.workload, names)),
     )
 
 
@@ -292,6 +299,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
             proof |= expected(known[option.name], option.level)
     if config.batch != block.reference.batch:
         proof["update_samples"] = config.batch
+    path = workload.path_for(recipe)
     return Job(
         config=config,
         size=size,
@@ -307,7 +315,8 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         observed=replicate > 0,
         shared=block.shared,
         batches=str(block.reference) if block.shared and _loads_alike(config, block, known) else None,
-        workload_path=workload.path_for(recipe),
+        workload_path=path,
+        installed=installed_in(Path(path)) if path else (),
         service=None,
     )
 
@@ -342,21 +351,6 @@ def started(job: Job, sentinel: Sentinel, deadline_s: float, hosts: Hosts) -> Pr
         raise Mistake(
             f"Cannot start another process ({error.strerror}); what was measured is kept: see ulimit -a, make room, "
             "and give the same command again."
-        ) from error
-
-
-def free_memory(device: str) -> tuple[int, ...]:
-    """Memory that could be had now, of the host and of the device; raises Mistake when the device is gone."""
-    if device != "cuda":
-        return free_bytes(device)
-    import pynvml
-
-    try:
-        return free_bytes(device)
-    except pynvml.NVMLError as error:
-        raise Mistake(
-            f"The driver no longer answers for the GPU ({error}); what was measured is kept: see nvidia-smi and dmesg, "
-            "reset the device or the machine, and give the same command again."
         ) from error
 
 

@@ -5,6 +5,7 @@ no difference between them. Loader workers cannot be told where to go on: where 
 the samples that it takes in its lead-in.
 """
 
+import itertools
 import math
 import typing
 from collections import defaultdict
@@ -17,9 +18,9 @@ from typing import Any, TypeVar
 
 from harness.core.codec import decode, encode
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Block
 from harness.core.protocol import BRIEF, SETTLING_STEPS, Protocol
-from harness.core.recipe import AVERAGED_EVERY
 from harness.core.records import OUT_OF_MEMORY, Arm, Fault, Lost, Ready, Record, Spent, Window
 from harness.plan.schedule import INTERRUPTED, order_of_windows
 from harness.run.arm import ArmLost, Bereft, BudgetSpent, Job, LiveArm, ProcessArm
@@ -311,7 +312,8 @@ class Attempt:
     def _alternate(self, rounds: Mapping[int, int], random: Random) -> None:
         turns = self._settled(rounds, random)
         began_s = self.clock()
-        for order, (position, number) in enumerate(numbered(order_of_windows(rounds, random))):
+        windows = numbered(order_of_windows(rounds, random), new=self._keeps_items)
+        for order, (position, number) in enumerate(windows):
             if turns is None or 0 not in self.arms or len(self.arms) == 1:
                 return
             if position == 0:
@@ -326,9 +328,10 @@ class Attempt:
         """
         if not self.arms:
             return None
-        steps = self._window_steps()
-        cycle = self._ready[min(self.arms)].cycle_steps or 1
-        offset = self.replicate * max(rounds.values(), default=1) * steps % cycle
+        cycle = self._cycle
+        most = max(rounds.values(), default=1)
+        steps = self._window_steps(sum(rounds.values()) + most + 1)
+        offset = (self.replicate * most * steps + self._keeps_items * cycle // 2) % cycle  # beyond what warmed arms up
         leads: dict[int, int] = {}
         for position in random.sample(sorted(self.arms), len(self.arms)):
             least = math.ceil(self.timetable.lead_s / self._step_s(position))
@@ -339,9 +342,14 @@ class Attempt:
                 leads[position] = max(leads[position], self._settle(position, max(SETTLING_STEPS, 4 * least), offset))
         ahead = [position for position in leads if self._workers(position)]
         skipped = max((max(leads[one], self._workers(one)) for one in ahead), default=0)
-        extra = [random.randrange(2) for _ in range(max(rounds.values(), default=1))]
+        extra = [random.randrange(2) for _ in range(most + self._keeps_items * (sum(rounds.values()) + 1))]
         leads |= dict.fromkeys(ahead, skipped)
         return Turns(steps=steps, leads=leads, extra=extra, offset=offset, skipped=skipped)
+
+    @property
+    def _keeps_items(self) -> bool:
+        """Whether the user's data set keeps items, so that no window may hold what the arm has read before."""
+        return any(self._ready[position].effective.get("keeps_items") is True for position in self.arms)
 
     def _settle(self, position: int, steps: int, offset: int) -> int:
         began_s = self.clock()
@@ -353,22 +361,41 @@ class Attempt:
         finally:
             self._spent_s["warm_up_s"] += self.clock() - began_s
 
-    def _window_steps(self) -> int:
-        """Steps of every window, by the reference's speed; more where an arm is far faster than that."""
-        first = min(self.arms)
-        group = math.lcm(*map(self._group, self.arms))
-        step_s, cycle = self._step_s(first), self._ready[first].cycle_steps or 1
-        return self.timetable.steps_of_windows(step_s, min(map(self._step_s, self.arms)), cycle, group)
+    @property
+    def _cycle(self) -> int:
+        """Steps after which all arms see the same samples again; epochs of other batches have other lengths."""
+        return math.lcm(*(self._ready[one].cycle_steps or 1 for one in self.arms))
 
-    def _group(self, position: int) -> int:
-        """Steps that differ in cost by their place: batches that workers finish side by side, averages of weights."""
-        averages = self._ready[position].effective.get("communication_hook") == "post_local_sgd"
-        return math.lcm(self._workers(position) or 1, AVERAGED_EVERY if averages else 1)
+    def _window_steps(self, windows: int) -> int:
+        """Steps of every window, by the reference's speed; more where an arm is far faster than that.
+
+        So many windows that may hold no sample twice share the half of an epoch that no warm-up has read.
+        """
+        first = min(self.arms)
+        group = math.lcm(*(self._workers(one) or 1 for one in self.arms))
+        step_s, cycle = self._step_s(first), self._cycle
+        steps = self.timetable.steps_of_windows(step_s, min(map(self._step_s, self.arms)), cycle, group)
+        alike = math.lcm(group, *map(self._uneven, self.arms))
+        whole = math.lcm(cycle if steps % cycle == 0 else 1, alike)
+        steps = math.ceil(steps / whole) * whole
+        if not self._keeps_items:
+            return steps
+        lead = max(math.ceil(self.timetable.lead_s / self._step_s(one)) for one in self.arms) + 1
+        return min(steps, max(1, (cycle // 2 // windows - lead) // alike) * alike)
+
+    def _uneven(self, position: int) -> int:
+        """Steps after which an arm's model and loss have done the same work again, where they work at all."""
+        if self.block.timing in {Timing.LOADER, Timing.EVALUATION}:
+            return 1
+        steps = self._ready[position].effective.get("uneven_steps")
+        return steps if isinstance(steps, int) else 1
 
     def _step_s(self, position: int) -> float:
         return max(self._ready[position].step_s, 1e-6)
 
     def _workers(self, position: int) -> int:
+        if self.block.timing in {Timing.EVALUATION, Timing.COMPUTE}:
+            return 0  # windows draw on none
         workers = self._ready[position].effective.get("workers")
         return workers if isinstance(workers, int) else 0
 
@@ -427,17 +454,22 @@ class Attempt:
         )
 
 
-def numbered(order: Sequence[int]) -> Iterator[tuple[int, int]]:
+def numbered(order: Sequence[int], *, new: bool = False) -> Iterator[tuple[int, int]]:
     """Positions with the number of the window that each is to take: the same number means the same samples.
 
     A treatment counts its own windows. The reference takes the number of the treatment that comes next, and ends with
-    the one that it began with: over all pairs it then went through the samples that treatments went through.
+    the one that it began with: over all pairs it then went through the samples that treatments went through. Where it
+    must take `new` samples each time, it has the numbers behind all those of treatments in place of one it had before.
     """
     counts: dict[int, int] = defaultdict(int)
+    taken, behind = set(), itertools.count(max((order.count(one) for one in set(order) if one), default=0))
     for index, position in enumerate(order):
         if position == 0:
             following = next((one for one in order[index + 1 :] if one), None)
-            yield 0, 0 if following is None else counts[following]
+            number = 0 if following is None else counts[following]
+            number = next(behind) if new and number in taken else number
+            taken.add(number)
+            yield 0, number
         else:
             yield position, counts[position]
             counts[position] += 1

@@ -26,7 +26,7 @@ from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
-from harness.run.fork_server import ROOT, serve_forks
+from harness.run.fork_server import OWN, ROOT, serve_forks
 from harness.run.ranks import SHARE, RankLost, Ranks
 from harness.run.sentinel import Sentinel
 
@@ -164,13 +164,19 @@ def _serve_forks(control: socket.socket) -> None:
 def _import_workload(name: str) -> None:
     """Imports what every arm of a workload needs; what cannot be imported is told by the arm that misses it.
 
-    Nothing of a user's own file is imported, which may start threads that a fork would leave behind.
+    A user's own file is not imported, since it may start threads that a fork would leave behind, but installed modules
+    that it was seen to import without starting any.
     """
-    with suppress(Exception):
-        if name:
-            from harness.catalogue import read_catalogue
+    from harness.catalogue import read_catalogue
 
-            read_catalogue(None, ledger=False).workload(name).parts()
+    own, *installed = name.split(",")
+    with suppress(Exception):
+        catalogue = read_catalogue(None, ledger=False)
+        if own != OWN:
+            catalogue.workload(name).parts()
+    for module in ("harness.api", "harness.own.job", *installed) if own == OWN else ():
+        with suppress(Exception):
+            import_module(module)
 
 
 def _device_of(job: Job, rank: int) -> str:

@@ -9,6 +9,7 @@ from harness.analyze.estimate import MOST_REPLICATES, Estimate, replicates_to_de
 from harness.analyze.evidence import Side
 from harness.analyze.verdict import Thresholds, Verdict, verdict
 from harness.core.optimization import Stage, Timing
+from harness.report.advice import starts
 from tests.analyze.advised import KNOWN, Made, advice_on, advised, item
 from tests.analyze.synthetic import arm, config, ready, window
 from tests.core.invented import optimization
@@ -87,6 +88,16 @@ def test_a_disturbed_machine_gives_no_advice() -> None:
     assert item(found, "workers").recommendation is Recommendation.NO_ADVICE
     assert item(found, "workers").rule.reason is Reason.DISTURBED
     assert all(one.best is None and one.untried is None for one in found.ready_made)
+
+
+def test_what_a_disturbed_machine_showed_of_all_others_switches_nothing_on() -> None:
+    shaken = [window(arm(0, replicate), 2 * order + 20, rate) for replicate in range(2) for order, rate in _shaken()]
+    without = Made(on=("amp",), over=("workers", "amp"), ratio=0.8)
+    others = Made(on=("workers",), ratio=1.0), Made(on=("workers", "amp"), ratio=2.0)
+    assert item(advice_on(without, *others), "workers").recommendation is Recommendation.SWITCH_ON
+    found = item(advised(without, *others, extra=shaken).workloads[0], "workers")
+    assert found.last is None
+    assert found.recommendation is not Recommendation.SWITCH_ON
 
 
 def _shaken() -> list[tuple[int, float]]:
@@ -185,11 +196,24 @@ def side(*readies: object) -> Side:
 def test_a_slow_start_is_paid_back_after_as_many_steps_as_it_cost_over_what_each_saves() -> None:
     slow = [replace(ready(arm(0, replicate, 1)), build_s=1.0 + extra) for replicate, extra in ((0, 6.0), (1, 9.0))]
     plain = [ready(arm(0, replicate)) for replicate in range(2)]
-    found = break_even(side(*slow), side(*plain), Gain(log=math.log(2), half_width=0.1), 0.3)
+    found = break_even(side(*slow), side(*plain), Gain(log=math.log(2), half_width=0.0), 0.3)
     assert found is not None
     assert found.extra_s == pytest.approx((6.0, 9.0))
     assert found.steps == pytest.approx((40.0, 60.0))  # 0.15 s saved by each
     assert found.seconds == pytest.approx(60 * 0.15)
+
+
+def test_a_gain_that_is_hardly_known_is_paid_back_nobody_knows_when() -> None:
+    slow, plain = [replace(ready(arm(0, 0, 1)), build_s=61.0)], [ready(arm(0, 0))]
+    gain = Gain(log=math.log(1.05), half_width=math.log(1.05) - math.log(1.012))
+    found = break_even(side(*slow), side(*plain), gain, 0.1)
+    assert found is not None
+    assert found.steps == pytest.approx((60 / 0.1 / (1 - 1 / gain.high), 60 / 0.1 / (1 - 1 / 1.012)))
+    perhaps = break_even(side(*slow), side(*plain), Gain(log=math.log(1.05), half_width=0.1), 0.1)
+    assert perhaps is not None
+    assert perhaps.steps is not None
+    assert (perhaps.steps[1], perhaps.seconds) == (None, None)
+    assert "at the earliest" in " ".join(starts(perhaps))
 
 
 def test_what_is_no_faster_never_pays_back_and_what_starts_sooner_pays_at_once() -> None:

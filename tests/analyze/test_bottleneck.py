@@ -4,6 +4,7 @@ import pytest
 
 from harness.analyze.evidence import Side
 from harness.analyze.profile import Phases, beside, bottleneck, phases, profile
+from harness.core.configuration import Option
 from harness.core.optimization import Timing
 from tests.analyze.synthetic import arm, config, ready, window
 
@@ -38,6 +39,20 @@ def test_a_device_that_always_works_is_not_called_idle_because_its_next_batch_wa
     assert told[True].phases.input_wait == pytest.approx(0.02)
     assert told[True].phases.overlapped
     assert told[False].phases.input_wait == pytest.approx(0.8)
+
+
+def test_a_host_that_runs_ahead_of_a_device_loads_beside_it() -> None:
+    """The host waits 80 % of the time for batches, and the device still trains as fast as it can."""
+    stages = {}
+    for name in ("deferred_metrics", "set_to_none"):
+        readies = tuple(replace(one, compute_rate=100.0) for one in side(loader_rate=120.0).readies)
+        windows = tuple(replace(window(arm(number), 0, 98.0), device_s=0.9) for number in (0, 1))
+        options = (Option(name=name, level=None),)
+        found = profile(replace(side(), config=replace(config(), options=options), readies=readies, windows=windows))
+        assert found is not None
+        assert found.bottleneck is not None
+        stages[name] = found.bottleneck.stage
+    assert stages == {"deferred_metrics": "compute", "set_to_none": "input"}
 
 
 def test_times_add_without_loader_workers() -> None:

@@ -21,6 +21,20 @@ def known_to(run: StoredRun, half_width: float, version: str = "0.2.0") -> Store
     return replace(run, version=version, matrix=replace(run.matrix, tables=tables))
 
 
+def counted(run: StoredRun, replicates: int, pairs: int) -> StoredRun:
+    """The same run with ratios of so many replicates and pairs."""
+    tables = tuple(
+        replace(
+            table,
+            rows=tuple(
+                replace(row, result=replace(row.estimate, processes=replicates, pairs=pairs)) for row in table.rows
+            ),
+        )
+        for table in run.matrix.tables
+    )
+    return replace(run, matrix=replace(run.matrix, tables=tables))
+
+
 def _widened(row: Row, half_width: float) -> Row:
     assert row.estimate is not None
     low, high = (row.estimate.ratio * math.exp(sign * half_width) for sign in (-1, 1))
@@ -34,11 +48,26 @@ def shown(*runs: StoredRun) -> Estimate:
 
 
 @pytest.mark.parametrize("ratio", [0.5, 3.0])
-def test_the_narrowest_interval_answers_whatever_it_says_and_whenever_it_was_measured(ratio: float) -> None:
+def test_most_replicates_answer_whatever_they_say_and_whenever_they_were_measured(ratio: float) -> None:
+    other = replace(WORKERS, ratio=ratio)
+    for days in ((2, 3), (3, 2)):
+        long, short = counted(kept(WORKERS, day=days[0]), 6, 6), counted(kept(other, day=days[1]), 4, 12)
+        assert shown(long, known_to(short, 0.001)).ratio == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 3.0])
+def test_of_the_newest_two_with_as_many_the_narrower_answers_whatever_it_says(ratio: float) -> None:
     other = replace(WORKERS, ratio=ratio)
     for days in ((2, 3), (3, 2)):
         narrow, wide = known_to(kept(WORKERS, day=days[0]), 0.01), known_to(kept(other, day=days[1]), 0.2)
         assert shown(narrow, wide).ratio == pytest.approx(1.5)
+
+
+def test_of_many_the_narrowest_does_not_answer() -> None:
+    """It is the one whose scatter was underestimated."""
+    lucky = known_to(kept(replace(WORKERS, ratio=9.0), day=1), 0.001)
+    others = [known_to(kept(WORKERS, day=day), 0.1) for day in (2, 3)]
+    assert shown(lucky, *others).ratio == pytest.approx(1.5)
 
 
 def test_of_equals_the_newest_answers() -> None:

@@ -38,7 +38,7 @@ def test_a_pool_of_equal_spread_knows_as_much_as_all_its_restarts() -> None:
     half_width = stats.t.ppf(0.975, 5) * math.sqrt(
         0.0002 / 2
     )  # 5 configurations of one degree each, and not endless many
-    assert found.df == 5
+    assert found.df == pytest.approx(5)
     assert math.log(found.high / found.ratio) == pytest.approx(half_width)
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from harness.analyze.pairing import fit_prior, moderate
+from harness.analyze.pairing import fit_prior, freedom_together, moderate
 from tests.analyze.simulate_moderation import LAWS, METHODS, Law, moderated, simulated
+from tests.analyze.simulate_references import outcome
 
 
 def test_the_prior_is_found_again_in_many_cells() -> None:
@@ -79,3 +80,22 @@ def test_one_cell_without_variance_does_not_spoil_the_pool() -> None:
     found = moderate(np.array([0.0, 1e-4, 2e-4, 1e-4, 3e-4]), np.ones(5))
     assert found is not None
     assert np.isfinite(found.variances).all()
+
+
+def test_luck_of_a_reference_that_all_share_is_known_by_its_replicates_alone() -> None:
+    shared, own = np.array([0.03, -0.03]), [np.array([one, -one]) for one in (0.01, -0.02, 0.03, 0.0)]
+    apart = [f"reference {index}" for index in range(4)]
+    assert freedom_together([shared] * 4, ["one"] * 4) == pytest.approx(1)
+    assert freedom_together([shared] * 4, apart) == pytest.approx(4)
+    assert freedom_together([shared] * 4, ["one", "one", "two", "two"]) == pytest.approx(2)
+    nothing_in_common = [one - np.mean(own, axis=0) for one in own]
+    assert freedom_together(nothing_in_common, ["one"] * 4) == pytest.approx(4)
+    assert freedom_together([np.zeros(2)] * 4, ["one"] * 4) == 4
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 2), (1, 8, 4), (3, 8, 2)])
+def test_intervals_hold_though_all_share_the_luck_of_one_reference(shape: tuple[int, int, int]) -> None:
+    before, now = (outcome(shape, (4.0, 0.0), 200, known=known) for known in (False, True))
+    assert before.coverage < 0.93
+    assert now.coverage > 0.94
+    assert outcome(shape, (3.0, 3.0), 200, known=True).coverage > 0.94

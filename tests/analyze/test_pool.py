@@ -9,8 +9,6 @@ import pytest
 
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import gather
-from harness.analyze.pairing import Prior
-from harness.analyze.verdict import Thresholds
 from harness.core.records import Record, Window
 from tests.analyze.synthetic import Noise, arm, comparison, matrix, plan, ready, records, window
 
@@ -91,20 +89,6 @@ def test_bursts_that_nobody_counted_are_left_out() -> None:
 
 def test_one_restart_is_no_estimate() -> None:
     assert saved(spending(records(0, 2.0), lambda one: half(one) if one.arm.replicate == 0 else None)) is None
-
-
-def test_a_calibration_lends_nothing_to_energies_nor_to_arms_that_were_alive_in_turn() -> None:
-    calibrated = Thresholds(prior=Prior(variance=1e-4, freedom=20.0))
-    noise = Noise(replicate=0.004, generator=np.random.default_rng(3))
-    together = list(gather(PLAN, spending(records(0, 1.4, noise=noise), half)))
-    (rate,), (energy,) = (one(together, PLAN.protocol, calibrated) for one in (results, energies))
-    assert isinstance(rate, Estimate)
-    assert energy is not None
-    assert (rate.method, energy.method) == ("calibrated t", "t")
-    alone = list(gather(PLAN, in_turn()))
-    (apart,) = results(alone, PLAN.protocol, calibrated)
-    assert isinstance(apart, Estimate)
-    assert (apart.method, apart.in_turn) == ("t", 2)
 
 
 def test_arms_that_were_alive_in_turn_are_compared_as_a_whole() -> None:

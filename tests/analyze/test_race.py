@@ -15,8 +15,9 @@ from tests.analyze.synthetic import ENVIRONMENT
 GOAL = Goal(score=20.0, better="less", every=5)
 
 
-def trained(steps: int, seconds: float, *, reached: bool = True) -> Trained:
-    scores = ((5, seconds / 2, 40.0), (steps, seconds, 18.0 if reached else 25.0))
+def trained(steps: int, seconds: float, *, reached: bool = True, every: float = 1e-6) -> Trained:
+    """One that was looked at a moment before it got there, or a share `every` of its time before."""
+    scores = ((round(steps * (1 - every)), seconds * (1 - every), 40.0), (steps, seconds, 18.0 if reached else 25.0))
     return Trained(scores=scores, reached=reached, inactive=())
 
 
@@ -41,6 +42,41 @@ def test_twice_as_fast_in_as_many_steps() -> None:
     steps = sooner(found, in_steps=True)
     assert steps is not None
     assert (steps.ratio, steps.low, steps.high) == (1.0, 1.0, 1.0)
+
+
+def looked_at(true_steps: int, every: int = 100) -> Trained:
+    """A training that reached its goal after so many steps and was looked at now and then."""
+    last = -(-true_steps // every) * every
+    return Trained(
+        scores=tuple((at, at / 10, 18.0 if at == last else 40.0) for at in range(every, last + 1, every)),
+        reached=True, inactive=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "truth"),
+    [((105, 109, 118), (181, 190, 199), 1.72), ((188, 193, 199), (202, 207, 211), 1.07), ((110,) * 3, (450,) * 3, 4.1)],
+)
+def test_what_was_looked_at_seldom_is_known_no_better_than_that(
+    ours: Sequence[int], theirs: Sequence[int], truth: float
+) -> None:
+    heats = race([(looked_at(one), looked_at(other)) for one, other in zip(ours, theirs, strict=True)])
+    for in_steps in (True, False):
+        found = sooner(heats, in_steps=in_steps)
+        assert found is not None
+        assert found.low < truth < found.high
+        assert found.high / found.low > 1.5, "seeds that agree do not tell what happened between two looks"
+
+
+def test_a_goal_at_the_first_look_may_have_been_reached_at_once() -> None:
+    found = sooner(race([(looked_at(80), looked_at(350))] * 4))
+    assert found is not None
+    assert found.high == math.inf
+    assert found.low > 2.5
+
+
+def test_a_race_in_words() -> None:
+    found = race([(trained(50, 5.0), trained(50, 10.0))] * 4)
     (row,) = [line for line in to_markdown(race_parts([found])).splitlines() if line.startswith("| leak")]
     assert "at most 20 | all | 1.000x" in row
     assert "2.000x" in row

@@ -92,3 +92,63 @@ def test_a_ratio_of_whole_epochs_says_how_long_they_were() -> None:
     ]
     (found,) = build_matrix(plan(timed), seen, ENVIRONMENT).rows
     assert any("whole epochs of 8 steps" in one for one in found.notes), found.notes
+
+
+def test_a_step_alone_on_batches_with_shapes_of_their_own_has_no_ratio() -> None:
+    timed = replace(comparison("workers"), timing=Timing.COMPUTE)
+    effective = {"layout": "contiguous", "varying_shapes": True}
+    varying = records(0, 2.0, timing=Timing.COMPUTE, effective=effective)
+    (found,) = build_matrix(plan(timed), varying, ENVIRONMENT).rows
+    assert "shapes of their own" in words(found)
+    alike = records(0, 2.0, timing=Timing.COMPUTE, effective=effective | {"varying_shapes": False})
+    (found,) = build_matrix(plan(timed), alike, ENVIRONMENT).rows
+    assert found.estimate is not None
+
+
+def test_a_cache_that_was_not_filled_is_told() -> None:
+    found = row(lambda one: one, effective={"layout": "contiguous", "data_cache": "still filling"})
+    assert any("the cache was still filling" in one for one in found.notes), found.notes
+
+
+@pytest.mark.parametrize(
+    ("effective", "is_sound"),
+    [
+        ({"emulated_step_ms": 1.0}, False),
+        ({"emulated_step_ms": 1.0, "emulated_queue": 1024}, True),
+        ({}, True),
+    ],
+)
+def test_steps_of_an_emulated_device_whose_queue_held_whole_parts_have_no_ratio(
+    effective: dict[str, object], is_sound: bool
+) -> None:
+    found = row(lambda one: one, effective={"layout": "contiguous"} | effective)
+    assert (found.estimate is not None) is is_sound
+    if not is_sound:
+        assert "the emulated device's queue" in words(found)
+
+
+def test_steps_of_patches3d_that_collected_garbage_each_time_have_no_ratio() -> None:
+    def patches(timing: Timing, effective: dict[str, object]) -> Row:
+        one = comparison("workers")
+        configs = {name: replace(getattr(one, name), workload="patches3d") for name in ("treatment", "reference")}
+        timed = replace(one, timing=timing, **configs)  # type: ignore[arg-type]
+        seen = [
+            replace(one, effective={**one.effective, **effective}) if isinstance(one, Ready) else one
+            for one in records(0, 2.0, timing=timing)
+        ]
+        return build_matrix(plan(timed), seen, ENVIRONMENT).rows[0]
+
+    assert "collected garbage in every step" in words(patches(Timing.STEP, {}))
+    assert patches(Timing.STEP, {"uneven_steps": 4}).estimate is not None
+    assert patches(Timing.LOADER, {}).estimate is not None, "its loader is as it was"
+
+
+def test_halves_of_a_whole_epoch_of_unequal_samples_are_no_transient() -> None:
+    def halves(window: Window) -> Window:
+        return replace(window, steps=8, first_half_s=(0.3 if window.arm.position else 0.5) * window.wall_s)
+
+    short = [replace(one, cycle_steps=8) if isinstance(one, Ready) else halves(one) if isinstance(one, Window) else one
+             for one in records(0, 2.0)]  # fmt: skip
+    assert build_matrix(plan(comparison("workers")), short, ENVIRONMENT).rows[0].estimate is not None
+    parts = [replace(one, cycle_steps=80) if isinstance(one, Ready) else one for one in short]
+    assert "second half of its windows" in words(build_matrix(plan(comparison("workers")), parts, ENVIRONMENT).rows[0])

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.sweep import PAYS, Curve, Point, Sweep, last_above, spaced, with_predictions
+from harness.analyze.sweep import PAYS, Curve, Point, Sweep, between, last_above, spaced, sweep_of, with_predictions
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration
+from harness.core.optimization import Timing
 from harness.report.document import to_markdown
 from harness.report.sweep import figures_of, pays, sweep_figure, sweep_parts
 
@@ -39,7 +40,8 @@ def test_step_times_are_spaced_by_their_logarithm() -> None:
 
 
 def test_an_option_stops_paying_where_a_line_through_its_ratios_falls_below_the_level() -> None:
-    assert last_above([(1.0, 1.2), (4.0, 1.0)], 1.1) == pytest.approx(4 ** (math.log(1.2 / 1.1) / math.log(1.2)))
+    assert last_above([(1.0, 1.5), (4.0, 1.0)], 1.25) == pytest.approx(2.0), "as of one that leaves nothing to load"
+    assert last_above([(1.0, 1.5), (1.5, 1.0)], 1.25) == 1.5
     assert last_above([(1.0, 1.2), (2.0, 1.01), (3.0, 1.2), (4.0, 1.0)], 1.1) > 3.0
     assert last_above([(1.0, 1.0), (2.0, 1.01)], 1.1) == 0.0
     assert last_above([(1.0, 1.0), (2.0, 1.2)], 1.1) == math.inf
@@ -49,11 +51,61 @@ def test_an_option_stops_paying_where_a_line_through_its_ratios_falls_below_the_
 def test_the_crossover_is_found_where_it_was_put() -> None:
     # (L + D) / (L / 4 + D) = 1.05 at D = (L - 1.05 L / 4) / 0.05
     true_s = (LOAD_S - PAYS * LOAD_S / 4) / (PAYS - 1)
-    found = curve(spaced(0.002, 2.0, 8)).until
-    assert found.at_s == pytest.approx(true_s, rel=0.15)
-    assert found.low_s < found.at_s < found.high_s
-    finer = curve(spaced(0.002, 2.0, 60)).until
-    assert finer.at_s == pytest.approx(true_s, rel=0.01)
+    for times in (spaced(0.002, 2.0, 3), spaced(0.002, 2.0, 8), (0.004, 0.025, 0.15, 0.8)):
+        found = curve(times).until
+        assert found.at_s == pytest.approx(true_s, rel=1e-6), "however few the times are, and how far apart"
+        assert found.low_s < found.at_s < found.high_s
+
+
+@pytest.mark.parametrize(("load_s", "gain", "true_s"), [(0.00557, 100.0, 0.110), (0.026, 12.0, 0.475)])
+def test_a_crossing_between_distant_times_is_not_too_late(load_s: float, gain: float, true_s: float) -> None:
+    points = [(at, (load_s + at) / (load_s / gain + at)) for at in (0.004, 0.025, 0.15, 0.8)]
+    assert last_above(points) == pytest.approx(true_s, rel=0.01)
+    known = [Point(step_s=at, estimate=estimate(ratio, 0.02)) for at, ratio in points]
+    for at in (0.01, 0.09, 0.5):
+        found, true = between(known, at), (load_s + at) / (load_s / gain + at)
+        assert found == pytest.approx((true, true * math.exp(-0.02), true * math.exp(0.02)))
+    assert between(known, 1.0) is None
+
+
+@pytest.mark.parametrize("falls", [True, False])
+def test_a_crossing_lies_within_its_interval_however_close_to_one_the_ratios_are(falls: bool) -> None:
+    for far in (0.9, 0.99, 0.999, 1.001, 1.01, 1.03, 1.049):
+        for reach in (0.005, 0.02, 0.06):
+            ratios = (1.3, far) if falls else (far, 1.3)
+            points = [
+                Point(step_s=at, estimate=estimate(one, reach)) for at, one in zip((0.01, 0.3), ratios, strict=True)
+            ]  # fmt: skip
+            found = Curve(label="a", points=tuple(points), no_results={})
+            crossed = found.until if falls else found.since
+            assert crossed.low_s <= crossed.at_s <= crossed.high_s
+            assert 0.01 <= crossed.at_s <= 0.3
+            held = between(points, 0.1)
+            assert held is not None
+            assert held[1] < held[0] < held[2]
+
+
+def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
+    """The loader alone is 30 times as fast beside every device, which is no speedup of training."""
+
+    def table(timing: Timing, ratio: float, drift: float = 0.0) -> Any:
+        row = SimpleNamespace(
+            label="mapped_noise", estimate=replace(estimate(ratio, 0.02), drift=drift), absence=None, treatment=None,
+            reference=None,
+        )  # fmt: skip
+        return SimpleNamespace(config=config, timing=timing, rows=[row])
+
+    config = Configuration(workload="speaker", size="quick", batch=5)
+    environment: Any = SimpleNamespace(cpu="some CPU", cores=2)
+    told = [
+        (0.03, environment, [table(Timing.LOADER, 31.5), table(Timing.STEP, 3.65)]),
+        (2.0, environment, [table(Timing.STEP, 1.04), table(Timing.LOADER, 31.5)]),
+        (0.2, environment, [table(Timing.STEP, 9.0, drift=1.0)]),
+    ]
+    (sweep,) = sweep_of(told)
+    (found,) = sweep.curves
+    assert [(one.step_s, one.estimate.ratio) for one in found.points] == [(0.03, 3.65), (2.0, 1.04)]
+    assert "too disturbed" in found.no_results[0.2]
 
 
 def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
@@ -122,7 +174,7 @@ def test_what_is_not_sure_is_not_said_to_pay() -> None:
 
     assert told(0.02, 0.02, 0.02) == "pays at all step times that were measured"
     assert told(1.0, 1.0, 1.0) == "is not sure to pay at any step time that was measured"
-    assert told(0.02).startswith("was measured at 2 ms a step alone, where it gives 1.30x [")
+    assert told(0.02).startswith("was measured at one step time only, 2 ms: 1.30x [")
     assert told(0.02, 0.02, 1.0).startswith("pays at all step times that were measured, for sure below ")
 
 

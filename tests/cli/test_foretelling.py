@@ -33,8 +33,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, known: Truth) -> Path:
     return measured(Laboratory(results=tmp_path_factory.mktemp("matrix"), truth=known))
 
 
-def measured(there: Laboratory, *names: str) -> Path:
-    searched(there.search(*names))
+def measured(there: Laboratory) -> Path:
+    searched(there.search())
     return next(path.parent for path in sorted(there.results.glob("*/*/run.json")) if '"design": "search"' not in path.read_text() and '"design": "winner"' not in path.read_text())  # fmt: skip  # noqa: E501
 
 
@@ -99,24 +99,6 @@ def test_shares_by_the_model_stand_beside_alone_and_last(folder: Path) -> None:
     assert amp.alone.log < amp.share.log < amp.last.log  # behind the loader it gains little by itself
     total = sum(one.share.log for one in found.decomposition.parts if one.share)
     assert total == pytest.approx(found.decomposition.total.log, abs=0.05)
-
-
-def test_a_factorial_shows_how_well_the_cells_of_a_matrix_foretell_the_others(tmp_path: Path, known: Truth) -> None:
-    there = Laboratory(results=tmp_path, truth=known)
-    names = ("workers=1", "amp_bfloat16", "conv1d_rewrite", "fused_optimizer")
-    folder = measured(there, *names)
-    assert there.measured[0] == "factorial"
-    found = about(folder)
-    assert found.check is not None
-    assert found.check.fitted + len(found.check.configs) == 16
-    assert {one.predicted.arrangement.options for one in found.check.configs}
-    assert found.check.median_error < 0.06
-    assert found.check.multiplied_error is not None
-    true = {frozenset(map(str, one.predicted.arrangement.options)): one.ratio for one in found.check.configs}
-    assert all(ratio == pytest.approx(known.ratio(stack), rel=0.03) for stack, ratio in true.items())
-    text = rendered(folder, "markdown").replace("\\", "")
-    assert f"fitted to {found.check.fitted} of 16 configurations" in text
-    assert "Multiplying what each option gives alone misses the same stacks by" in text
 
 
 def test_designs_that_cross_nothing_predict_nothing(folder: Path) -> None:

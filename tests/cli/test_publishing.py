@@ -57,7 +57,7 @@ def test_pages_and_figures_are_written_and_stay_the_same(results: Path, capsys: 
     assert publish(results, check=False) == 0
     first = contents(results)
     assert {f"results/{MACHINE}/README.md", f"results/{MACHINE}/leak.md", "results/README.md"} <= set(first)
-    kinds = "heat-map", "all-.*-stages", "leak-.*-stages", "leak-.*-waterfall", "leak-.*-pairs-step", "leak-.*-step"
+    kinds = "heat-map", "all-.*-stages", "leak-.*-stages", "leak-.*-waterfall", "leak-.*-step"
     figures = sorted(name for name in first if name.endswith(".svg"))
     assert len(figures) == len(kinds)
     assert all(any(re.search(kind, name) for name in figures) for kind in kinds)

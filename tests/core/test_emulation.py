@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.catalogue import read_catalogue
-from harness.core.configuration import compose, unmet
+from harness.core.configuration import compose, parse_option, unmet
 from harness.core.emulation import (
     RESNET50_OPERATIONS,
     emulation_named,
@@ -111,7 +111,7 @@ def test_its_environment_says_emulated_and_is_never_another_ones() -> None:
         ("amp_bfloat16", "emulated:t4", False),
         ("amp_bfloat16", "emulated:18ms", False),
         ("channels_last", "emulated:a100", False),
-        ("foreach_optimizer", "emulated:a100", False),
+        ("foreach_optimizer", "emulated:a100", True),
         ("image_size", "emulated:a100", False),
         ("batched_evaluation", "emulated:a100", False),
         ("anomaly_detection", "emulated:a100", False),
@@ -146,3 +146,36 @@ def test_a_plan_holds_what_can_be_emulated_and_says_why_the_rest_cannot() -> Non
     recipe = compose(IMAGENET, original.treatment.options, CATALOGUE.known)
     assert (recipe.workers, recipe.pin_memory, recipe.non_blocking) == (8, True, True)
     assert precision_of(recipe) == ("float32", "contiguous"), "what nobody can time is left out of it"
+
+
+def test_a_part_of_an_update_takes_its_part_of_the_time() -> None:
+    size = IMAGENET.sizes["quick"]
+    for device in ("emulated:18ms", "emulated:a100"):
+        whole, parts = (
+            emulation_of(device, IMAGENET, "quick", size, compose(IMAGENET, options, CATALOGUE.known))
+            for options in ((), (parse_option("gradient_accumulation=2"),))
+        )
+        assert whole is not None
+        assert parts is not None
+        assert parts.step_s == pytest.approx(whole.step_s / 2)
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (Request(workloads=("imagenet",), device="emulated:a100", reference="image_size=64"), "image_size=64"),
+        (Request(workloads=("spoof",), device="emulated:25ms", only=("batch=24",)), "that of one batch"),
+    ],
+)
+def test_what_no_time_is_known_for_is_refused_in_the_reference_and_in_a_batch_too(
+    request_: Request, words: str
+) -> None:
+    with pytest.raises(Mistake, match=words):
+        prepared(request_)
+
+
+def test_the_optimizers_of_original_are_those_that_pytorch_has_on_cuda() -> None:
+    plan = prepared(Request(workloads=("speaker",), device="emulated:a100")).plan
+    original = next(one for one in plan.comparisons if one.label == "original")
+    assert "foreach_optimizer" in {one.name for one in original.treatment.options}
+    assert "foreach_optimizer" not in CATALOGUE.workloads["speaker"].found_on("cpu")

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
 
 from harness.core.emulation import Emulation
 from harness.core.optimization import Timing
-from harness.measure.emulated import QUEUE, Emulated, PinnedMemory, Spinning, sleeping
+from harness.measure.emulated import QUEUE, Emulated, Launches, PinnedMemory, Spinning, sleeping, step_counts
 from harness.measure.lessons import UNTIMED
 from harness.measure.phases import EventPhases
 from harness.measure.transfer import Ahead, SideStream
@@ -35,7 +36,7 @@ class HandMoved:
     def read(self) -> float:
         return self.now
 
-    def move(self, until: float) -> None:
+    def move(self, until: float, _busy_s: float = 0.0) -> None:
         self.now = max(self.now, until)
 
 
@@ -106,9 +107,43 @@ def test_the_queue_is_bounded() -> None:
     assert clock.now == 0.0
     device.launch(1.0)
     assert clock.now == 1.0, "the host waited for the first"
-    for launches in (QUEUE // 2, QUEUE // 2, 3 * QUEUE):
-        device.launch(1.0, launches)
-    assert clock.now == QUEUE + 3.0, "a launch of more than the queue holds waits until that is empty"
+    device.launch(1.0, 2 * QUEUE)
+    assert clock.now == pytest.approx(QUEUE + 1.5), "half of these launches are gone when the other half has room"
+
+
+def by_launches(parts: list[tuple[float, int, float]]) -> tuple[float, float]:
+    """When the host has asked for all launches of parts and when the device has done them, one launch after another."""
+    host, device, done = 0.0, 0.0, list[float]()
+    for seconds, launches, host_s in parts:
+        for _ in range(launches):
+            room = done[-QUEUE] if len(done) >= QUEUE else 0.0
+            host = max(host, room) + host_s / launches
+            device = max(device, host) + seconds / launches
+            done.append(device)
+    return host, device
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parts_take_what_their_launches_take_one_by_one(seed: int) -> None:
+    random, clock = Random(seed), HandMoved()
+    device, parts = of_hand(clock), list[tuple[float, int, float]]()
+    for _ in range(30):
+        for share in (1 / 3, 2 / 3, 0.0):  # a forward pass, a backward pass and an update, which the device hides
+            launches = random.randrange(10, 2500)
+            parts.append((share * random.choice([0.0, 0.02, 0.2]), launches, launches * 6e-6))
+    for seconds, launches, host_s in parts:
+        device.launch(seconds, launches, host_s)
+    assert (clock.now, device.main.ends) == pytest.approx(by_launches(parts), rel=0.03)
+
+
+def test_the_host_goes_on_while_a_long_part_is_at_work() -> None:
+    clock = HandMoved()
+    device = of_hand(clock)
+    device.launch(0.04, 300)
+    device.launch(0.08, 300)
+    device.launch(0.0, 900, host_s=0.0054)
+    assert clock.now == pytest.approx(0.0869, abs=1e-4)
+    assert device.main.ends == pytest.approx(0.12)
 
 
 def test_a_host_that_waited_for_room_then_spends_its_own_time() -> None:
@@ -116,7 +151,7 @@ def test_a_host_that_waited_for_room_then_spends_its_own_time() -> None:
     device = of_hand(clock)
     device.launch(1.0, QUEUE, host_s=0.25)
     device.launch(1.0, QUEUE, host_s=0.25)
-    assert (clock.now, device.main.ends) == (1.25, 2.0)
+    assert (clock.now, device.main.ends) == (1.0, 2.0), "it spends it while it waits for room"
 
 
 def test_a_launch_is_never_done_before_the_host_has_asked_for_all_of_it() -> None:
@@ -246,34 +281,87 @@ def test_options_of_the_input_are_active_on_it(
     assert gc.isenabled()
 
 
+def test_what_is_sent_ahead_does_not_move_a_window(smoke_data: dict[str, Path]) -> None:
+    trial, _ = begun(("device_prefetch", "pin_memory", "non_blocking"), smoke_data["leak"])
+    cycle = trial.cycle_steps
+    assert [trial.window(lead=2, steps=3, start=start)["first_step"] for start in (5, 1, 8)] == [
+        start % cycle for start in (5, 1, 8)
+    ]
+    trial.session.feed.close()
+
+
+def test_counts_of_an_optimizers_steps_are_no_launches(smoke_data: dict[str, Path]) -> None:
+    trial, ready = begun((), smoke_data["leak"])
+    model = trial.session.trainee.model
+    trial.session.feed.close()
+    launched = {}
+    for loop in (True, False):
+        optimizer = torch.optim.Adam(model.parameters(), foreach=not loop)
+        for one in model.parameters():
+            one.grad = torch.zeros_like(one)
+        optimizer.step()
+        with Launches(step_counts(optimizer)) as seen:
+            optimizer.step()
+        launched[loop] = seen.count
+    parameters = sum(1 for _ in model.parameters())
+    assert 6 <= launched[True] / parameters <= 9, "by parameter what PyTorch does to tensors of the device"
+    assert launched[False] < 20
+    assert isinstance(ready["effective"], dict)
+
+
+def test_who_gathers_reads_what_it_takes_and_not_all_that_it_takes_from() -> None:
+    table, chosen = torch.zeros(10_000, 8), torch.arange(4)
+    with Launches() as seen:
+        table.index_select(0, chosen)
+    assert seen.bytes == chosen.nbytes + 2 * 4 * 8 * 4
+
+
 def test_a_loss_that_reads_back_and_collects_garbage_does_so_on_it(smoke_data: dict[str, Path]) -> None:
     trial, ready = begun(("deferred_metrics",), smoke_data["patches3d"], "patches3d")
     effective = ready["effective"]
     assert isinstance(effective, dict)
     assert effective["emulated_read_backs"] > 3
     before = gc.get_stats()[2]["collections"]
-    trial.window(lead=0, steps=3)
+    gc.disable()
+    trial.window(lead=0, steps=8)
+    gc.enable()
     trial.session.feed.close()
-    assert gc.get_stats()[2]["collections"] >= before + 3
+    assert gc.get_stats()[2]["collections"] == before + 2, "in every fourth step"
 
 
 # By the real clock: these want a core of their own.
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("mixture", MIXTURES, ids=str)
-@pytest.mark.parametrize("device_s", [0.002, pytest.param(0.020, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("mixture", "device_s"),
+    [
+        *((one, 0.002) for one in MIXTURES),
+        *(pytest.param(one, 0.020, marks=pytest.mark.thorough) for one in (MIXTURES[0], MIXTURES[-1])),
+    ],
+    ids=str,
+)
 def test_a_thousand_steps_take_what_they_should(mixture: dict[str, bool], device_s: float) -> None:
     loop = Loop(load_s=device_s / 4, copy_s=device_s / 10, device_s=device_s, host_s=device_s / 5, **mixture)
     device = Emulated("emulated", replace(TIMES, link_bytes_s=BATCH_BYTES / loop.copy_s))
     spin = Spinning()
     idle = Emulated("emulated", replace(TIMES, link_bytes_s=1e18), spin=spin)
+
+    def pause(seconds: float) -> None:
+        spin(time.perf_counter() + seconds)
+
     nothing = replace(loop, load_s=0.0, copy_s=0.0, device_s=0.0, host_s=0.0)
     own_s = spent(idle, nothing, 1000, lambda _: None) / 1000  # of the host, in Python
+    paused = replace(nothing, load_s=device_s)
+    late_s = min(spent(idle, paused, 200, pause) / 200 for _ in range(3)) - device_s - own_s
+    if late_s > 0.005 * device_s:
+        pytest.skip(
+            f"a pause ends {1e6 * late_s:.0f} us late here, as somebody takes the core: nothing to hold 1 % against"
+        )
     expected = replace(loop, load_s=loop.load_s + own_s).seconds(1000)
     found = []
     while len(found) < 3 and not (found and min(found) < 1.01 * expected):  # a neighbour on the core only adds
-        found.append(spent(device, loop, 1000, lambda seconds: spin(time.perf_counter() + seconds)))
+        found.append(spent(device, loop, 1000, pause))
     assert min(found) == pytest.approx(expected, rel=0.01)
     assert own_s < 0.0002
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from harness.measure.cuda import Cuda
 from harness.measure.delay import Delay
-from harness.measure.devices import timed
+from harness.measure.devices import marked, moments, timed
 from harness.measure.phases import EventPhases
 from harness.measure.session import Task, open_trainee, step_of
 from harness.measure.step import EAGER_STEPS
@@ -109,6 +110,18 @@ def test_phases_are_read_when_somebody_has_waited_and_never_before(cuda: Device)
     assert split.device_s > 0
     assert split.copy_s > 0
     assert phases.split().copy_s == 0
+
+
+def test_marks_are_set_without_a_wait_and_read_after_one(cuda: Device) -> None:
+    marks = marked(cuda.queue, 3, CUDA)
+    assert cuda.done == 0
+    with pytest.raises(NotReady):
+        marks[0].elapsed_time(marks[-1])
+    began = perf_counter()
+    found = moments(marks, CUDA)
+    assert found == sorted(found)
+    assert found[-1] <= began
+    assert found[-1] - found[0] == pytest.approx(marks[-1].seconds - marks[0].seconds)
 
 
 def test_the_length_of_a_pause_is_read_when_the_device_has_been_waited_for(

@@ -45,7 +45,7 @@ def test_a_device_of_ones_own_trains_as_the_cpu_does(
     before = device.synchronised, device.events, device.lent
     window = trial.window(lead=0, steps=STEPS)
     trial.session.feed.close()
-    assert device.synchronised > before[0], "the clock waits for the device at both ends of a window"
+    assert device.synchronised > before[0], "the device has no work before the lead-in, and none after the window"
     assert device.events >= before[1] + 3 * STEPS, "a copy has two events, and an update one"
     assert (device.lent - before[2] > 0) is ("device_prefetch" in stack)
     assert ready["effective"]["device_prefetch"] is ("device_prefetch" in stack)

@@ -19,7 +19,7 @@ from random import Random
 from harness.core.plan import Plan
 from harness.core.records import Fault, Lost, Record, Window, window_pairs
 from harness.measure.surroundings import read_environment
-from harness.store import read_run
+from harness.store import is_finished, read_run
 from tests.faults.own_doing import only
 from tests.faults.stage import Stage
 
@@ -89,7 +89,7 @@ def soak(asked: Asked, folder: Path) -> Soaked:
                 break
         if random.random() < 0.5:
             _kill_arm(stage, soaked, random)
-        else:
+        elif not _has_finished(stage, running):  # it would begin another run
             running = _kill_command(stage, running, soaked, asked)
     soaked.minutes = round((time.monotonic() - began) / 60, 2)
     _compare(stage, soaked)
@@ -106,6 +106,16 @@ def _kill_arm(stage: Stage, soaked: Soaked, random: Random) -> None:
     if arms:
         random.choice(arms).kill()
         soaked.killed["arm"] += 1
+
+
+def _has_finished(stage: Stage, running: "subprocess.Popen[bytes]") -> bool:
+    """Whether nothing is left to measure; if something is, the command stands still now."""
+    running.send_signal(signal.SIGSTOP)
+    runs = [path.parent for path in stage.results.glob("*/*/run.json")]
+    finished = bool(runs) and all(map(is_finished, runs))
+    if finished:
+        running.send_signal(signal.SIGCONT)
+    return finished
 
 
 def _kill_command(

@@ -65,8 +65,9 @@ class Stage:
 
     @property
     def run_folder(self) -> Path:
-        (found,) = self.results.glob("*/*")
-        return found
+        """The one run that says what it is; a command that was killed before it could has left an empty folder."""
+        (found,) = self.results.glob("*/*/run.json")
+        return found.parent
 
     def command(self, words: str, device: str) -> list[str]:
         """A command on this stage's folders, with the limits that a test can wait for."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.overhead import fresh_processes as module
+from benchmarks.overhead.fresh_processes import overhead
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
-from harness.integrations import overhead as module
-from harness.integrations.overhead import overhead
 from tests.integrations.asv_tree import Tree, tree_in
 
 pytestmark = pytest.mark.timeout(900)

@@ -164,6 +164,46 @@ def test_a_gate_with_nothing_to_compare_is_no_gate(
     assert "found no benchmark of this session in the file it compares with" in done.stderr
 
 
+def slower_than_before(told: dict[str, Any], factor: float) -> dict[str, Any]:
+    """A saved file in which every ratio was so many times what it was."""
+    for one in told["benchmarks"]:
+        for name in ("ratio", "low", "high", "trimmed_ratio"):
+            one["extra_info"][name] *= factor
+    return told
+
+
+def gated(folder: Path, show: tuple[str, ...], told: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    (folder / "before.json").write_text(json.dumps(told))
+    gate = (f"--benchmark-compare={folder / 'before.json'}", "--speedmatrix-fail=3%")
+    return pytest_in(folder, *show, "--speedmatrix-relative", *gate)  # recorded in seconds
+
+
+def test_the_gate_of_intervals_stops_what_surely_became_slower(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
+    before = json.loads((folder / "seconds.json").read_text())
+    assert gated(folder, show, before).returncode == 0
+    within = gated(folder, show, slower_than_before(before, 1.04))
+    assert within.returncode == 0, "medians that moved by 4 %, with intervals that are wider"
+    assert within.stdout.count("Gate: ") == WITH_RATIO
+    beyond = gated(folder, show, slower_than_before(before, 1.5))
+    assert beyond.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "Surely slower than allowed: " in beyond.stderr
+    assert beyond.stdout.count("REGRESSED: ") == WITH_RATIO
+    assert "leak@quick#64:all on cpu: 2.3" in beyond.stdout, "the ratios stand there all the same"
+
+
+def test_the_gate_refuses_another_environment(
+    show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
+) -> None:
+    before = json.loads((folder / "seconds.json").read_text())
+    for one in before["benchmarks"]:
+        one["extra_info"]["environment"] = "another"
+    done = gated(folder, show, before)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "The saved benchmarks were measured in environment another" in done.stderr
+
+
 def test_what_lost_its_ratio_is_named_where_a_gate_compares(
     show: tuple[str, ...], folder: Path, seconds: subprocess.CompletedProcess[str]
 ) -> None:
@@ -291,6 +331,8 @@ def test_plain_pytest_tests_and_benchmark_only_measures(
         (("--speedmatrix-device=tpu",), "There is no device 'tpu'; choose auto, cpu, cuda, emulated"),
         (("--speedmatrix-budget=soon",), "'soon' is not a time; write 90s"),
         (("--speedmatrix-run=nowhere",), "nowhere is not a run"),
+        (("--speedmatrix-fail=3",), "takes a percentage such as 3% or 2.5%, and not '3'"),
+        (("--speedmatrix-fail=3%",), "give --benchmark-compare too"),
         (("--speedmatrix-run=x", "--speedmatrix-size=smoke"), "leave out --speedmatrix-size"),
         (("--speedmatrix-results=tests/test_one.py",), "names tests/test_one.py, which is no folder; name another"),
     ],
@@ -314,5 +356,5 @@ def test_rehearsed_times_are_never_shown(run: Path, small_project: pytest.Pytest
 def test_help_says_what_the_options_do(small_project: pytest.Pytester) -> None:
     told = " ".join(small_project.runpytest_inprocess("--help").stdout.str().split())
     assert "--speedmatrix-relative" in told
-    assert "--benchmark-compare-fail=median:3%" in told
+    assert "--speedmatrix-fail=PERCENT" in told
     assert "5m20s if not given" in told

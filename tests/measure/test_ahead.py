@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure.devices import Device
 from harness.measure.session import Session, open_session, open_trainee
 from harness.measure.transfer import Ahead, Parcel

@@ -209,8 +209,8 @@ class Noting:
         self.said.append("counter")
         return 5.0
 
-    def after(self, strangers: int | None, energy_j: float | None) -> dict[str, Any]:
-        assert (strangers, energy_j) == (1, 5.0)
+    def after(self, strangers: int | None, energy_j: float | None, share: float) -> dict[str, Any]:
+        assert (strangers, energy_j, share) == (1, 5.0, 1.0)
         self.said.append("all")
         return NOTHING | {"strangers": 1, "throttled": ()}
 

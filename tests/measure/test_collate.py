@@ -12,7 +12,7 @@ from harness.core.configuration import Conflict, Option, compose
 from harness.core.mistake import Mistake
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure.feed import Feed, Pickled, as_it_is, collate_directly, collate_of, open_feed
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE, task_of

@@ -13,6 +13,7 @@ from harness.core.workload import Size
 from harness.measure import observed_step as evidence
 from harness.measure.devices import effective_backend, settle_backend
 from harness.measure.feed import open_feed
+from harness.measure.observed_process import of_feed
 from harness.measure.session import autocast_for
 
 CPU = torch.device("cpu")
@@ -92,25 +93,25 @@ def test_gradients_tell_how_they_were_cleared(to_none: bool) -> None:
 def test_workers_forced_back_to_zero_are_not_engaged() -> None:
     feed = open_feed(Numbers, SIZE, Recipe(workers=0), seed=0, endless=True)
     feed.fetch()
-    shown = evidence.of_feed(feed, pinned=False, non_blocking=False)
+    shown = of_feed(feed, pinned=False, non_blocking=False)
     assert inactive({"workers": 4}, shown) == ("workers is 0, not 4",)
 
 
 def test_dead_workers_are_not_counted() -> None:
     feed = open_feed(Numbers, SIZE, Recipe(workers=2), seed=0, endless=True)
     feed.fetch()
-    assert evidence.of_feed(feed, pinned=False, non_blocking=False)["workers"] == 2
+    assert of_feed(feed, pinned=False, non_blocking=False)["workers"] == 2
     feed.iterator._workers[0].terminate()
     feed.iterator._workers[0].join()
-    assert evidence.of_feed(feed, pinned=False, non_blocking=False)["workers"] == 1
+    assert of_feed(feed, pinned=False, non_blocking=False)["workers"] == 1
     feed.close()
 
 
 def test_a_pinned_flag_without_pinned_source_does_not_overlap_copies() -> None:
     feed = open_feed(Numbers, SIZE, Recipe(), seed=0, endless=True)
     feed.fetch()
-    assert evidence.of_feed(feed, pinned=False, non_blocking=True)["overlapping_copies"] is False
-    assert evidence.of_feed(feed, pinned=True, non_blocking=True)["overlapping_copies"] is True
+    assert of_feed(feed, pinned=False, non_blocking=True)["overlapping_copies"] is False
+    assert of_feed(feed, pinned=True, non_blocking=True)["overlapping_copies"] is True
 
 
 def test_an_evaluation_item_by_item_is_not_batched() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.measure.cuda import Cuda
-from harness.measure.devices import timed
+from harness.measure.devices import marked, moments, timed
 from harness.measure.gpu import multi_process_service, read_settings
 from harness.measure.surroundings import free_bytes, processes_on_gpu, read_environment
 from harness.measure.telemetry import Board, board_of
@@ -182,6 +182,20 @@ def test_the_clock_covers_what_is_still_queued() -> None:
     queued_s = perf_counter() - began
     device().synchronize()
     assert timed(lambda: torch.cuda._sleep(cycles), 1, device()) > 10 * queued_s
+
+
+def test_steps_that_hide_behind_the_device_take_its_time_alone() -> None:
+    gpu("between the device's marks, steps of 10 ms take no part of the 5 ms that the host spends before each of them")
+    cycles = int(10_000_000 * 0.01 / timed(lambda: torch.cuda._sleep(10_000_000), 1, device()))
+
+    def step() -> None:
+        sleep(0.005)
+        torch.cuda._sleep(cycles)
+
+    alone_s = timed(lambda: torch.cuda._sleep(cycles), 25, device()) / 25
+    marked(step, 3, device())
+    began, *_, ended = moments(marked(step, 25, device()), device())
+    assert ended - began == pytest.approx(25 * alone_s, rel=0.005)
 
 
 def test_a_batch_arrives_in_its_format_and_nobody_waits() -> None:

@@ -12,7 +12,7 @@ import torch
 from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure.cuda import Cuda
 from harness.measure.phases import EventPhases
 from harness.measure.transfer import Ahead, SideStream, transfer_to
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.gpu
 PREFETCH = ("pin_memory", "device_prefetch")
 SEGMENTS = """
 import json, torch
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure.cuda import Cuda
 kept = torch.ones(1 << 20, device="cuda")
 print(json.dumps(evidence.of_launch(Cuda('cuda'))))

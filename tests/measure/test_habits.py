@@ -16,7 +16,7 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure import session, trial
 from harness.measure.devices import Device, settle_backend
 from harness.measure.lessons import UNTIMED
@@ -396,9 +396,9 @@ def test_an_evaluation_leaves_the_global_generator_alone(name: str, smoke_data: 
 def test_bursts_of_an_arm_that_evaluates_are_as_long_as_they_seem(smoke_data: dict[str, Path]) -> None:
     task = by_epochs("leak", smoke_data["leak"], "evaluation_interval=1")
     plain = by_epochs("leak", smoke_data["leak"])
-    step_s = []
-    for one in (task, plain):
+    step_s: dict[bool, list[float]] = {True: [], False: []}
+    for one in (task, plain) * 2:  # the faster of two: something else may have a core for a moment
         begun, ready = trial.begin(one, Timing.EPOCH, BRIEF, {}, other_seeds=False)
-        step_s.append(ready["step_s"])
+        step_s[one is task].append(ready["step_s"])
         begun.session.feed.close()
-    assert step_s[0] > step_s[1]  # its share of the evaluation is in it
+    assert min(step_s[True]) > min(step_s[False])  # its share of the evaluation is in it

@@ -13,7 +13,7 @@ from harness.core.plan import NoResult
 from harness.core.protocol import BRIEF
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure import trial
 from harness.measure.feed import Feed, Order, open_feed
 from harness.measure.lessons import UNTIMED

@@ -26,7 +26,7 @@ from harness.plan.feasibility import single
 from tests.measure.settings import put_back
 from tests.measure.tasks import CATALOGUE, ENVIRONMENT, scope_of, task_at
 
-STEPS = {"leak": 20, "speaker": 4, "spoof": 4, "imagenet": 3, "patches3d": 2}
+STEPS = {"leak": 20, "speaker": 3, "spoof": 3, "imagenet": 2, "patches3d": 2}
 FAST = "leak"  # on which all are tried
 MEETING = {  # general ones that act on what differs between workloads: their layers, weights, items, evaluation
     *("amp_bfloat16", "channels_last", "channels_last_3d", "in_place_activations", "activation_checkpointing"),

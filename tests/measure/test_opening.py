@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
@@ -62,7 +64,7 @@ def test_a_reference_that_does_not_repeat_its_bits_tells_by_how_much(smoke_data:
     assert 0 < ready["repeat_spread"] < SHIVER * 10 * max(ready["losses"]) < ready["seed_spread"]
 
 
-def test_memory_that_only_the_evidence_needed_is_forgotten_before_the_warm_up(
+def test_memory_that_only_the_evidence_needed_is_forgotten_before_any_window(
     smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     did: list[str] = []
@@ -75,11 +77,11 @@ def test_memory_that_only_the_evidence_needed_is_forgotten_before_the_warm_up(
     noted(session, "open_trainee")
     noted(Device, "forget_memory")
     noted(trial, "warm_up")
-    noted(trial.evidence, "of_precision")
+    noted(trial.observed_step, "of_precision")
     begun(task_of("leak", smoke_data["leak"], ()))
-    forgotten = did.index("forget_memory")
-    assert did[forgotten:] == ["forget_memory", "warm_up"]
-    assert did[:forgotten].count("open_trainee") == 1 + 2 + 1  # its own, two of other seeds, one of its own again
+    assert did.index("forget_memory") > max(at for at, name in enumerate(did) if name == "open_trainee")
+    assert did[-1] == "forget_memory"
+    assert did.count("open_trainee") == 1 + 2 + 1  # its own, two of other seeds, one of its own again
 
 
 def test_a_gpu_forgets_what_nobody_holds_and_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +102,42 @@ def test_batches_that_differ_in_shape_are_seen(names: tuple[str, ...], vary: boo
 
 def test_a_shorter_last_batch_is_no_varying_shape(smoke_data: dict[str, Path]) -> None:
     assert begun(task_of("leak", smoke_data["leak"], ("keep_last_batch",)))["effective"]["varying_shapes"] is False
+
+
+class Reading(Dataset[Any]):
+    """Items of another data set that take their time, each time or only until they were read once."""
+
+    def __init__(self, items: Any, *, keeps: bool) -> None:
+        self.items, self.keeps, self.kept, self.waits = items, keeps, set[int](), 0
+        self.reader = items.reader  # which the workload asks what it has seen
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self.kept:
+            self.waits += 1
+            sleep(0.002)
+        if self.keeps:
+            self.kept.add(index)
+        return self.items[index]
+
+
+@pytest.mark.parametrize(("keeps", "whole_s"), [(True, 60.0), (True, 0.0), (False, 60.0)])
+def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed(
+    keeps: bool, whole_s: float, smoke_data: dict[str, Path]
+) -> None:
+    task, made = task_of("leak", smoke_data["leak"], ()), list[Reading]()
+
+    def slow(folder: Path, size: Any, recipe: Recipe) -> Reading:
+        made.append(Reading(task.parts.dataset(folder, size, recipe), keeps=keeps))
+        return made[-1]
+
+    slowly = replace(task, parts=replace(task.parts, dataset=slow))
+    started, ready = trial.begin(slowly, Timing.STEP, replace(UNTIMED, whole_s=whole_s), {}, other_seeds=False)
+    before = made[0].waits
+    for _ in range(task.size.epoch_steps):
+        started.step()
+    told = {(True, 60.0): "filled before", (True, 0.0): "still filling"}.get((keeps, whole_s))
+    assert ready["effective"].get("data_cache") == told
+    assert (made[0].waits == before) is (told == "filled before")

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.configuration import inactive
 from harness.core.optimization import Timing
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure import trial
 from harness.measure.lessons import UNTIMED
 from harness.measure.observed_process import COLD, ColdFiles, StillWarm, cold_files, resident_share

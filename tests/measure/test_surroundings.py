@@ -1,6 +1,7 @@
 """Surroundings: what a machine tells of itself, and what is said of a GPU that cannot be measured."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -9,8 +10,10 @@ from harness.core.environment import differing
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.measure import surroundings
+from harness.measure.gpu import Driver
 from harness.measure.surroundings import SETTINGS, free_bytes, memory_limit_bytes, read_environment, unused_gpu
 from harness.run.arm import DEVICE_ALLOCATOR, THRESHOLDS, launch_environment
+from tests.measure.planted import Nvml, Refused
 
 GIB = 1 << 30
 
@@ -31,10 +34,13 @@ def test_the_control_group_counts_where_it_leaves_less(monkeypatch: pytest.Monke
 
 
 def test_a_device_has_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "_gpu_free_bytes", lambda: 5 * GIB)
+    driver = Driver(Nvml(nvmlDeviceGetMemoryInfo=[SimpleNamespace(free=5 * GIB), Refused()]))
+    monkeypatch.setattr(surroundings, "driver_of", lambda: driver)
     host, device = free_bytes("cuda")
     assert host > 0
     assert device == 5 * GIB
+    with pytest.raises(Mistake, match="no longer answers for the GPU"):
+        free_bytes("cuda")
 
 
 def test_what_the_shell_has_set_is_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +124,15 @@ def test_a_gpu_that_cannot_be_measured_is_named(
     assert read_environment("auto").device == "cpu"
     with pytest.raises(Mistake, match=named or "No CUDA device answers"):
         read_environment("cuda")
+
+
+def test_processors_of_one_name_are_told_apart_by_their_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = set()
+    for model in (1, 17):
+        facts = tmp_path / "cpuinfo"
+        facts.write_text(f"cpu family\t: 25\nmodel\t\t: {model}\nmodel name\t: AMD EPYC\nstepping\t: 1\n")
+        monkeypatch.setattr(surroundings, "CPU_FACTS", facts)
+        found = read_environment("cpu")
+        assert (found.cpu, found.cpu_design) == ("AMD EPYC", f"family 25, model {model}, stepping 1")
+        digests.add(found.digest)
+    assert len(digests) == 2

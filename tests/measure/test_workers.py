@@ -18,7 +18,7 @@ from harness.core.configuration import inactive
 from harness.core.mistake import Mistake
 from harness.core.recipe import ImpossibleRecipe, Recipe
 from harness.core.workload import Size
-from harness.measure import observed_step as evidence
+from harness.measure import observed_process as evidence
 from harness.measure.devices import effective_backend, settle_backend
 from harness.measure.feed import Feed, WorkerStart, open_feed
 from tests.measure.settings import put_back

@@ -442,6 +442,23 @@ def unequal_samples_of_the_reference() -> Trial:
     ], reference="workers=2", protocol=replace(PROTOCOL, rounds=6), pool="unequal")  # fmt: skip
 
 
+def remembered() -> Trial:
+    """A data set that keeps what it has read: only the first epoch of a process waits for it."""
+    plain = Stages(load_s=0.020, step_s=0.020, epoch_steps=25)
+    stages = {
+        PLAIN: plain,
+        "keeps": replace(plain, load_s=0.0, unread_s=0.020),
+        "half": replace(plain, load_s=0.010, unread_s=0.010),
+        "copy": replace(plain, copy=1),
+    }
+    threat = "a cache fills while it is timed"
+    return trial("a data set that keeps what it read", stages, [
+        Oracle(option="variant=keeps", threat=threat),
+        Oracle(option="variant=half", threat=threat),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ])  # fmt: skip
+
+
 LENGTHS = (0.3, 0.6, 1.2, 2.4)  # seconds of a window of the reference
 
 
@@ -482,5 +499,5 @@ def all_trials() -> list[Trial]:
         refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
-        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(),
+        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), remembered(),
     ]  # fmt: skip

@@ -61,6 +61,7 @@ class Experiment:
     seed: int = 0
     sabotage: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    device: str = "cpu"
 
 
 class Unwatched:
@@ -89,7 +90,7 @@ def measure(experiment: Experiment) -> Measured:
     plan = _plan(experiment, catalogue)
     ready: Any = SimpleNamespace(
         catalogue=catalogue,
-        environment=SimpleNamespace(device="cpu"),
+        environment=SimpleNamespace(device=experiment.device),
         plan=plan,
         recipe=lambda config: compose(catalogue.workload("oracle"), config.options, catalogue.known),
     )

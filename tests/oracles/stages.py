@@ -32,6 +32,7 @@ class Stages:
     late_s: float = 0.0  # in the first load of every process: files are opened
     first_loads: int = 0  # of every process, which take `first_load_s` each beyond the rest
     first_load_s: float = 0.0
+    unread_s: float = 0.0  # beyond the rest where the process has not loaded this batch before: it keeps what it read
     step_s: float = 0.0
     step: Kind = "sleep"
     step_pattern: Pattern = "equal"

@@ -53,6 +53,12 @@ THREATS = (
         "fifteen steps of eight workers; eight workers of the reference",
     ),
     Threat(
+        "A cache fills while it is timed: in a training it is full after an epoch",
+        "two batches are read twice; where the second reading is clearly cheaper, an arm without workers reads an "
+        "epoch before its first window, and where that takes too long the row says so; caches of workers are not seen",
+        "a data set that keeps what it read",
+    ),
+    Threat(
         "Batches in flight hide a stall, in part or in all",
         "windows are long against the queue, or whole epochs",
         "stalls that are hidden; both faults",

@@ -29,7 +29,7 @@ def losses(job: Job, steps: int = 4, **changed: Any) -> list[float]:
     )  # fmt: skip
     from pathlib import Path
 
-    parts = Builder(job=job, others={}, seeded=facts.seeded, file=None).parts()
+    parts = Builder(job=job, others={}, file=None).parts()
     task = Task(
         parts=parts, size=size, recipe=Recipe(**changed), data=Path(), device=device_named("cpu"), seed=0, endless=True
     )

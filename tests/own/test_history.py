@@ -1,15 +1,23 @@
 """A job as it was at a commit: found in a real repository, in a tree of its own, and compared with what it is now."""
 
+import os
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from harness.catalogue import read_workload
 from harness.core.configuration import Option, compose
 from harness.core.mistake import Mistake
-from harness.core.own_file import NOW, Address, parse_address
-from harness.own.history import check_alike, since
+from harness.core.own_file import NOW, Address, parse_address, unpacked
+from harness.core.recipe import Recipe
+from harness.own.history import check_alike, seen, since
+from harness.own.items import Indexed
+
+ROOT = Path(__file__).parents[2]
 
 TRAIN = """
 import torch
@@ -119,6 +127,144 @@ def test_what_cannot_be_imported_is_told_before_anything_is_measured(file: Path)
     file.write_text("import nothing_of_that_name\n")
     with pytest.raises(Mistake, match="cannot be imported"):
         check_alike(then, now, "HEAD")
+
+
+DATA = """
+import time
+from functools import lru_cache
+from torch.utils.data import DataLoader
+
+
+class Slow(TensorDataset):
+    __len__ = lambda self: 30_000
+
+    def __getitem__(self, index):
+        time.sleep(0.001)
+        return torch.zeros(4), index % 2
+"""
+
+
+def edited(file: Path, *changes: tuple[str, str], committed: bool = False) -> tuple[Address, Address]:
+    """The job's file edited further, before the commit or after it."""
+    for old, new in changes:
+        assert old in file.read_text()
+        file.write_text(file.read_text().replace(old, new))
+    if committed:
+        git(file.parent.parent, "commit", "-qam", "again")
+    return since(Address(file), "HEAD")
+
+
+def test_a_cache_that_a_commit_brought_makes_the_epoch_of_both_arms_the_whole_set(file: Path) -> None:
+    slow = ("data = TensorDataset(", f"{DATA}\ndata = Slow(")
+    edited(file, slow, committed=True)
+    assert read_workload(Path(str(edited(file)[0]))).sizes["quick"].epoch_steps <= 512
+    kept = ("    def __getitem__(self, index):", "    @lru_cache(2048)\n    def __getitem__(self, index):")
+    then, now = edited(file, kept)
+    size = read_workload(Path(str(then))).sizes["quick"]
+    assert size.keeps_items
+    assert size.epoch_steps == 30_000 // 8
+    assert any("keeps items" in line for line in read_workload(Path(str(then))).seen)
+    check_alike(then, now, "HEAD")
+
+
+def test_items_of_both_arms_need_seeds_where_those_of_either_do(file: Path) -> None:
+    then, _ = edited(file, ("data = TensorDataset(", f"{DATA.replace('torch.zeros', 'torch.randn')}\ndata = Slow("))
+    assert read_workload(Path(str(then))).sizes["quick"].seeded_items
+
+
+ALIKE: dict[str, tuple[tuple[str, str], str]] = {
+    "kernel": (("lr=0.01", "lr=0.01, foreach=True"), "foreach True in place of None.*--only foreach_optimizer"),
+    "loader": (("dataset=data, ", "dataset=DataLoader(data, num_workers=2), "), "num_workers 2.*--only workers=2"),
+    "threads": (("data = ", "torch.set_num_threads(7)\ndata = "), "set_num_threads 7.*--only trainer_threads=7"),
+    "clipping": (("batch=8", "batch=8, clip_norm=0.5"), "clip_norm 0.5 in place of None"),
+}
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_what_every_arm_is_given_alike_cannot_be_compared(file: Path, what: str) -> None:
+    change, words = ALIKE[what]
+    imported = ("import torch\n", "import torch\nfrom torch.utils.data import DataLoader\n")
+    then, now = edited(file, imported, change)
+    with pytest.raises(Mistake, match=words) as told:
+        check_alike(then, now, "HEAD")
+    assert "\n" not in str(told.value)
+
+
+WHOLE = """
+class Whole(TensorDataset):
+    {text}
+    __getitems__ = lambda self, places: [self[one] for one in places]
+"""
+
+
+def test_each_arm_fetches_batches_as_its_own_data_set_does(file: Path) -> None:
+    plain, whole = WHOLE.format(text="").rpartition("    __getitems__")[0] + "    pass\n", WHOLE.format(text="")
+    edited(file, ("data = TensorDataset(", f"{plain}\ndata = Whole("), committed=True)
+    then, now = edited(file, (plain, whole))
+    check_alike(then, now, "HEAD")
+    size = read_workload(Path(str(then))).sizes["quick"]
+    assert size.whole_batches
+    arms = [read_workload(Path(place)).parts() for place in (str(then), f"{now}@{NOW}")]
+    kinds = [isinstance(one.dataset(Path(), size, Recipe()), Indexed) for one in arms]
+    assert kinds == [False, True]
+
+
+# Packages that are found through the import path, as those that are installed in editable mode.
+
+
+@pytest.fixture
+def package(file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of the repository on PYTHONPATH, from which the job has its model; it is not committed as it is now."""
+    source = file.parent.parent / "src"
+    net = source / f"package_of_{file.stem}" / "__init__.py"
+    net.parent.mkdir(parents=True)
+    net.write_text(NET.format(width=3))
+    file.write_text(file.read_text().replace("layers_of_" + file.stem.removeprefix("train_"), net.parent.name))
+    git(file.parent.parent, "add", "-A")
+    git(file.parent.parent, "commit", "-qm", "package")
+    net.write_text(NET.format(width=5))
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', ROOT)}{os.pathsep}{source}")
+    monkeypatch.syspath_prepend(source)
+    return net
+
+
+def test_arms_of_then_have_the_packages_of_then(file: Path, package: Path) -> None:
+    then, now = since(Address(file), "HEAD")
+    check_alike(then, now, "HEAD")
+    widths = [(seen(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))]
+    assert widths == [3, 5]
+
+
+def test_a_package_that_is_edited_is_another_plan(file: Path, package: Path) -> None:
+    def source() -> str:
+        return read_workload(Path(str(since(Address(file), "HEAD")[0]))).source
+
+    before = source()
+    package.write_text(NET.format(width=6))
+    assert source() != before
+
+
+def test_a_version_that_imports_modules_of_the_other_is_told_with_the_module(file: Path, package: Path) -> None:
+    file.write_text(f"import sys\nsys.path.insert(0, {str(package.parent.parent)!r})\n{file.read_text()}")
+    git(file.parent.parent, "commit", "-qm", "by place", str(file))
+    then, now = since(Address(file), "HEAD")
+    with pytest.raises(Mistake, match=f"imports {package.parent.name} from .*is of another version"):
+        check_alike(then, now, "HEAD")
+
+
+def test_packages_in_editable_mode_are_found_in_the_tree_of_then(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    then, _ = since(Address(file), "HEAD")
+    here, installed = unpacked(then.path), ModuleType("__editable___some_finder")
+    assert here is not None
+    assert here[1] == file.parent.parent
+    assert unpacked(file) is None
+    elsewhere = str(file.parent.parent.parent)
+    installed.MAPPING = {"below": str(file.parent), "other": elsewhere}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, installed.__name__, installed)
+    monkeypatch.setattr(sys, "path", [str(file.parent), elsewhere])
+    read_workload(then.path)
+    assert {"below": str(then.path.parent), "other": elsewhere} == installed.MAPPING
+    assert sys.path == [str(then.path.parent), str(then.path.parent), str(file.parent), elsewhere]
 
 
 def test_what_git_does_not_know_has_a_sentence(file: Path, tmp_path: Path) -> None:

@@ -2,18 +2,23 @@
 
 import functools
 import pickle
+import random
+import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
 
 import speedmatrix as sm
 from harness.core.own_file import Address
 from harness.core.recipe import Recipe
+from harness.own import inference
 from harness.own.items import Indexed, Items, Kept, drawn_from
 from harness.own.job import Job
 from tests.own.trainings import Augmented, Named, Net, Pictures, Ragged, named_loss, sgd
@@ -85,6 +90,63 @@ def test_random_items_are_made_to_depend_on_their_index() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
+class OfAll(Pictures):
+    """Draws from each of the generators that are known."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        drawn = [float(torch.rand(())), random.random(), np.random.rand(), np.random.randn()]  # noqa: NPY002
+        return torch.tensor(drawn), index % 3
+
+
+def _now_drawn() -> list[float]:
+    return [float(torch.rand(())), random.random(), np.random.rand()]  # noqa: NPY002
+
+
+def _seed_all() -> None:
+    torch.manual_seed(3)
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("collate", [None, torch.utils.data.default_collate], ids=["items", "whole batches"])
+def test_seeds_of_a_batch_cost_microseconds_and_leave_random_numbers_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, collate: Any
+) -> None:
+    saved: list[object] = []
+    plain = random.getstate
+    monkeypatch.setattr(random, "getstate", lambda: [saved.append(1), plain()][1])
+    items = built(a_job(dataset=OfAll(), model=lambda: nn.Linear(4, 3), collate=collate), Recipe())
+    singles = torch.stack([items[one][0] for one in range(8)])
+    loading = iter(DataLoader(items, batch_sampler=[list(range(8))], collate_fn=list))  # it draws a number at first
+    _seed_all()
+    expected = _now_drawn()
+    _seed_all()
+    saved.clear()
+    batch = next(loading)
+    assert len(saved) == 1, "once for the batch"
+    assert torch.equal(batch[0] if collate else torch.stack([one for one, _ in batch]), singles)
+    assert len(singles.unique()) == singles.numel()
+    assert _now_drawn() == expected
+
+
+def test_seeds_that_take_a_good_part_of_a_step_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(data: Pictures) -> list[str]:
+        return [note.found for note in a_job(dataset=data).facts.notes if note.what == "seeds"]
+
+    assert not told(SlowNoise())
+    monkeypatch.setattr(inference, "seed_all", lambda _seed: time.sleep(0.002))
+    (words,) = told(SlowNoise())
+    assert "% of a step" in words
+
+
+class SlowNoise(Augmented):
+    """Takes 5 ms an item."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        time.sleep(0.005)
+        return super().__getitem__(index)
+
+
 class Unseeded(Pictures):
     """Draws from a generator of its own."""
 
@@ -110,8 +172,106 @@ def test_tensors_can_be_fetched_by_the_batch_and_others_kept_in_memory() -> None
     assert torch.equal(inputs, tensors.tensors[0][[3, 5]])
     assert targets.tolist() == [0, 2]
     kept = built(a_job(), Recipe(in_memory_data=True))
-    assert isinstance(kept, Kept)
+    assert isinstance(kept.dataset, Kept)
     assert all(torch.equal(kept[at][0], Pictures()[at][0]) for at in range(96))
+
+
+class Scaled(TensorDataset):
+    """Tensors with work of its own on each item."""
+
+    def __getitem__(self, index: int) -> Any:
+        picture, label = super().__getitem__(index)
+        return 2 * picture, label
+
+
+def test_work_on_the_items_of_tensors_is_not_left_out() -> None:
+    job = a_job(dataset=Scaled(torch.ones(96, 1, 8, 8), torch.arange(96) % 3))
+    assert "batched_fetch" not in job.facts.traits
+    assert "in_memory_data" in job.facts.traits
+
+
+class Batched(Pictures):
+    """The same, several at once."""
+
+    def __getitems__(self, places: list[int]) -> list[tuple[Tensor, int]]:
+        return [self[one] for one in places]
+
+
+class Otherwise(Pictures):
+    """Its batches hold no labels."""
+
+    def __getitems__(self, places: list[int]) -> list[Tensor]:
+        return [self[one][0] for one in places]
+
+
+def test_what_fetches_whole_batches_does_so_today() -> None:
+    job = a_job(dataset=Batched())
+    facts = job.facts
+    assert set(facts.traits) >= {"batched_fetch", "in_memory_data"}
+    assert "batched_fetch" in facts.original
+    for recipe in (Recipe(batched_fetch=True), Recipe(batched_fetch=True, in_memory_data=True)):
+        whole = built(job, recipe)
+        assert isinstance(whole, Indexed)
+        assert isinstance(whole.dataset, Kept) == recipe.in_memory_data
+        inputs, targets = whole.__getitems__([3, 5])
+        assert torch.equal(inputs, torch.stack([Pictures()[at][0] for at in (3, 5)]))
+        assert targets.tolist() == [0, 2]
+    assert "batched_fetch" not in a_job().facts.original
+    tensors = TensorDataset(torch.randn(96, 1, 8, 8), torch.arange(96) % 3)
+    assert "batched_fetch" not in a_job(dataset=tensors).facts.original  # PyTorch reads its items one by one
+
+
+@pytest.mark.parametrize(
+    ("dataset", "reason"),
+    [(Subset(Augmented(), range(90)), "a seed for each item"), (Otherwise(), "and single items")],
+    ids=["seeded", "other batches"],
+)
+def test_batches_that_cannot_stand_for_single_items_are_not_fetched_whole(dataset: Any, reason: str) -> None:
+    facts = a_job(dataset=dataset).facts
+    assert "batched_fetch" not in {*facts.traits, *facts.original}
+    assert any("`original` too" in note.means and reason in note.means for note in facts.notes)
+
+
+class Sleeping(Pictures):
+    """Takes 2 ms an item, and 50 ms more before the very first, as where a file is opened."""
+
+    opened = False
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        time.sleep(0.002 if self.opened else 0.05)
+        self.opened = True
+        return super().__getitem__(index)
+
+
+class Keeping(Sleeping):
+    """Keeps what was read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.kept: dict[int, tuple[Tensor, int]] = {}
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if index not in self.kept:
+            self.kept[index] = super().__getitem__(index)
+        return self.kept[index]
+
+
+def test_an_epoch_is_the_whole_set_where_items_that_come_again_would_be_cheaper() -> None:
+    facts = a_job(dataset=Keeping(3200)).facts
+    assert facts.epoch_steps == facts.steps == 400
+    (note,) = [note for note in facts.notes if note.what == "reading again"]
+    assert "keeps items" in note.found
+    for plain in (Sleeping(3200), Pictures(32_000)):
+        facts = a_job(dataset=plain).facts
+        assert facts.epoch_steps < facts.steps / 2
+        assert not [note for note in facts.notes if note.what == "reading again"]
+
+
+def test_what_the_operating_system_keeps_is_not_taken_for_the_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "_blocks_read", iter(range(10_000)).__next__)  # each item comes from the disk
+    facts = a_job(dataset=Keeping(3200)).facts
+    assert facts.epoch_steps < facts.steps / 2
+    assert any(note.what == "reading again" and "lay on the disk" in note.found for note in facts.notes)
 
 
 def test_what_a_loader_says_is_taken() -> None:
@@ -119,6 +279,9 @@ def test_what_a_loader_says_is_taken() -> None:
     facts = a_job(dataset=loader, batch=None).facts
     assert facts.batch == 16
     assert {"workers=1", "persistent_workers", "set_to_none"} <= facts.original.keys()
+    assert not any("prefetch_factor" in name for name in facts.original)
+    loader = DataLoader(Pictures(), batch_size=16, num_workers=1, prefetch_factor=3)
+    assert "prefetch_factor=3" in a_job(dataset=loader, batch=None).facts.original
 
 
 def test_an_optimizer_without_kernels_leaves_those_options_out() -> None:
@@ -132,6 +295,77 @@ def test_an_optimizer_without_kernels_leaves_those_options_out() -> None:
     facts = a_job(optimizer=Plain).facts
     assert "optimizer_kernel" in facts.fixed
     assert "foreach_optimizer" not in facts.original
+
+
+# Two jobs in one comparison, and options of the user's own, share what every arm is given alike.
+
+
+def beside(first: Job, second: Job) -> inference.Facts:
+    return inference.look(first, None, {"other": second})
+
+
+def test_the_epoch_of_two_jobs_is_the_whole_set_where_either_keeps_items() -> None:
+    plain, keeping = a_job(dataset=Sleeping(3200)), a_job(dataset=Keeping(3200))
+    for facts in (beside(plain, keeping), beside(keeping, plain)):
+        assert facts.keeps_items
+        assert facts.epoch_steps == 400
+
+
+def test_items_of_two_jobs_are_seeded_where_either_draws_them() -> None:
+    tensors = TensorDataset(torch.randn(96, 1, 8, 8), torch.arange(96) % 3)
+    for first in (a_job(), a_job(dataset=tensors)):
+        facts = beside(first, a_job(dataset=Augmented()))
+        assert facts.seeded
+        assert "batched_fetch" not in {*facts.traits, *facts.original}
+
+
+def test_two_jobs_fetch_batches_as_each_data_set_does() -> None:
+    facts = beside(a_job(), a_job(dataset=Batched()))
+    assert facts.whole_batches
+    assert "batched_fetch" not in beside(a_job(dataset=Batched()), a_job()).traits, "it has that already"
+    with pytest.raises(sm.Mistake, match=r"another __getitems__, which every arm is given alike.*--only batched_fetch"):
+        beside(a_job(dataset=Augmented()), a_job(dataset=Subset(Augmented(), range(90))))
+
+
+def fused(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.01, fused=True)
+
+
+def loaded(**settings: Any) -> DataLoader[Any]:
+    return DataLoader(Pictures(), batch_size=8, **settings)
+
+
+SET_ALIKE: dict[str, tuple[dict[str, Any], str]] = {
+    "fused": ({"optimizer": fused}, r"fused True in place of None.*\(--only fused_optimizer\)"),
+    "workers": ({"dataset": loaded(num_workers=2)}, r"num_workers 2 in place of 0.*\(--only workers=2\)"),
+    "pinning": ({"dataset": loaded(pin_memory=True)}, r"pin_memory True in place of False.*\(--only pin_memory\)"),
+    "clipping": ({"clip_norm": 1.0}, r"clip_norm 1\.0 in place of None"),
+}
+
+
+@pytest.mark.parametrize("what", SET_ALIKE)
+def test_what_every_arm_is_given_alike_is_no_difference_of_two_jobs(what: str) -> None:
+    changes, words = SET_ALIKE[what]
+    with pytest.raises(sm.Mistake, match=f"other has {words}") as told:
+        beside(a_job(), a_job(**changes))
+    assert str(told.value).count("\n") == 0
+    option = sm.option("mine", change=lambda job: job.replace(**changes), active=bool)
+    facts = a_job(options=[option]).facts
+    assert re.search(f"mine has {words}", facts.fixed["mine"])
+
+
+def test_an_option_that_changes_the_data_set_is_looked_at() -> None:
+    keeping, drawing, wrong = (
+        sm.option(name, change=functools.partial(Job.replace, dataset=data), active=bool)
+        for name, data in (("keeping", Keeping(3200)), ("drawing", Augmented(3200)), ("wrong", Ragged()))
+    )
+    sleeping = Sleeping(3200)
+    assert not a_job(dataset=sleeping).facts.keeps_items
+    facts = a_job(dataset=sleeping, options=[keeping, drawing, wrong]).facts
+    assert facts.keeps_items
+    assert facts.seeded
+    assert facts.epoch_steps == 400
+    assert "wrong" not in facts.fixed, "its arm tells what is wrong with it"
 
 
 def test_what_cannot_be_pickled_is_not_spawned() -> None:
@@ -160,8 +394,16 @@ def parts_of(job: Job) -> Callable[[Recipe], Any]:
     from harness.own.parts import Builder
 
     facts = job.facts
-    size = Size(batch=8, epoch_steps=12, evaluation_items=0, data_bytes=0, shape={}, original_epoch_steps=12)
-    parts = Builder(job=job, others={}, seeded=facts.seeded, file=Path(__file__)).parts()
+    size = Size(
+        batch=8,
+        epoch_steps=12,
+        evaluation_items=0,
+        data_bytes=0,
+        shape={},
+        original_epoch_steps=12,
+        seeded_items=facts.seeded,
+    )
+    parts = Builder(job=job, others={}, file=Path(__file__)).parts()
     return lambda recipe: parts.dataset(Path(), size, recipe)
 
 
@@ -191,6 +433,19 @@ def test_an_optimizer_is_made_again_for_the_copy_with_its_groups_and_another_ker
     assert made.param_groups[1]["weight_decay"] == 0.3
     assert all(group["foreach"] and not group["fused"] for group in made.param_groups)
     assert isinstance(made, torch.optim.AdamW)
+
+
+def cropped(items: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
+    """What a collate function does whose items have sizes of their own."""
+    return torch.stack([picture[:, :8] for picture, _ in items]), torch.tensor([label for _, label in items])
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_items_with_shapes_of_their_own_are_told(*, ragged: bool) -> None:
+    job = a_job(dataset=Ragged(), collate=cropped) if ragged else a_job()
+    facts = job.facts
+    assert ("varying_shapes" in facts.traits) is ragged
+    assert any(one.what == "shapes" for one in facts.notes) is ragged
 
 
 def test_items_are_taken_from_all_over_a_large_set() -> None:

@@ -63,7 +63,11 @@ TOLD = "import json; print(json.dumps([[row.label, row.ratio, row.low, row.high,
 
 
 def python(folder: Path, *words: str) -> str:
-    own = {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder), "SPEEDMATRIX_DATA": str(folder / "data")}
+    own = {
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{folder / 'src'}",
+        "TMPDIR": str(folder),
+        "SPEEDMATRIX_DATA": str(folder / "data"),
+    }
     command, environment = [sys.executable, *words], {**os.environ, **own}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -123,16 +127,20 @@ def test_what_is_advised_is_measured_afresh(tmp_path: Path) -> None:
 
 @pytest.mark.alone
 @pytest.mark.thorough
-def test_the_code_of_now_is_compared_with_that_of_a_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packaged", [False, True], ids=["beside", "package"])
+def test_the_code_of_now_is_compared_with_that_of_a_commit(tmp_path: Path, *, packaged: bool) -> None:
     # The file itself stays as it is: what changed lies beside it, and each arm must import its own version of that.
+    # One that lies beside it is found from where it lies, a package by the path that an editable install leaves.
     (tmp_path / "oracle.py").write_text(
         f"import timing\n{ORACLE.replace(f'Slow({LOAD_MS} / 8)', 'Slow(timing.MS / 8)')}"
     )
-    (tmp_path / "timing.py").write_text(f"MS = {LOAD_MS}\n")
+    timing = tmp_path / ("src/timing/__init__.py" if packaged else "timing.py")
+    timing.parent.mkdir(parents=True, exist_ok=True)
+    timing.write_text(f"MS = {LOAD_MS}\n")
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "slow")):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    (tmp_path / "timing.py").write_text(f"MS = {LOAD_MS / 4}\n")
+    timing.write_text(f"MS = {LOAD_MS / 4}\n")
     words = ("--against", "HEAD", "--replicates", "2", "--rounds", "3", "--budget", "none", "--results", "kept")
     python(tmp_path, "-P", "-m", "harness", "tune", "oracle.py:job", *words)
     (run,) = tmp_path.glob("kept/*/*/run.json")
@@ -141,6 +149,27 @@ def test_the_code_of_now_is_compared_with_that_of_a_commit(tmp_path: Path) -> No
     (row,) = json.loads(python(tmp_path, "-c", program))
     assert row[0] == "now"
     assert holds(row, (LOAD_MS + STEP_MS) / (LOAD_MS / 4 + STEP_MS)), row
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
+def test_a_cache_that_holds_a_short_epoch_does_not_hide_what_loading_costs(tmp_path: Path) -> None:
+    kept = """
+import functools
+
+
+class Keeping(Slow):
+    def __len__(self):
+        return 8192  # of which an epoch of one second would hold 168
+
+
+Keeping.__getitem__ = functools.lru_cache(512)(Slow.__getitem__)
+job = job.replace(dataset=Keeping(job.dataset.ms), options=())
+"""
+    asked = 'job.measure(budget="none", only=["workers=1"], replicates=2, rounds=2)'
+    (tmp_path / "oracle.py").write_text(f"{ORACLE}{kept}\nmatrix = {asked}\n{TOLD.format('matrix')}\n")
+    (row,) = json.loads(python(tmp_path, "oracle.py").splitlines()[-1])
+    assert holds(row, (LOAD_MS + STEP_MS) / max(LOAD_MS, STEP_MS)), row
 
 
 @pytest.mark.alone

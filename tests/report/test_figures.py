@@ -4,14 +4,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import pytest
 
-from harness.analyze.attribution import Basis, Gain, Interaction, attribute
+from harness.analyze.attribution import Basis, Gain, attribute
 from harness.analyze.estimate import Estimate
 from harness.analyze.profile import bottleneck
 from harness.analyze.verdict import Verdict
@@ -26,7 +25,6 @@ from harness.report.figures import (
     Tile,
     drawn,
     heat_map,
-    interaction_map,
     shade,
     stage_bars,
     waterfall,
@@ -120,7 +118,7 @@ def test_no_day_no_folder_no_seed_and_no_settings_file_changes_a_byte(tmp_path: 
 
 def every_figure() -> str:
     """One of each kind."""
-    return "\n".join((heat(), waterfall("Parts", "all", PARTS), stages(), interaction_map("Pairs", PAIRS)))
+    return "\n".join((heat(), waterfall("Parts", "all", PARTS), stages()))
 
 
 def test_shades_are_grey_at_one_and_dark_enough_for_white_text() -> None:
@@ -223,33 +221,3 @@ def test_stage_bars_are_as_long_as_their_rates_until_one_would_squeeze_all_other
 def width(path: ET.Element) -> float:
     numbers = [float(one) for one in re.findall(r"-?[\d.]+", path.attrib["d"])]
     return max(numbers[::2]) - min(numbers[::2])
-
-
-PAIRS = (
-    Interaction(first="amp", second="compile", gain=Gain(log=0.3, half_width=0.05)),
-    Interaction(first="amp", second="workers", gain=Gain(log=-0.01, half_width=0.05)),
-)
-
-
-def test_an_interaction_map_fills_what_is_clear_and_outlines_what_may_be_nothing() -> None:
-    svg = interaction_map("Pairs", PAIRS)
-    shown = texts(svg)
-    assert "1.35x" in shown
-    assert "[1.28, 1.42]" in shown
-    assert "0.99x" in shown
-    assert shade(PAIRS[0].gain.ratio) in fills(svg)
-    assert shade(PAIRS[1].gain.ratio) not in fills(svg)
-    assert {"amp", "compile", "workers"} <= set(shown)
-
-
-def test_no_pair_makes_no_map() -> None:
-    with pytest.raises(ValueError, match="one measured pair"):
-        interaction_map("Pairs", [])
-
-
-def test_long_names_are_cut_and_the_words_have_them_whole() -> None:
-    long = "a_name_that_is_much_longer_than_there_is_room_for"
-    pair = replace(PAIRS[0], first=long)
-    svg = interaction_map("Pairs", [pair])
-    assert long not in texts(svg)
-    assert long in (parsed(svg).findtext(f"{SVG}desc") or "")

@@ -60,7 +60,7 @@ def test_the_conventional_plan_runs_the_reference_first_and_pays_for_every_proce
 
 def test_heat_spoils_what_is_measured_last_and_spares_what_takes_turns() -> None:
     hot = World(name="hot", drifts=(), heat=0.3)
-    hidden = hide([1.0] * 4, FIXED, seed=1)
+    hidden = hide([1.0] * 12, FIXED, seed=1)  # of three blocks: one would know the luck of its reference badly
     separate = conventional(hidden, hidden.plan.comparisons[0], hot, Random(5))
     assert sum(separate.treatment) / PROCESSES - sum(separate.reference) / PROCESSES < -0.05
     widths = precisions(hidden.plan, measured(hidden, hot, Random(5), precisions).records)

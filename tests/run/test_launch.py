@@ -13,7 +13,7 @@ from harness.core import environment as allocator
 from harness.core.configuration import inactive, unmet
 from harness.core.recipe import Recipe, Value, patched
 from harness.measure.observed_process import all_expandable
-from harness.run.arm import THRESHOLDS, launch_environment
+from harness.run.arm import KERNELS, THRESHOLDS, launch_environment, own_kernels
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.measure.tasks import CATALOGUE
 
@@ -108,6 +108,20 @@ def test_segments_can_grow_only_if_every_one_of_them_can() -> None:
 def test_the_threads_of_a_recipe_reach_every_library() -> None:
     environment = launched(Recipe(threads=2))
     assert {environment[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"2"}
+
+
+def test_every_start_of_a_compiled_arm_finds_no_kernels_unless_a_folder_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(KERNELS, raising=False)
+    folders = [own_kernels(Recipe(compile="default")) for _ in range(2)]
+    assert len({one.name for one in folders if one}) == 2
+    for one in filter(None, folders):
+        assert not list(Path(one.name).iterdir())
+        one.cleanup()
+    assert own_kernels(Recipe()) is None
+    monkeypatch.setenv(KERNELS, "/some/folder")
+    assert own_kernels(Recipe(compile="default")) is None
 
 
 def test_all_cores_compile_and_nobody_else_starts_compilers() -> None:

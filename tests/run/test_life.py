@@ -1,12 +1,17 @@
 """How windows lie over the samples: the same in every arm of an attempt."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from harness.core.optimization import Timing
+from harness.core.protocol import BRIEF
+from harness.core.records import Ready
 from harness.plan.schedule import order_of_windows
-from harness.run.replicate import Turns, numbered
+from harness.run.replicate import Attempt, Turns, numbered
+from tests.analyze.synthetic import comparison, plan, records
 
 
 def turns(skipped: int, extra: tuple[int, ...] = (0, 0, 0, 0)) -> Turns:
@@ -46,3 +51,41 @@ def test_the_reference_goes_through_the_samples_that_treatments_go_through(treat
     assert (visits[0], visits[-1]) == (0, 0), "it ends with the samples with which it began"
     assert set(visits) == {0, 1, 2, 3}
     assert visits[:-1] == sorted(visits[:-1])
+
+
+@pytest.mark.parametrize("treatments", [1, 2, 3, 5])
+def test_no_arm_takes_samples_again_where_the_data_set_keeps_them(treatments: int) -> None:
+    rounds = dict.fromkeys(range(1, treatments + 1), 4)
+    found = list(numbered(order_of_windows(rounds, Random(3)), new=True))
+    assert len(found) == len(set(found))
+    assert {0, 1, 2, 3} <= {number for position, number in found if not position}
+    assert max(number for _, number in found) < 4 + sum(rounds.values()) + 1  # as many as an attempt has lead-ins for
+
+
+def steps_of(timing: Timing, *shown: dict[str, object], epoch: int = 1000, windows: int = 9) -> int:
+    """Steps of a window beside arms of 50 ms a step that show such settings."""
+    (block,) = plan(replace(comparison("workers"), timing=timing)).blocks
+    ready = next(one for one in records(0, 2.0) if isinstance(one, Ready))
+    attempt = Attempt(
+        block=block, replicate=0, number=0, timetable=BRIEF, seed=0, start=lambda _: None, record=lambda _: None,  # type: ignore[arg-type,return-value]
+        watcher=None, clock=lambda: 0.0, check_time=lambda: None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    for position, effective in enumerate(shown):
+        attempt.arms[position] = None  # type: ignore[assignment]
+        attempt._ready[position] = replace(ready, step_s=0.05, cycle_steps=epoch, effective=effective)
+    return attempt._window_steps(windows)
+
+
+def test_windows_hold_whole_groups_of_workers_and_whole_rounds_of_uneven_steps() -> None:
+    assert steps_of(Timing.STEP, {}, {"workers": 3}) % 3 == 0
+    assert steps_of(Timing.STEP, {"uneven_steps": 4}, {"workers": 3, "uneven_steps": 4}) % 12 == 0
+    assert steps_of(Timing.LOADER, {"uneven_steps": 4}, {"workers": 3, "uneven_steps": 4}) % 3 == 0
+    assert steps_of(Timing.COMPUTE, {"workers": 7}, {"workers": 8}) == steps_of(Timing.COMPUTE, {}, {})
+    assert steps_of(Timing.COMPUTE, {"uneven_steps": 4}, {}) % 4 == 0
+
+
+def test_windows_without_a_sample_that_was_read_before_fit_into_half_an_epoch() -> None:
+    kept: dict[str, object] = {"keeps_items": True}
+    assert steps_of(Timing.STEP, kept, kept, epoch=1000, windows=9) == steps_of(Timing.STEP, {}, {})
+    assert 9 * (steps_of(Timing.STEP, kept, kept, epoch=160, windows=9) + 3) <= 80
+    assert steps_of(Timing.STEP, kept, kept | {"workers": 3}, epoch=160, windows=9) % 3 == 0

@@ -87,3 +87,12 @@ def test_a_loader_that_takes_nearly_all_of_a_step_is_not_timed_alone(name: str) 
     timings = {one.timing for one in stages(large) if isinstance(one, Comparison)}
     assert Timing.LOADER not in timings
     assert (Timing.COMPUTE in timings) == (name != "patches3d")
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_no_step_is_timed_alone_where_items_have_shapes_of_their_own(*, varying: bool) -> None:
+    workload = CATALOGUE.workloads["leak"]
+    told = replace(workload, traits=workload.traits | ({"varying_shapes"} if varying else set()))
+    timings = {one.timing for one in stages(scope_of(told)) if isinstance(one, Comparison)}
+    assert Timing.LOADER in timings
+    assert (Timing.COMPUTE in timings) is not varying

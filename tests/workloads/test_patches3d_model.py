@@ -1,5 +1,6 @@
 """The model, the loss and the facts of the patches3d workload."""
 
+import gc
 import math
 import subprocess
 import sys
@@ -207,7 +208,25 @@ def test_distances_come_every_fourth_step_because_calls_are_counted() -> None:
     assert loss.counts.transforms == 6
 
 
-def test_heavy_terms_at_full_scale_only_bring_distances_to_every_sixteenth_step_too() -> None:
+@pytest.mark.parametrize(("names", "times"), [((), 2), (("deferred_loss_components",), 0)])
+def test_garbage_is_collected_where_distances_are_measured_once_a_sample(names: tuple[str, ...], times: int) -> None:
+    loss, collected = loss_of(*names), list[int]()
+
+    def note(phase: str, found: dict[str, int]) -> None:
+        if phase == "start" and found["generation"] == 2:
+            collected.append(loss.counts.steps)
+
+    gc.disable()
+    gc.callbacks.append(note)
+    for _ in range(8):
+        loss(prediction(), box(2, 9, 9, within=16))
+    gc.callbacks.remove(note)
+    gc.enable()
+    samples = len(prediction().logits)
+    assert collected == [1] * samples * (times > 0) + [5] * samples * (times > 1)
+
+
+def test_heavy_terms_at_full_scale_only_leave_distances_to_every_fourth_step() -> None:
     loss = loss_of("single_scale_heavy_losses")
     for _ in range(5):
         loss(prediction(), box(2, 9, 9, within=16))

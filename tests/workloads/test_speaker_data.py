@@ -208,7 +208,7 @@ def test_a_mapped_file_holds_what_the_file_holds_even_behind_other_chunks(tmp_pa
 def test_maps_open_a_file_once_and_keep_no_descriptor(folder: Path) -> None:
     path = next((folder / layout.NOISES).glob("speech/*/*.wav"))
     log: list[Read] = []
-    maps, before = Maps("float64", log), len(list(Path("/proc/self/fd").iterdir()))
+    maps, before = Maps("float64", log=log), len(list(Path("/proc/self/fd").iterdir()))
     first, again = (maps.window(path, lambda _: 16_000, 100) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert [read.opened for read in log] == [True, False]

@@ -39,7 +39,7 @@ def parts() -> Parts:
     from torch.optim.lr_scheduler import OneCycleLR
 
     from workloads.patches3d import corpus, data, device, evaluation, observation
-    from workloads.patches3d.loss import SurfaceLoss
+    from workloads.patches3d.loss import DISTANCE_EVERY, SCALES, SurfaceLoss
     from workloads.patches3d.model import ResidualUNet3D
     from workloads.patches3d.yardsticks import yardsticks
 
@@ -63,6 +63,7 @@ def parts() -> Parts:
         clip_norm=0.8,
         average_decay=0.998,
         yardsticks=yardsticks,
+        uneven_steps=DISTANCE_EVERY // SCALES,
     )
 
 
@@ -79,7 +80,7 @@ WORKLOAD = Workload(
     parameters=33_671_604,
     traits=frozenset(
         {
-            *("convolutions_3d", "clipping", "weight_average", "checkpointing", "collects_garbage"),
+            *("convolutions_3d", "clipping", "weight_average", "checkpointing"),
             *("evaluation", "evaluation_options", "batched_evaluation"),
         }
     ),
@@ -109,6 +110,7 @@ WORKLOAD = Workload(
         "start_method=spawn": "its training script sets it",
         "gradient_scaling": 'precision "amp" was a GradScaler without any autocast',
         "activation_checkpointing": "the configuration of 577d531",
+        "cudnn_deterministic": "seed_everything at 577d531",
     },
     batches=("2", "4", "2x1", "2x2"),
     first_look=("precomputed_preparation", "workers", "fixed_patch_shape"),

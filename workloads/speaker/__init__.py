@@ -112,6 +112,7 @@ WORKLOAD = Workload(
         "convolution": "convolve",
         "crop_length": 200,
         "front_end": "batched",
+        "network_mount": "none",
         "noise_files": "unsplit",
         "objective": "aam_softmax",
         "sample_type": "float64",
@@ -121,6 +122,7 @@ WORKLOAD = Workload(
     original={
         **PYTORCH_DEFAULTS,
         "workers=5": "nDataLoaderThread of configs/experiment_01.yaml",
+        "cudnn_benchmark": "trainSpeakerNet.py at 7638cee",
     },
     batches=("128", "200", "4x100"),
     first_look=("seek_read", "workers", "split_noise"),

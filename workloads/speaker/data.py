@@ -1,7 +1,7 @@
 """Training items: crops that are augmented here on the host, or the raw ingredients for a device that augments them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from workloads.speaker.augmentation import Convolve, mixed, reverberated
 from workloads.speaker.layout import crop_samples
+from workloads.speaker.network import Mount
 from workloads.speaker.reading import Files, Kept, Maps, Read, SampleType, Sound, Windows
 from workloads.speaker.source import Cut, Draws, Ingredients, draws
 
@@ -125,32 +126,32 @@ def dataset(folder: Path, size: Size, recipe: Recipe) -> Crops | RawCrops:
         pairs=recipe.choice("objective") != "aam_softmax",
     )
     sample_type = "int16" if on_device else cast("SampleType", recipe.choice("sample_type"))
-    found = sources(recipe, sample_type, len(drawn.paths))
+    found = sources(recipe, sample_type, len(drawn.paths), folder)
     if on_device:
         return RawCrops(drawn, found)
     convolve = CONVOLUTIONS[str(recipe.choice("convolution"))]
     return Crops(drawn, found, convolve, as_int16=recipe.choice("transfer_type") == "int16")
 
 
-def sources(recipe: Recipe, sample_type: SampleType, utterances: int) -> Sources:
-    """The ways of reading that the recipe names, for so many utterances."""
-    files = Files(recipe.choice("audio_read") == "seek", sample_type)
+def sources(recipe: Recipe, sample_type: SampleType, utterances: int, folder: Path) -> Sources:
+    """The ways of reading a data folder that the recipe names, for so many utterances."""
+    mounted = recipe.choice("network_mount")
+    mount = None if mounted == "none" else Mount(folder, noise_cached=mounted == "noise_cached")
+    files = Files(recipe.choice("audio_read") == "seek", sample_type, mount)
     cached = recipe.choice("utterance_cache") == "lru"
     return Sources(
         speech=Kept(files, max(1, round(CACHED_SHARE * utterances))) if cached else files,
-        noise=Maps(sample_type) if recipe.choice("noise_files") == "mapped" else files,
+        noise=Maps(sample_type, mount) if recipe.choice("noise_files") == "mapped" else files,
         rooms=files,
     )
 
 
 def logging(found: Sources, log: list[Read]) -> Sources:
     """The same sources, fresh and with a log of every read."""
-    files = Files(found.rooms.seek, found.rooms.sample_type, log)
+    files = replace(found.rooms, log=log)
     return Sources(
-        speech=Kept(Files(files.seek, files.sample_type), found.speech.capacity, log)
-        if isinstance(found.speech, Kept)
-        else files,
-        noise=Maps(files.sample_type, log) if isinstance(found.noise, Maps) else files,
+        speech=Kept(found.rooms, found.speech.capacity, log) if isinstance(found.speech, Kept) else files,
+        noise=Maps(files.sample_type, files.mount, log) if isinstance(found.noise, Maps) else files,
         rooms=files,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 
 import torch
 from scipy.signal import choose_conv_method
@@ -75,11 +76,21 @@ def of_reads(crops: Crops | RawCrops) -> Mapping[str, Value]:
     opened = [read for read in windows if read.opened]
     return {
         "audio_read": "seek" if all(read.decoded == read.wanted for read in opened) else "whole_file",
+        "network_mount": _network_mount(log, crops.draws.root),
         "noise_files": _noise_files(log),
         "sample_type": ", ".join(sorted({read.sample_type for read in log})),
         "read_bytes_per_sample": round(sum(read.decoded for read in log) * SAMPLE_BYTES / DECK),
         "opened_files_per_sample": sum(read.opened for read in log) / DECK,
+        "network_requests_per_sample": sum(read.requests for read in log) / DECK,
     }
+
+
+def _network_mount(log: Sequence[Read], utterances: Path) -> str:
+    """Whether files ask a server, and for more than to be opened where they are no utterances."""
+    if not any(read.requests for read in log):
+        return "none"
+    others = [read for read in log if not read.path.is_relative_to(utterances)]
+    return "uncached" if any(read.requests > read.opened for read in others) else "noise_cached"
 
 
 def _noise_files(log: Sequence[Read]) -> str:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import soundfile
 import torch
 
 from workloads.speaker.layout import SAMPLE_BYTES, Span, pcm_span
+from workloads.speaker.network import Mount
 
 SampleType = Literal["float64", "float32", "int16"]
 Sound = npt.NDArray[Any]  # (samples,), floats within ±1 or int16
@@ -23,13 +25,17 @@ FULL_SCALE = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One read: whether a file was opened for it, how many samples were decoded, and how many of them were wanted."""
+    """One read: whether a file was opened for it, how many samples were decoded, and how many of them were wanted.
+
+    And how many requests it took, if the file lies on a mount.
+    """
 
     path: Path
     opened: bool
     decoded: int
     wanted: int
     sample_type: str
+    requests: int = 0
 
 
 class Windows(Protocol):
@@ -45,26 +51,32 @@ class Files:
 
     seek: bool
     sample_type: SampleType
+    mount: Mount | None = None
     log: list[Read] | None = None
 
     def window(self, path: Path, begin: Callable[[int], int], samples: int) -> Sound:
         """So many samples from where `begin` says."""
+        began = perf_counter()
         with soundfile.SoundFile(path) as audio:
             first = begin(audio.frames)
             if self.seek:
                 audio.seek(first)
-                return self._noted(path, audio.read(samples, self.sample_type), samples)
-            return self._noted(path, audio.read(dtype=self.sample_type), samples)[first : first + samples]
+                return self._noted(path, audio.read(samples, self.sample_type), samples, began)
+            return self._noted(path, audio.read(dtype=self.sample_type), samples, began)[first : first + samples]
 
     def whole(self, path: Path) -> Sound:
         """The whole file."""
+        began = perf_counter()
         with soundfile.SoundFile(path) as audio:
-            return self._noted(path, audio.read(dtype=self.sample_type), audio.frames)
+            return self._noted(path, audio.read(dtype=self.sample_type), audio.frames, began)
 
-    def _noted(self, path: Path, decoded: Sound, wanted: int) -> Sound:
+    def _noted(self, path: Path, decoded: Sound, wanted: int, began: float) -> Sound:
+        size = len(decoded) * SAMPLE_BYTES
+        requests = self.mount.waited(path, size, opened=True, began=began) if self.mount else 0
         if self.log is not None:
+            kind = str(decoded.dtype)
             self.log.append(
-                Read(path, opened=True, decoded=len(decoded), wanted=wanted, sample_type=str(decoded.dtype))
+                Read(path, opened=True, decoded=len(decoded), wanted=wanted, sample_type=kind, requests=requests)
             )
         return decoded
 
@@ -75,23 +87,25 @@ class Maps:
     The pages belong to the kernel's cache: all workers share them, and a mapping keeps no file descriptor.
     """
 
-    def __init__(self, sample_type: SampleType, log: list[Read] | None = None) -> None:
-        self.sample_type, self.log = sample_type, log
+    def __init__(self, sample_type: SampleType, mount: Mount | None = None, log: list[Read] | None = None) -> None:
+        self.sample_type, self.mount, self.log = sample_type, mount, log
         self.mapped: dict[Path, Sound] = {}
 
-    def __reduce__(self) -> tuple[type["Maps"], tuple[SampleType, list[Read] | None]]:
-        return Maps, (self.sample_type, self.log)  # each process maps for itself
+    def __reduce__(self) -> tuple[type["Maps"], tuple[SampleType, Mount | None, list[Read] | None]]:
+        return Maps, (self.sample_type, self.mount, self.log)  # each process maps for itself
 
     def window(self, path: Path, begin: Callable[[int], int], samples: int) -> Sound:
         """So many samples from where `begin` says."""
-        known = path in self.mapped
+        began, known = perf_counter(), path in self.mapped
         if not known:
             self.mapped[path] = mapped_pcm(path)
         whole = self.mapped[path]
         first = begin(len(whole))
         window = _as_read(whole[first : first + samples], self.sample_type)
+        size = samples * SAMPLE_BYTES
+        requests = self.mount.waited(path, size, opened=not known, began=began) if self.mount else 0
         if self.log is not None:
-            self.log.append(Read(path, not known, len(window), samples, str(window.dtype)))
+            self.log.append(Read(path, not known, len(window), samples, str(window.dtype), requests))
         return window
 
 

@@ -5,16 +5,13 @@ them inside their 90 % intervals. Then it is fitted on everything, and what it s
 predictions, with 90 % intervals. Otherwise there are words. A prediction never decides a verdict.
 """
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 import numpy as np
 from scipy import stats
 
-from harness.analyze.search.stage_model import Arrangement, Compared, Fitted, Stack, Study, fit
-from harness.core.configuration import Option
+from harness.analyze.search.stage_model import Arrangement, Compared, Fitted, Study, fit
 from harness.core.optimization import Stage
 
 MOST_ERROR, LEAST_INSIDE = 0.04, 0.8
@@ -67,7 +64,13 @@ class Trusted:
 
     def predicted(self, wanted: Sequence[Arrangement]) -> tuple[Predicted, ...]:
         """Speedups of stacks over the reference, in order; raises KeyError for an option that was never measured."""
-        return predicted(self.model, wanted, self.reference)
+        logs, deviations = self.model.log_ratios(wanted, self.reference)
+        half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
+        bounds = zip(wanted, np.exp(logs), np.exp(logs - half_widths), np.exp(logs + half_widths), strict=True)
+        return tuple(
+            Predicted(arrangement=one, ratio=float(ratio), low=float(low), high=float(high))
+            for one, ratio, low, high in bounds
+        )
 
 
 def trusted(study: Study) -> Trusted | str:
@@ -76,38 +79,20 @@ def trusted(study: Study) -> Trusted | str:
     return found.failing or Trusted(model=fit(study), validation=found, reference=study.ratios[0].reference)
 
 
-def predicted(model: Fitted, wanted: Sequence[Arrangement], reference: Arrangement) -> tuple[Predicted, ...]:
-    """What a model says of stacks, trusted or not; raises KeyError for an option that was never measured."""
-    logs, deviations = model.log_ratios(wanted, reference)
-    half_widths = stats.norm.ppf((1 + INTERVAL) / 2) * deviations
-    bounds = zip(wanted, np.exp(logs), np.exp(logs - half_widths), np.exp(logs + half_widths), strict=True)
-    return tuple(
-        Predicted(arrangement=one, ratio=float(ratio), low=float(low), high=float(high))
-        for one, ratio, low, high in bounds
-    )
-
-
 def validate(study: Study) -> Validation:
     """What a model that does not know the balanced stacks says of them, held against what was measured."""
     tests = tuple(one for one in study.ratios if is_held_out(study, one))
     if not tests or len(tests) == len(study.ratios):
         return Validation(stacks=0, median_error=float("inf"), inside=0.0)
-    model = fit_without(study, tests)
+    stacks = {one.treatment for one in tests}
+    known = tuple(one for one in study.ratios if one not in tests)
+    sights = tuple(one for one in study.sights if one.arrangement not in stacks)
+    model = fit(replace(study, ratios=known, sights=sights))
     errors, deviations = np.array([_error(model, one) for one in tests]).T
     within = np.abs(errors) <= stats.norm.ppf((1 + INTERVAL) / 2) * deviations
     return Validation(
         stacks=len(tests), median_error=float(np.median(np.abs(np.expm1(errors)))), inside=float(within.mean())
     )
-
-
-def fit_without(study: Study, hidden: Collection[Compared]) -> Fitted:
-    """The model of a study that knows neither some ratios nor what was seen of their treatments.
-
-    Raises ValueError where nothing else was measured.
-    """
-    stacks = {one.treatment for one in hidden}
-    known = tuple(one for one in study.ratios if one not in hidden)
-    return fit(replace(study, ratios=known, sights=tuple(one for one in study.sights if one.arrangement not in stacks)))
 
 
 def is_held_out(study: Study, one: Compared) -> bool:
@@ -125,105 +110,6 @@ def _error(model: Fitted, one: Compared) -> tuple[float, float]:
     """The log error of a predicted ratio, and its standard deviation with that of the measurement."""
     logs, deviations = model.log_ratios((one.treatment,), one.reference)
     return float(logs[0] - one.log_ratio), float(np.hypot(deviations[0], one.deviation))
-
-
-# Cross-checks: a model that knows some of the measured configurations, held against all the others.
-#
-# A factorial measures every stack of a few options. So the configurations that the design `matrix` would have measured
-# can be given to the model, and what it says of the rest can be compared with what was seen, which no matrix can do for
-# itself.
-
-NORMAL_90 = 1.645  # standard deviations that hold 90 %
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One stack that the model did not know: what it said, and what was measured."""
-
-    predicted: Predicted
-    ratio: float  # as measured
-    deviation: float  # of the log of that
-    multiplied: float | None  # the product of what its options give alone; None where one was not measured alone
-
-    @property
-    def error(self) -> float:
-        """By which share the prediction is off."""
-        return abs(self.predicted.ratio / self.ratio - 1)
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether the measured ratio lies in the predicted 90 % interval, which both errors widen."""
-        half_width = np.log(self.predicted.high / self.predicted.ratio)
-        noise = NORMAL_90 * self.deviation
-        return bool(abs(np.log(self.predicted.ratio / self.ratio)) <= np.hypot(half_width, noise))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossCheck:
-    """How a model that knows the configurations of a matrix predicts all other measured stacks."""
-
-    fitted: int  # configurations that the model knew, the reference among them
-    configs: tuple[Checked, ...]  # the others, the fastest measured first
-
-    @property
-    def median_error(self) -> float:
-        """Of the predicted ratios."""
-        return median(one.error for one in self.configs)
-
-    @property
-    def worst_error(self) -> float:
-        """Of the predicted ratios."""
-        return max(one.error for one in self.configs)
-
-    @property
-    def inside(self) -> float:
-        """The share of them inside their 90 % intervals."""
-        return sum(one.is_inside for one in self.configs) / len(self.configs)
-
-    @property
-    def multiplied_error(self) -> float | None:
-        """The median error of multiplying what each option gives alone: what most would do without a model."""
-        found = [abs(one.multiplied / one.ratio - 1) for one in self.configs if one.multiplied is not None]
-        return median(found) if len(found) == len(self.configs) else None
-
-
-def cross_checked(study: Study, known: Collection[Stack]) -> CrossCheck | None:
-    """What a model fitted to the known stacks says of all others; None where there are no others, or nothing else.
-
-    Only ratios over the study's first reference are predicted; what was measured against anything else is left out.
-    """
-    reference = study.ratios[0].reference
-    hidden = tuple(one for one in study.ratios if one.treatment.options not in known)
-    tests = tuple(one for one in hidden if one.reference == reference)
-    if not tests or len(hidden) == len(study.ratios):
-        return None
-    model = fit_without(study, hidden)
-    alone = _alone(study, reference)
-    said = predicted(model, [one.treatment for one in tests], reference)
-    found = [_checked(one, told, alone) for one, told in zip(tests, said, strict=True)]
-    kept = {one.treatment for one in study.ratios if one not in hidden}
-    return CrossCheck(fitted=len(kept | {reference}), configs=tuple(sorted(found, key=lambda one: -one.ratio)))
-
-
-def _alone(study: Study, reference: Arrangement) -> Mapping[Option, float]:
-    """The log ratio of each option that was measured by itself."""
-    below, found = set(reference.options), {}
-    for one in study.ratios:
-        added = set(one.treatment.options) - below
-        if one.reference == reference and len(added) == 1:
-            found[added.pop()] = one.log_ratio
-    return found
-
-
-def _checked(one: Compared, told: Predicted, alone: Mapping[Option, float]) -> Checked:
-    added = set(one.treatment.options) - set(one.reference.options)
-    product = math.fsum(alone[option] for option in added) if added <= alone.keys() else None
-    return Checked(
-        predicted=told,
-        ratio=float(np.exp(one.log_ratio)),
-        deviation=one.deviation,
-        multiplied=None if product is None else float(np.exp(product)),
-    )
 
 
 # Predictions of one workload: what the stage model says beyond what was measured, or why it says nothing.

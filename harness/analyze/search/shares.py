@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from harness.analyze.attribution import Gain, first_and_last, gain
 from harness.analyze.collection import StoredRow
-from harness.analyze.search.prediction import CrossCheck, Prediction, Trusted
+from harness.analyze.search.prediction import Prediction, Trusted
 from harness.analyze.search.stage_model import Array, Declared, Stack, configs, log_times
 from harness.core.configuration import Configuration, Option
 
@@ -162,4 +162,3 @@ class WorkloadPrediction:
     prediction: Prediction | str  # or why there is none
     best: tuple[str, Gain] | None  # the fastest that was measured against the reference
     decomposition: Decomposition | None
-    check: CrossCheck | None  # where more was measured than a matrix would have

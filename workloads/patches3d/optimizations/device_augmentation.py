@@ -1,7 +1,8 @@
 """Augment on the device that trains: one `grid_sample` for the geometry, and grey levels in place.
 
 The loader then only cuts patches, and the device does in milliseconds what scipy does in a second. Patches keep their
-size, because the result of `grid_sample` has the shape that it is asked for.
+size, because the result of `grid_sample` has the shape that it is asked for; so what `fixed_patch_shape` gains by
+smaller patches is part of what this gains.
 
 It pays on a GPU that waits for its data; together with `precomputed_preparation` the loader needs 0.6 ms an item,
 measured on one core at size quick. It hurts where the device is the bottleneck already, and on a CPU that trains as

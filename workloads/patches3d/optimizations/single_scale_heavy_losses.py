@@ -5,9 +5,8 @@ eighth of the resolution a sheet of three voxels has no skeleton worth the name.
 cross-entropy and Dice.
 
 It pays by the small share of the coarse scales: together they have a seventh of the voxels, but as many kernels and as
-many waits as the full one. The real system counts calls of the loss and not steps for "distances every 16th step", so
-that with four calls a step they came every fourth; with one it is the sixteenth call of the full scale that counts.
-It changes what is learned.
+many waits as the full one. Distances still come in every fourth step: calls of the loss are counted, the light ones of
+the coarse scales among them. It changes what is learned.
 
     loss = composite(full, target) + sum(0.5 * (bce(aux, small) + dice(aux, small)) for aux, small in coarse)
 """

@@ -1,0 +1,169 @@
+"""Facts: what was seen of a job as plain data, and what two jobs in one comparison are measured with together."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from harness.own.items import Source, fetches_batches
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that was looked for: what was found, and what that means for the measurement."""
+
+    what: str
+    found: str
+    means: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """What was seen of a job on one machine; plain data, kept until its code changes."""
+
+    items: int
+    batch: int
+    epoch_steps: int
+    steps: int  # of a whole epoch of the user's
+    parameters: int
+    step_s: float
+    compute_s: float
+    item_bytes: int
+    seeded: bool
+    keeps_items: bool = False  # its data set, once it has read them
+    fetches: str = ""  # whole batches, as its data set does in a training: nothing, "usable" or why it is not done here
+    whole_batches: bool = False  # whether each arm fetches as its own data set does: of two jobs that are compared
+    least_samples: int = 1
+    operations: int = 0
+    traits: list[str] = field(default_factory=list)
+    fixed: dict[str, str] = field(default_factory=dict)
+    original: dict[str, str] = field(default_factory=dict)
+    says: dict[str, str] = field(default_factory=dict)  # of what the harness sets in every arm, by its name
+    notes: list[Note] = field(default_factory=list)
+
+
+USABLE = "usable"
+
+
+def read_facts(text: str) -> Facts:
+    """Facts from JSON."""
+    data = json.loads(text)
+    return Facts(**{**data, "notes": [Note(**one) for one in data["notes"]]})
+
+
+def facts_text(facts: Facts) -> str:
+    """Facts as JSON."""
+    return json.dumps(asdict(facts), indent=1)
+
+
+# What a job says of things that the harness sets itself, in every arm alike: two jobs must say the same.
+
+OFF = {"0", "False", "None", "none"}
+# The words that measure one by itself.
+MEASURED_AS = {
+    "batch": "--batch {}", "num_workers": "--only workers={}", "prefetch_factor": "--only prefetch_factor={}",
+    "persistent_workers": "--only persistent_workers", "pin_memory": "--only pin_memory",
+    "multiprocessing_context": "--only start_method={}", "foreach": "--only foreach_optimizer",
+    "fused": "--only fused_optimizer", "__getitems__": "--only batched_fetch",
+    "set_num_threads": "--only trainer_threads={}",
+    "cudnn.benchmark": "--only cudnn_benchmark", "cudnn.deterministic": "--only cudnn_deterministic",
+}  # fmt: skip
+
+
+def said(source: Source, kernel: Mapping[str, Any], clip_norm: float | None) -> dict[str, str]:
+    """What a job says: batch, kernel of the optimizer, clipping, its loader, and how its data set fetches batches."""
+    loader, dataset = source.loader, source.dataset
+    found: dict[str, Any] = {"batch": source.batch, "clip_norm": clip_norm}
+    found |= {name: kernel.get(name) for name in ("foreach", "fused")}
+    found |= {
+        "num_workers": getattr(loader, "num_workers", 0),
+        "persistent_workers": getattr(loader, "persistent_workers", False),
+        "prefetch_factor": getattr(loader, "prefetch_factor", None) or 2,
+        "pin_memory": getattr(loader, "pin_memory", False),
+        "multiprocessing_context": _method(getattr(loader, "multiprocessing_context", None)),
+        "__getitems__": _text_of(dataset),
+    }
+    if loader is not None:
+        found |= {name: type(getattr(loader, name)).__qualname__ for name in ("sampler", "batch_sampler")}
+    return {name: str(one) for name, one in found.items()}
+
+
+def _method(context: Any) -> str:
+    return "fork" if context is None else context.get_start_method()
+
+
+def _text_of(dataset: Any) -> str:
+    """Eight digits for the text of a data set's `__getitems__`; "none" where PyTorch reads its items one by one."""
+    if not fetches_batches(dataset):
+        return "none"
+    try:
+        text = inspect.getsource(dataset.__getitems__)
+    except (OSError, TypeError):  # written in C, or at a prompt
+        text = ""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def differing(ours: Mapping[str, str], theirs: Mapping[str, str], *, without: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names of what two jobs say differently; what one of them says nothing of is left out."""
+    return tuple(one for one in ours if one in theirs and ours[one] != theirs[one] and one not in without)
+
+
+def difference(name: str, ours: str, theirs: str) -> str:
+    """One thing that is said differently, in words: by the second in place of the first."""
+    return f"another {name}" if name == "__getitems__" else f"{name} {theirs} in place of {ours}"
+
+
+def refused(who: str, names: tuple[str, ...], ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+    """The sentence about things that two jobs say differently, with its remedy, without a full stop."""
+    told = ", ".join(difference(one, ours[one], theirs[one]) for one in names)
+    levels = {one: ours[one] if theirs[one] in OFF else theirs[one] for one in names}
+    measured = ", ".join(MEASURED_AS[one].format(levels[one]) for one in names if one in MEASURED_AS)
+    return f"{who} has {told}, which every arm is given alike; give both the same" + (
+        f", and measure that by itself ({measured})" if measured else ""
+    )
+
+
+# Two jobs together: both arms of a comparison have one size, and draw their items in one way.
+
+
+def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
+    """The first job's facts with all that its arms must share with the second's.
+
+    The longer epoch, new samples for each window if either data set keeps items, and seeds if either draws items.
+    With `each_its_own` batches are fetched whole wherever a data set fetches them so in a training, unless items of
+    either need seeds, or the batches cannot be used.
+    """
+    seeded = ours.seeded or theirs.seeded
+    steps = min(max(ours.epoch_steps, theirs.epoch_steps), ours.steps, theirs.steps)
+    whole = each_its_own and not seeded and {ours.fetches, theirs.fetches} <= {"", USABLE}
+    fixed, dropped = dict(ours.fixed), set[str]()
+    if seeded or (whole and ours.fetches):
+        dropped = {"batched_fetch"}
+    if whole and USABLE in {ours.fetches, theirs.fetches}:
+        fixed.setdefault("collate", "the data set fetches whole batches")
+    return replace(
+        ours,
+        epoch_steps=steps,
+        keeps_items=ours.keeps_items or theirs.keeps_items,
+        seeded=seeded,
+        whole_batches=whole,
+        fixed=fixed,
+        traits=[one for one in ours.traits if one not in dropped],
+        original={name: words for name, words in ours.original.items() if name not in dropped},
+        notes=_notes_together(ours, theirs, steps),
+    )
+
+
+def _notes_together(ours: Facts, theirs: Facts, steps: int) -> list[Note]:
+    """The first job's notes, with what the second's data set makes of epochs and items."""
+    notes = [one for one in ours.notes if one.what != "epoch"]
+    for what, alone in (
+        ("reading again", theirs.keeps_items and not ours.keeps_items), ("items", theirs.seeded and not ours.seeded),
+    ):  # fmt: skip
+        if alone:
+            notes += [replace(one, what=f"{what}, the other's") for one in theirs.notes if one.what == what]
+    if steps < ours.steps:
+        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, items taken from all over the data set"))
+    return notes
