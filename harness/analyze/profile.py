@@ -254,7 +254,8 @@ def _told(over: str, under: str, windows: Iterable[Window]) -> float | None:
     return sum(part for part, _ in known) / sum(whole for _, whole in known) if known else None
 
 
-COUNTED = frozenset({"reduced_bytes"})  # what nobody promises and a table tells: bytes between ranks in an update
+# What nobody promises and a table tells: bytes between ranks in an update, and in a second of nothing else.
+COUNTED = frozenset({"reduced_bytes", "link_bytes_per_s"})
 
 
 def _facts(side: Side) -> dict[str, Value]:

@@ -37,7 +37,9 @@ def fell(losses: Sequence[float]) -> tuple[float, float]:
 
 
 def is_clear(score: float, lesson: Lesson) -> bool:
-    """Whether a score is clearly better than chance."""
+    """Whether a score is clearly better than chance; nobody can tell where the lesson does not say what that is."""
+    if lesson.clear is None:
+        return False
     return score <= lesson.clear if lesson.better == "less" else score >= lesson.clear
 
 
@@ -52,7 +54,7 @@ def _trained(learned: Learned, lesson: Lesson) -> Iterator[Finding]:
             word="collapse",
             sentence=f"the model says {answers[0]:g} of all {len(answers)} items: it has stopped looking at its input",
         )
-    if is_clear(score, lesson):
+    if lesson.clear is None or is_clear(score, lesson):
         return
     first, last = fell(learned.losses)
     words = f"the score is {score:.4g}, where chance gives {lesson.chance:g} and {lesson.clear:g} would be clear"

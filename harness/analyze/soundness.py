@@ -56,6 +56,8 @@ def unsound(side: Side) -> Iterator[str]:
             yield "its batches have shapes of their own, and the few that a step alone is timed on do not stand for all"
         return
     workers = workers_of(side)
+    if side.windows and any(one.effective.get("loads_ahead") for one in side.readies):
+        yield from _beyond_a_bound(side, ("loader",))
     if not workers or not side.windows or side.windows[0].timing not in QUEUED:
         return
     if any(one.lead_steps is None for one in side.windows):
@@ -68,7 +70,8 @@ def unsound(side: Side) -> Iterator[str]:
         yield words
     if words := _unbalanced(side.windows, workers):
         yield words
-    yield from _beyond_a_bound(side)
+    varied = any(one.effective.get("varying_shapes") is True for one in side.readies)  # a step alone is probed on few
+    yield from _beyond_a_bound(side, ("loader",) if varied else ("loader", "compute"))
 
 
 def remarks(evidence: Evidence) -> Iterator[str]:
@@ -170,22 +173,21 @@ def _unbalanced(windows: Sequence[Window], workers: int) -> str | None:
     )
 
 
-def _beyond_a_bound(side: Side) -> Iterator[str]:
+def _beyond_a_bound(side: Side, names: Sequence[str]) -> Iterator[str]:
     """Nothing where one replicate alone is too fast: a bound is probed for a moment, and machines change."""
     if side.windows[0].timing not in TRAINS:
         return
     rates = ratios_of_sums((one.arm, one.samples, one.wall_s) for one in side.windows)
-    varied = any(one.effective.get("varying_shapes") is True for one in side.readies)  # a step alone is probed on few
-    for name in ("loader",) if varied else ("loader", "compute"):
+    for name in names:
         bounds = ((one.arm, one.loader_rate if name == "loader" else one.compute_rate) for one in side.readies)
         pairs = [(rates[arm], bound) for arm, bound in bounds if arm in rates and bound]
         if len(pairs) > 1 and all(rate > BEYOND * bound for rate, bound in pairs):
             rate, bound = (sum(one) / len(pairs) for one in zip(*pairs, strict=True))
             what = "loader" if name == "loader" else "step"
-            yield (
-                f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: one of the two is wrong, "
-                "most likely because the probe was too short"
-            )
+            why = "one of the two is wrong, most likely because the probe was too short"
+            if not workers_of(side):
+                why = "something that no pause stops, a service or a thread, prepares batches while it stands still"
+            yield f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: {why}"
 
 
 # Absences: why a comparison has no estimate, as a typed outcome with words.

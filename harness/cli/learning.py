@@ -103,7 +103,8 @@ def _lesson(asked: Exercise) -> tuple[ConfigurationRequest, Lesson]:
     lesson = read_catalogue(asked.own).workload(request.workload).lesson
     if lesson is None:
         raise Mistake(
-            f"{request.workload} states no lesson; give its Workload a `lesson` with steps, chance and clear."
+            f"{request.workload} tells no score; give speedmatrix.job(score=...) a function of the model, or a "
+            "Workload its `lesson` with steps, chance and clear."
         )
     return replace(request, batch=request.batch or lesson.batch), lesson
 
@@ -346,10 +347,12 @@ def _print(config: Configuration, learned: Learned, lesson: Lesson, console: Con
     table = Table(title=f"What {config} learned", title_justify="left", show_header=False)
     table.add_row("steps", f"{len(learned.losses):,} in {learned.train_s:.0f} s")
     table.add_row("loss, first and last tenth", f"{first:.4g}, {last:.4g}")
-    table.add_row("score", f"{learned.evaluation.score:.4g}, over {learned.evaluation.items:,} items")
+    over = f", over {learned.evaluation.items:,} items" if learned.evaluation.items else ""
+    table.add_row("score", f"{learned.evaluation.score:.4g}{over}")
     for name, value in learned.evaluation.scores.items():
         table.add_row(name, f"{value:.4g}")
-    table.add_row("chance, and what is clear", f"{lesson.chance:g}, {lesson.clear:g} or {lesson.better}")
+    if lesson.clear is not None:
+        table.add_row("chance, and what is clear", f"{lesson.chance:g}, {lesson.clear:g} or {lesson.better}")
     console.print(table)
     wrong = findings(learned, lesson)
     for finding in wrong:

@@ -83,12 +83,12 @@ class Size:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What a fresh model must have learned at `quick`, so that a broken copy shows."""
+    """What a fresh model must have learned at `quick`, so that a broken copy shows; of a user's job, what is better."""
 
     steps: int  # optimizer steps from the first weights
-    chance: float  # the best score that can be had without looking at the input
-    clear: float  # a score that is clearly better than chance
     better: Literal["less", "more"]
+    chance: float | None = None  # the best score that can be had without looking at the input
+    clear: float | None = None  # a score that is clearly better than chance
     epoch_steps: int | None = None  # where the timed epoch is too short to learn from
     batch: int | None = None  # where the timed batch is too small to learn from
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
 from math import lcm
-from statistics import fmean
+from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
@@ -21,7 +21,7 @@ from harness.measure import observed_process, observed_step
 from harness.measure.devices import Device, timed
 from harness.measure.evaluation import counting_read_backs, of_read_backs
 from harness.measure.feed import Order
-from harness.measure.ranks import agreed, averaged, of_ranks, of_updates, watched_update
+from harness.measure.ranks import agreed, averaged, of_link, of_ranks, of_updates, watched_update
 from harness.measure.session import Session, Task, open_trainee, step_of
 from harness.measure.transfer import transfer_to
 
@@ -152,7 +152,8 @@ def _between_ranks(session: Session, opening: Opening) -> dict[str, Value]:
             return bound.loss(trainee.parallel(inputs), targets)
 
     seen = [watched_update(forward, trainee, recipe.micro_batches) for _ in range(AVERAGED_EVERY)]
-    return of_ranks(opening.host_batch[0]) | of_updates(seen, trainee.model, trainee.parallel, recipe)
+    shown = of_ranks(opening.host_batch[0]) | of_updates(seen, trainee.model, trainee.parallel, recipe)
+    return shown | of_link(session.task.device)
 
 
 def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
@@ -251,6 +252,29 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
     if spent_s / done * whole <= 2 * protocol.whole_s:
         spent_s += agreed([timed(feed.fetch, whole - done, task.device)])[0]
     return feed.order.samples(taken, feed.taken) / spent_s
+
+
+# What nobody can pause prepares batches while the arm stands still: a service, a thread of the data set. Steps find
+# them ready, and how long one takes shows only where they are asked for one after another until none is left.
+
+AHEAD = 3  # times what steps waited for a batch
+
+
+def rate_of_a_helper(session: Session, waited_s: float, seconds: float) -> float | None:
+    """Samples a second of a loader that goes on by itself while the host computes; None of one that does not.
+
+    `waited_s` is what a step waited for batches. Half the median of costs that differ is never more than their mean.
+    """
+    feed, device, taken = session.feed, session.task.device, list[float]()
+    before = feed.taken
+    while sum(taken) < seconds:
+        taken += agreed([timed(feed.fetch, 1, device)])
+    samples = feed.order.samples(before, feed.taken) / len(taken)  # of a batch
+    feed.order.go_to(before)
+    feed.taken = before
+    late_s = median(taken[len(taken) // 2 :])
+    helped = len(taken) >= 2 * GROUPS and late_s * session.task.recipe.micro_batches > AHEAD * waited_s
+    return samples / late_s if helped else None
 
 
 def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> float:

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -20,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from harness.core.recipe import AVERAGED_EVERY, Recipe, Value
+from harness.measure.devices import Device
 
 LOOPBACK = "127.0.0.1"
 
@@ -277,6 +280,25 @@ def watched_update(forward: Callable[[], Tensor], trainee: Any, passes: int) -> 
         gradients=len(gradients),
         memories=len({one.untyped_storage().data_ptr() for one in gradients}),
     )
+
+
+LINK_BYTES, LINK_TIMES = 25 << 20, 5  # a bucket as large as DDP's usual one, which bandwidth decides; the median counts
+
+
+def of_link(device: Device) -> dict[str, Value]:
+    """Bytes that are reduced in a second while nothing else happens: the algorithm bandwidth of nccl-tests."""
+    if not dist.is_initialized():
+        return {}
+    bucket = torch.zeros(LINK_BYTES // 4, device=device.torch)
+    taken = []
+    for _ in range(1 + LINK_TIMES):
+        agreed([0.0])  # so that all ranks begin together
+        began = perf_counter()
+        dist.all_reduce(bucket)
+        device.synchronize()
+        taken.append(perf_counter() - began)
+    (longest,) = agreed([median(taken[1:])])
+    return {"link_bytes_per_s": round(bucket.nbytes / longest)}
 
 
 def of_updates(seen: Sequence[Update], model: nn.Module, parallel: Any, recipe: Recipe) -> dict[str, Value]:

@@ -25,6 +25,7 @@ from harness.measure.opening import (
     fill_cache,
     forget,
     observe,
+    rate_of_a_helper,
     shapes_of,
     spreads,
     take_first_batch,
@@ -51,6 +52,7 @@ class Trial:
     step: Callable[[], object]
     step_s: float = 1.0
     fills_queue: bool = False  # its loader alone is surely faster than its step
+    loads_ahead: bool = False  # its data set has batches made ready by something that no pause stops
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
@@ -276,8 +278,14 @@ def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, float | None, float
     Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is.
     """
     session, trains = trial.session, trial.timing in {Timing.STEP, Timing.EPOCH}
+    session.phases.forget()
     warm = _warm(trial, opening.step_s)
+    waited_s = session.phases.split().wait_s / warm.steps
     loader_rate, compute_rate = upper_bounds_of(session, opening, trial.protocol) if trains else (None, None)
+    alone = trial.timing is Timing.STEP and session.task.endless and not session.task.recipe.workers
+    if alone and not session.task.size.keeps_items:
+        loader_rate = rate_of_a_helper(session, waited_s, trial.protocol.upper_bound_s)
+        trial.loads_ahead = loader_rate is not None
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     forget(opening, session.task.device)
     if trial.timing is Timing.EPOCH:
@@ -301,6 +309,7 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | effective_backend()
         | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s) if trial.can_go_to else {})
         | ({"keeps_items": True} if task.size.keeps_items else {})
+        | ({"loads_ahead": True} if trial.loads_ahead else {})
     )
 
 

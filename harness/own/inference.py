@@ -155,8 +155,10 @@ class Looking:
             self.note("shapes", "items have shapes of their own", "all options are timed on whole steps")
         if epoch_steps < steps:
             self.note("epoch", f"{epoch_steps} of {steps:,} steps, items taken from all over the data set")
-        if not self.traits & {"evaluation"}:
-            self.note("score", "none given", "quality is judged by first losses; options of evaluations are left out")
+        found, means = "none given", "quality is judged by first losses; options of evaluations are left out"
+        if self.job.score:
+            found, means = f"{self.job.better} is better", "learn --until trains until it is reached"
+        self.note("score", found, means)
         return Facts(
             items=items, batch=batch, epoch_steps=epoch_steps, steps=steps, parameters=step.parameters, step_s=step_s,
             compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, fetches=fetches,

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Literal
 
 from harness.api import Matrix, run
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage
 from harness.core.own_file import NOW, PICKLED, Address, Reached, is_being_read, parse_address, unpacked
 from harness.core.recipe import COMMON_FIELDS
-from harness.core.workload import Size, Workload
+from harness.core.workload import Lesson, Size, Workload
 from harness.own.facts import Facts, facts_text, read_facts, together
 from harness.own.inference import digest_of, look
 from harness.own.items import first_line
@@ -26,6 +26,7 @@ from harness.run.data import data_root
 from harness.store import replace_file
 
 SIZES = ("smoke", "quick", "standard")  # a job has one size, under whatever name it is asked for
+LESSON_EPOCHS = 10  # of a job that is trained for its score, unless as many steps are asked for
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -52,6 +53,8 @@ class Job:
     collate: Callable[[list[Any]], Any] | None = None
     training_step: Callable[[Any, Any], Any] | None = None  # model and batch -> loss, where they are no pair
     clip_norm: float | None = None
+    score: Callable[[Any], Any] | None = None  # of the trained model
+    better: Literal["less", "more"] = "more"  # which score
     options: tuple[OwnOption, ...] = ()
     name: str | None = None
     loop: Callable[..., Any] | None = None  # a whole step of the user's own, or what makes one
@@ -129,6 +132,8 @@ class Job:
             parts=builder.parts,
             own=dict.fromkeys((*(one.name for one in self.options), *named, *builder.versions), False),
             elsewhere={NOW: str(replace(newer, version=NOW))} if newer else {},
+            lesson=Lesson(steps=LESSON_EPOCHS * facts.steps, better=self.better, epoch_steps=facts.steps)
+            if self.score else None,
             original=facts.original, least_samples=facts.least_samples, fixed=facts.fixed,
             operations=dict.fromkeys(SIZES, facts.operations) if facts.operations else {},
             source=f"own training, {address.path.name} {digest}", seen=tuple(described_facts(facts).splitlines()),
@@ -150,13 +155,16 @@ def job(  # noqa: PLR0913  what users type
     collate: Callable[[list[Any]], Any] | None = None,
     training_step: Callable[[Any, Any], Any] | None = None,
     clip_norm: float | None = None,
+    score: Callable[[Any], Any] | None = None,
+    better: Literal["less", "more"] = "more",
     options: Iterable[OwnOption] = (),
     name: str | None = None,
 ) -> Job:
     """A job from model, data set (or its loader), loss and optimizer, each an object or what makes one.
 
     A factory of the optimizer is given the parameters. `training_step` takes model and batch and returns the loss,
-    where a batch is no pair of inputs and targets. Raises Mistake where a part is missing.
+    where a batch is no pair of inputs and targets. `score` takes the trained model, in evaluation mode, and returns a
+    number for `learn`; `better` says whether more or less of it is. Raises Mistake where a part is missing.
     """
     given = {"model": model, "dataset": dataset, "optimizer": optimizer}
     given |= {} if training_step else {"loss": loss}
@@ -166,13 +174,16 @@ def job(  # noqa: PLR0913  what users type
         )
     if name is not None and not re.fullmatch(r"[^@#:\s]+", name):
         raise Mistake(f"'{name}' is no name for a job; leave out spaces and the signs @, # and :.")
+    if better not in {"less", "more"}:
+        raise Mistake(f"A score cannot be better by '{better}'; say better='more' or better='less'.")
     chosen = tuple(options)
     names = [one.name for one in chosen]
     if twice := next((one for one in names if names.count(one) > 1), None):
         raise Mistake(f"Two options are called '{twice}'; give each a name of its own.")
     return Job(
         model=model, dataset=dataset, loss=loss, optimizer=optimizer, batch=batch, collate=collate,
-        training_step=training_step, clip_norm=clip_norm, options=chosen, name=name, module=calling_module(),
+        training_step=training_step, clip_norm=clip_norm, score=score, better=better, options=chosen, name=name,
+        module=calling_module(),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 from harness.core.mistake import Mistake
 from harness.core.own_file import strangers
 from harness.core.recipe import Recipe, Value
-from harness.core.workload import Built, Parts, Size
+from harness.core.workload import Built, Evaluation, Parts, Size
 from harness.own.items import (
     Indexed,
     Items,
@@ -212,6 +212,7 @@ class Builder:
             effective=self._effective,
             device_stage=self._device_stage,
             clip_norm=self.job.clip_norm,
+            evaluate=self._evaluate,
         )
 
     def changed(self, recipe: Recipe) -> "Job":
@@ -275,6 +276,19 @@ class Builder:
             shape = self._shape(job)
             return OnHost(shape.structure.num_leaves - len(shape.constants))
         return None if job.training_step is None else as_pair
+
+    def _evaluate(
+        self, model: nn.Module, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device
+    ) -> Evaluation:
+        """The user's own score of the model, whose items nobody counts; raises Mistake for what is no number."""
+        score = self.changed(recipe).score
+        assert score is not None  # noqa: S101  evaluations are asked of jobs with a score alone
+        with torch.no_grad():
+            found = score(model.inner if isinstance(model, Stepping) else model)
+        try:
+            return Evaluation(items=0, score=float(found))
+        except (TypeError, ValueError) as error:
+            raise Mistake(f"The job's score gave a {type(found).__name__}; let it return one number.") from error
 
     def _effective(self, built: Built) -> dict[str, Value]:
         job = self.built_from or self.job

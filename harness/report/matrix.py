@@ -332,6 +332,9 @@ def causes(table: Table) -> Iterator[str]:
     found = table.profile.bottleneck if table.profile else None
     if found is not None:
         yield cause(name, found)
+    if table.profile and table.timing is Timing.EVALUATION:
+        items = rate(table.profile.rate).removesuffix(" samples/s")
+        yield f"With {called(name)} an evaluation goes through {items} items/s: files, clips, pictures or patches."
     if table.profile and table.profile.facts:
         yield f"Seen in {called(name)}, and wherever nothing else is said: {facts(table.profile.facts)}."
 

@@ -16,7 +16,8 @@ HOW = (
     "Strong scaling splits the reference's batch among the ranks; weak scaling gives each rank a batch of that size, "
     "against one process that adds up as many batches. Efficiency is the speedup divided by the number of ranks. "
     "Communication not hidden is the share of the ranks' step that goes when no gradient is reduced, waiting for the "
-    "slowest rank included (gradients_not_reduced). A ring sends 2(N-1)/N times the reduced bytes from each rank."
+    "slowest rank included (gradients_not_reduced). A ring sends 2(N-1)/N times the reduced bytes from each rank; the "
+    "share of the link is that of what the same ranks reduce in a second while they do nothing else."
 )
 ON_A_CPU = "All ranks share one CPU here: this rehearses the method, and says nothing of ranks with a GPU each."
 MOST_LINEAR = 1.02  # times the number of ranks, beyond which a speedup needs an explanation before it is an efficiency
@@ -95,7 +96,7 @@ def scaling_parts(rows: Iterable[Row], *, on_a_cpu: bool, level: int = 2) -> Ite
 def scaling_data(one: Scaling) -> dict[str, Any]:
     """The same as data, in shares of 1, seconds and bytes; null what was not measured, and a refused efficiency."""
     profile = one.row.treatment
-    reduced, sent = _bytes(one.ranks, profile)
+    reduced, sent, share = _bytes(one.ranks, profile)
     return {
         "treatment": str(one.row.comparison.treatment),
         "reference": str(one.row.comparison.reference),
@@ -107,6 +108,7 @@ def scaling_data(one: Scaling) -> dict[str, Any]:
         "step_s": profile.config.batch / profile.rate if profile else None,
         "reduced_bytes": reduced,
         "sent_bytes_per_s": sent,
+        "share_of_link": share,
     }
 
 
@@ -119,12 +121,17 @@ def _not_hidden(one: Scaling) -> list[float] | None:
     return [1 - 1 / value for value in _interval(one.silent)] if one.silent else None
 
 
-def _bytes(ranks: int, profile: Profile | None) -> tuple[int, float] | tuple[None, None]:
-    """Bytes of gradients that an update reduces, and what a ring sends from each rank in a second at this rate."""
+def _bytes(ranks: int, profile: Profile | None) -> tuple[int | None, float | None, float | None]:
+    """Bytes of gradients that an update reduces, what a ring sends from each rank in a second, its share of the link.
+
+    The share is not known of runs that did not time the link.
+    """
     count = profile.facts.get("reduced_bytes") if profile else None
     if profile is None or not isinstance(count, int):
-        return None, None
-    return count, 2 * (ranks - 1) / ranks * count * profile.rate / profile.config.batch
+        return None, None, None
+    a_second = count * profile.rate / profile.config.batch
+    link = profile.facts.get("link_bytes_per_s")
+    return count, 2 * (ranks - 1) / ranks * a_second, a_second / link if isinstance(link, int) else None
 
 
 def _cells(one: Scaling) -> tuple[str, ...]:
@@ -157,8 +164,11 @@ def _exposed(one: Scaling) -> str:
 
 
 def _traffic(ranks: int, profile: Profile | None) -> tuple[str, str]:
-    count, sent = _bytes(ranks, profile)
-    return (NOTHING, NOTHING) if count is None or sent is None else (size(count), f"{size(round(sent))}/s")
+    count, sent, share = _bytes(ranks, profile)
+    if count is None or sent is None:
+        return NOTHING, NOTHING
+    of_link = f", {100 * share:.1f} % of the link" if share is not None else ""
+    return size(count), f"{size(round(sent))}/s{of_link}"
 
 
 def _refused(one: Scaling) -> str:

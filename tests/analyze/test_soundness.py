@@ -62,6 +62,12 @@ def test_nothing_trains_faster_than_its_own_loader() -> None:
     assert row(lambda one: one, **(TWO | {"loader_rate": 196.0})).estimate is not None, "a probe is not that exact"
 
 
+def test_nor_than_what_a_helper_gives_that_no_pause_stops() -> None:
+    helped = {"effective": {"layout": "contiguous", "workers": 0, "loads_ahead": True}}
+    assert "a service or a thread, prepares batches" in words(row(lambda one: one, loader_rate=186.0, **helped))
+    assert row(lambda one: one, loader_rate=196.0, **helped).estimate is not None
+
+
 def test_nor_than_its_own_step() -> None:
     assert "its step alone gives 150" in words(row(lambda one: one, compute_rate=150.0, **TWO))
 

@@ -1,8 +1,11 @@
-"""The step alone, beside loader workers that want every core."""
+"""The step alone, beside loader workers that want every core; the loader alone, where something loads ahead."""
 
 import multiprocessing
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -71,3 +74,74 @@ def test_workers_that_would_refill_their_queue_stand_still_while_the_step_alone_
     trial.session.feed.close()
     assert seen == [{"T"}]
     assert ready["compute_rate"] < BATCH / STEP_S
+
+
+LOADING_S, COMPUTING_S = 0.012, 0.010  # of a batch; a helper that never stops is the slower of the two
+
+
+class Costly(Dataset[tuple[Tensor, Tensor]]):
+    """Items that take their time, each its own."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        self.seconds = seconds
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        self.spend(index)
+        return torch.tensor([float(index)]), torch.tensor([0.0])
+
+    def spend(self, index: int) -> None:
+        time.sleep(self.seconds(index))
+
+
+class Helped(Costly):
+    """Items that a thread of its own has made ready, four batches of them at most."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        super().__init__(seconds)
+        self.ready: Queue[None] = Queue(4 * BATCH)
+        Thread(target=self.go_on, daemon=True).start()
+
+    def go_on(self) -> None:
+        while True:
+            time.sleep(self.seconds(0))
+            self.ready.put(None)
+
+    def spend(self, index: int) -> None:  # noqa: ARG002  whichever is asked for
+        self.ready.get()
+
+
+class Resting(Step):
+    """A model that leaves its core to others."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        time.sleep(COMPUTING_S)
+        result: Tensor = self.line(inputs * 0)
+        return result
+
+
+def alone(dataset: Callable[..., Dataset[Any]]) -> float | None:
+    """What an arm without workers says of its loader alone."""
+    made = task_with()
+    made = replace(made, parts=replace(made.parts, model=lambda *_: Resting(), dataset=dataset))
+    trial, ready = begin(made, Timing.STEP, replace(UNTIMED, upper_bound_s=0.3), {}, other_seeds=False)
+    assert trial.session.feed.order._next == trial.session.feed.taken, "its place in the epoch is as it was"
+    return None if ready["loader_rate"] is None else float(ready["loader_rate"])
+
+
+def test_a_loader_that_goes_on_by_itself_is_found_out() -> None:
+    rate = alone(lambda *_: Helped(lambda _: LOADING_S / BATCH))
+    assert rate == pytest.approx(BATCH / LOADING_S, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        lambda _: LOADING_S / BATCH,
+        lambda index: 0.0005 if index % 2 else 0.006,  # dear and cheap
+        lambda index: 0.2 if index == 9 else 0.001,  # a rare stall
+        lambda _: 0.1,  # too slow to be asked often enough
+    ],
+    ids=["even", "uneven", "stalling", "slow"],
+)
+def test_a_loader_that_rests_while_the_host_computes_is_bounded_by_windows(seconds: Callable[[int], float]) -> None:
+    assert alone(lambda *_: Costly(seconds)) is None

@@ -57,16 +57,18 @@ class Judged:
         return self.low * (1 - allowance) <= self.true <= self.high * (1 + allowance)
 
 
-def judge(trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | None = None) -> list[Judged]:
+def judge(
+    trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | None = None, at_once: int = SIDE_BY_SIDE
+) -> list[Judged]:
     """Measures all trials once, and those in which an oracle does not hold once more with other turns.
 
     What the first attempts recorded is `kept`.
     """
-    found = _measured(trials, zygote, kept)
+    found = _measured(trials, zygote, kept, at_once)
     failed = [one for one in trials if not all(row.holds for row in found[one.experiment.name])]
     again = [replace(one, experiment=replace(one.experiment, seed=one.experiment.seed + 1)) for one in failed]
     if again:
-        for name, rows in _measured(again, zygote).items():
+        for name, rows in _measured(again, zygote, None, at_once).items():
             pairs = zip(found[name], rows, strict=True)
             found[name] = [
                 first if first.holds else replace(second, attempts=2, within=first.within) for first, second in pairs
@@ -75,9 +77,9 @@ def judge(trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | N
 
 
 def _measured(
-    trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | None = None
+    trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | None, at_once: int
 ) -> dict[str, list[Judged]]:
-    """Those that compute one after the other, then all that sleep side by side."""
+    """Those that compute one after the other, then all that sleep, so many at once."""
     measured: dict[str, Measured] = {}
     loops: dict[str, dict[str, float]] = {}
     for one in (one for one in trials if one.alone):
@@ -86,7 +88,7 @@ def _measured(
         after = _loops(one, zygote)
         loops[one.experiment.name] = {stack: (seconds + after[stack]) / 2 for stack, seconds in before.items()}
     asleep = sorted((one for one in trials if not one.alone), key=_cost, reverse=True)  # the longest first
-    with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
         ahead = {one.experiment.name: pool.submit(_loops, one, zygote) for one in asleep}
         loops |= {name: one.result() for name, one in ahead.items()}
         running = {one.experiment.name: pool.submit(measure, one.experiment) for one in asleep}
@@ -185,9 +187,9 @@ def most_misses(count: int, share: float = 0.05, point: float = 0.999) -> int:
 
 
 def timed(
-    trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | None = None
+    trials: Sequence[Trial], zygote: Zygote, kept: dict[str, Measured] | None = None, at_once: int = SIDE_BY_SIDE
 ) -> tuple[list[Judged], float]:
     """The judged oracles and the seconds that they took."""
     began_s = time.monotonic()
-    judged = judge(trials, zygote, kept)
+    judged = judge(trials, zygote, kept, at_once)
     return judged, time.monotonic() - began_s

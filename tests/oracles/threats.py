@@ -22,8 +22,9 @@ THREATS = (
     Threat(
         "Something goes on loading that cannot be frozen: a thread of the data set, a service on another host",
         "untimed steps lead in until steps take as long as later ones, which takes up what a thread loads within a "
-        "millisecond; not what a service prepares in a pause of seconds: an arm whose windows begin a tenth faster "
-        "than they end, and surely so, has no ratio",
+        "millisecond. What a service prepares in a pause of seconds is found out: where batches that are asked for one "
+        "after another come three times later than steps have waited for them, that is how fast the loader is, and an "
+        "arm that trains faster has no ratio",
         "54 ms of loading, 45 ms of computing: `variant=thread`, `variant=service`",
     ),
     Threat(

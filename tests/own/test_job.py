@@ -589,6 +589,20 @@ def test_an_option_needs_a_name_of_its_own_and_known_numerics() -> None:
         a_job().replace(modell=Net)
 
 
+def test_a_score_makes_a_lesson_of_whole_epochs_and_nothing_else_changes() -> None:
+    def score(_model: nn.Module) -> float:
+        return 0.5
+
+    one = a_job(score=score, better="less")
+    assert "score: less is better" in str(one)
+    workload = one.as_workload(Address(Path(__file__)))
+    assert workload.lesson is not None
+    assert (workload.lesson.better, workload.lesson.epoch_steps, workload.lesson.clear) == ("less", 12, None)
+    assert a_job().as_workload(Address(Path(__file__))).lesson is None
+    with pytest.raises(sm.Mistake, match="A score cannot be better by 'higher'; say better='more' or better='less'"):
+        a_job(better="higher")
+
+
 # Files: what a script defines, and how far it is run.
 
 SCRIPT = """

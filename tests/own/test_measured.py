@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,51 @@ def test_two_jobs_are_compared_from_the_shell(tmp_path: Path) -> None:
     rows = json.loads(python(tmp_path, "-c", program))
     assert [row[0] for row in rows] == ["other"]
     assert holds(rows[0], (LOAD_MS + STEP_MS) / (LOAD_MS / 2 + STEP_MS)), rows
+
+
+LEARNABLE = """
+
+class Signs(Slow):
+    def __getitem__(self, index):
+        inputs, _ = super().__getitem__(index)
+        inputs = torch.randn(4, generator=torch.Generator().manual_seed(index))
+        return inputs, int(inputs.sum() > 0)
+
+
+def accuracy(model):
+    assert not model.training
+    inputs = torch.randn(256, 4, generator=torch.Generator().manual_seed(-1))
+    return (model.layer(inputs).argmax(1) == (inputs.sum(1) > 0)).float().mean()
+
+
+def mute(model):
+    return "good"
+
+
+quick_items = sm.option("quick_items", change=lambda job: job.replace(dataset=Signs(1)), active=lambda built: True)
+job = job.replace(dataset=Signs(LOAD / 8), model=lambda: Net(1), score=accuracy, options=[quick_items],
+                  optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+silent, wrong = job.replace(score=None), job.replace(score=mute)
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.thorough
+def test_a_job_with_a_score_is_trained_until_it_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "oracle.py").write_text(ORACLE + LEARNABLE.replace("LOAD", str(LOAD_MS)))
+    learn = ("-P", "-m", "harness", "learn", "oracle:quick_items", "--until", "0.9")
+    told = python(tmp_path, *learn, "--seeds", "3", "--results", "kept", "--workload", "oracle.py:job")
+    assert "at least 0.9" in told
+    (kept,) = tmp_path.glob("kept/*/*/*.json")
+    heats = json.loads(kept.read_text())["heats"]
+    for heat in heats:  # the same steps, of which each took 24 + 1 ms, or 8 + 1
+        ours, theirs = heat["treatment"]["scores"][-1], heat["reference"]["scores"][-1]
+        assert ours[0] == theirs[0]
+        assert ours[2] == theirs[2] >= 0.9
+        assert theirs[1] / ours[1] == pytest.approx((LOAD_MS + 1) / (8 + 1), rel=0.1)
+    for name, words in (("silent", "oracle tells no score; give speedmatrix.job(score=...)"), ("wrong", "gave a str")):
+        with pytest.raises(AssertionError, match=re.escape(words)):
+            python(tmp_path, *learn, "--workload", f"oracle.py:{name}")
 
 
 @pytest.mark.alone

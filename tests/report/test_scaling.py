@@ -1,6 +1,7 @@
 """Several ranks in reports: efficiency, communication that shows, bytes, and what is too good to be one."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ RANKS = Promise(numerics=Numerics.DIFFERENT, proof=("ranks",), pointless_where={
 OF_RANKS = dict.fromkeys(("ranks", "batch_scale", "gradient_accumulation", "gradients_not_reduced"), RANKS)
 TWO = Option(name="ranks", level=2)
 MIB = 2**20
+LINK = {"link_bytes_per_s": 750 * MIB}
 
 
 def compared(label: str, options: tuple[Option, ...], reference: tuple[Option, ...] = ()) -> Comparison:
@@ -29,7 +31,7 @@ def compared(label: str, options: tuple[Option, ...], reference: tuple[Option, .
     return Comparison(label=label, treatment=treatment, reference=other, timing=Timing.STEP)
 
 
-def scaled(strong: float, weak: float, silent: float) -> Matrix:
+def scaled(strong: float, weak: float, silent: float, link: Mapping[str, int] = LINK) -> Matrix:
     """Two ranks with these speedups over one process, and over themselves without reductions."""
     scale = Option(name="batch_scale", level=2)
     made = (
@@ -38,7 +40,7 @@ def scaled(strong: float, weak: float, silent: float) -> Matrix:
         compared("gradients_not_reduced", (Option(name="gradients_not_reduced"), TWO), (TWO,)),
         compared("ranks=2+workers", (TWO, Option(name="workers"))),
     )
-    effective: dict[str, Any] = {"ranks": 2, "reduced_bytes": 8 * MIB}
+    effective: dict[str, Any] = {"ranks": 2, "reduced_bytes": 8 * MIB, **link}
     ratios = enumerate((strong, weak, silent, 3.0))
     found = [one for block, ratio in ratios for one in records(block, ratio, effective=effective)]
     return matrix(replace(plan(*made), promises={**KNOWN, **OF_RANKS}), found)
@@ -64,7 +66,13 @@ def test_what_goes_without_reductions_is_the_communication_that_shows() -> None:
 
 def test_bytes_of_gradients_are_those_of_a_ring() -> None:
     strong = next(line for line in shown(scaled(1.5, 1.8, 1.25)).splitlines() if "strong" in line)
-    assert strong.endswith("| 8.0 MiB | 18.8 MiB/s |")  # 2 (2 - 1) / 2 x 8 MiB x 150 / 64 updates a second
+    # 2 (2 - 1) / 2 x 8 MiB x 150 / 64 updates a second; the same ranks reduce 750 MiB in one if they do nothing else.
+    assert strong.endswith("| 8.0 MiB | 18.8 MiB/s, 2.5 % of the link |")
+
+
+def test_runs_that_did_not_time_the_link_have_no_share_of_it() -> None:
+    strong = next(line for line in shown(scaled(1.5, 1.8, 1.25, link={})).splitlines() if "strong" in line)
+    assert strong.endswith("| 8.0 MiB | 18.8 MiB/s |")
 
 
 def test_more_than_linear_is_no_efficiency() -> None:
@@ -95,6 +103,7 @@ def test_the_same_is_told_as_data() -> None:
     assert strong["step_s"] == pytest.approx(64 / 150, rel=0.01)
     assert strong["reduced_bytes"] == 8 * MIB
     assert strong["sent_bytes_per_s"] == pytest.approx(8 * MIB * 150 / 64, rel=0.01)
+    assert strong["share_of_link"] == pytest.approx(0.025, rel=0.01)
     assert weak["not_hidden"] is None
     assert json.loads(matrix_to_json(scaled(2.5, 1.8, 1.0)))["scaling"][0]["efficiency"] is None
 

@@ -17,7 +17,8 @@ import torch
 
 from harness.core.configuration import expected, parse_option
 from harness.core.records import Fault
-from harness.measure.ranks import Mismatch, join, store_for
+from harness.measure.devices import Device
+from harness.measure.ranks import Mismatch, join, of_link, store_for
 from harness.run import ranks
 from harness.run.arm import ArmLost, ProcessArm
 from harness.run.processes import is_alive, members_of
@@ -79,6 +80,7 @@ def test_two_ranks_learn_what_one_does_that_takes_a_batch_in_two_parts(
     one = begun(smoke_data["leak"], "gradient_accumulation=2")
     assert two["inactive"] == []
     assert two["losses"] == pytest.approx(one["losses"], rel=3e-3)  # each rank drops out others
+    assert 2**25 < two["effective"]["link_bytes_per_s"] < 2**36  # a loopback, between 32 MiB and 64 GiB a second
     assert len(set(two["losses"])) == len(two["losses"])
 
 
@@ -175,6 +177,19 @@ def test_a_port_that_is_in_use_hinders_nobody(smoke_data: Mapping[str, Path], mo
         monkeypatch.setenv("MASTER_PORT", str(taken.getsockname()[1]))
         with alive(smoke_data["leak"], "ranks=2") as one, alive(smoke_data["leak"], "ranks=2") as other:
             assert one.begin()["losses"] == other.begin()["losses"]
+
+
+def test_the_rate_of_a_link_is_what_a_bucket_takes_once_it_is_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = iter((0.5, 0.05, 0.05, 0.3, 0.05, 0.05))  # the first opens connections, one meets a neighbour
+
+    def reduce(tensor: torch.Tensor, *_: Any) -> None:
+        if tensor.nbytes > 8:
+            sleep(next(taken))
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
+    monkeypatch.setattr(torch.distributed, "all_reduce", reduce)
+    assert of_link(Device("cpu"))["link_bytes_per_s"] == pytest.approx(25 * 2**20 / 0.05, rel=0.05)
 
 
 def test_ranks_of_two_minds_are_refused_in_words() -> None:
