@@ -41,7 +41,7 @@ from harness.plan.designs import DESIGNS, ClaimContext, resolve
 from harness.plan.planning import commands, pace_of, planned
 from harness.plan.schedule import by_replicate, pairs_of
 from harness.report import matrix as sentences
-from harness.report.advice import advice_parts, advice_to_json, chapters
+from harness.report.advice import advice_parts, advice_to_json, chapters, pull_request_parts
 from harness.report.claims import claims_parts, claims_to_json, promised
 from harness.report.comparison import comparison_parts, comparison_to_json
 from harness.report.document import Part, show, to_markdown, to_terminal
@@ -49,7 +49,6 @@ from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
 from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
 from harness.report.overview import advice_overview, after_advice, closing, overview
-from harness.report.pull_request import pull_request_parts
 from harness.report.words import duration
 from harness.results import (
     answers,

@@ -254,29 +254,6 @@ def _loader_rate(session: Session, protocol: Protocol) -> float:
     return feed.order.samples(taken, feed.taken) / spent_s
 
 
-# What nobody can pause prepares batches while the arm stands still: a service, a thread of the data set. Steps find
-# them ready, and how long one takes shows only where they are asked for one after another until none is left.
-
-AHEAD = 3  # times what steps waited for a batch
-
-
-def rate_of_a_helper(session: Session, waited_s: float, seconds: float) -> float | None:
-    """Samples a second of a loader that goes on by itself while the host computes; None of one that does not.
-
-    `waited_s` is what a step waited for batches. Half the median of costs that differ is never more than their mean.
-    """
-    feed, device, taken = session.feed, session.task.device, list[float]()
-    before = feed.taken
-    while sum(taken) < seconds:
-        taken += agreed([timed(feed.fetch, 1, device)])
-    samples = feed.order.samples(before, feed.taken) / len(taken)  # of a batch
-    feed.order.go_to(before)
-    feed.taken = before
-    late_s = median(taken[len(taken) // 2 :])
-    helped = len(taken) >= 2 * GROUPS and late_s * session.task.recipe.micro_batches > AHEAD * waited_s
-    return samples / late_s if helped else None
-
-
 def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> float:
     """On the batches of the first steps, which lie on the device.
 
@@ -344,6 +321,30 @@ def _seconds_from(session: Session, number: int, batches: int) -> list[float]:
     """What reading takes from one batch on, each by itself."""
     session.feed.order.go_to(number)
     return agreed([timed(session.feed.fetch, 1, session.task.device) for _ in range(batches)])
+
+
+# What nobody can pause prepares batches while the arm stands still: a service, a thread of the data set. Steps find
+# them ready, and how long one takes shows only where they are asked for one after another until none is left.
+
+AHEAD, ASKED = 3, 500  # times what steps waited for a batch; batches at most, of which no helper has so many ready
+
+
+def rate_of_a_helper(session: Session, waited_s: float, step_s: float, seconds: float) -> float | None:
+    """Samples a second of a loader that goes on by itself while the host computes; None of one that does not.
+
+    `waited_s` is what a step of `step_s` waited for batches. Half the median of costs is never more than their mean.
+    """
+    feed, device, each = session.feed, session.task.device, session.task.recipe.micro_batches
+    before, spent_s, taken = feed.taken, 0.0, list[float]()
+    while spent_s < seconds and len(taken) < ASKED:
+        taken += agreed([timed(feed.fetch, 1, device)])
+        spent_s += taken[-1]
+    samples = feed.order.samples(before, feed.taken) / len(taken)  # of a batch
+    feed.order.go_to(before)
+    feed.taken = before
+    late_s = median(taken[len(taken) // 2 :])
+    helped = len(taken) >= 2 * GROUPS and late_s * each > max(AHEAD * waited_s, MATTERS * step_s)
+    return samples / late_s if helped else None
 
 
 def forget(opening: Opening, device: Device) -> None:

@@ -244,14 +244,10 @@ def begin(
     shown, score = ({}, None) if again else observe(session, opening, timing)
     shown |= shapes_of(session, opening) | uneven(task)
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
-    last_loss = opening.losses[-1] if opening.losses else 0.0
-    shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], last_loss)
+    shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
-    trial.board = board_of(session.task.device)
+    trial.board = board_of(task.device)
     warm, loader_rate, compute_rate = _warmed(trial, opening)
-    trial.step_s = warm.step_s
-    if task.recipe.keep_last_batch and timing in {Timing.STEP, Timing.LOADER}:
-        _reach_the_last_batch(session)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
     trial.cold = files if effective.get("page_cache") == "cold" else None
@@ -284,12 +280,15 @@ def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, float | None, float
     loader_rate, compute_rate = upper_bounds_of(session, opening, trial.protocol) if trains else (None, None)
     alone = trial.timing is Timing.STEP and session.task.endless and not session.task.recipe.workers
     if alone and not session.task.size.keeps_items:
-        loader_rate = rate_of_a_helper(session, waited_s, trial.protocol.upper_bound_s)
+        loader_rate = rate_of_a_helper(session, waited_s, warm.step_s, trial.protocol.upper_bound_s)
         trial.loads_ahead = loader_rate is not None
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     forget(opening, session.task.device)
     if trial.timing is Timing.EPOCH:
         warm = _finish_epoch(trial, warm)
+    trial.step_s = warm.step_s
+    if session.task.recipe.keep_last_batch and trial.timing in {Timing.STEP, Timing.LOADER}:
+        _reach_the_last_batch(session)
     return warm, loader_rate, compute_rate
 
 

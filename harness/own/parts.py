@@ -281,7 +281,7 @@ class Builder:
         self, model: nn.Module, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device
     ) -> Evaluation:
         """The user's own score of the model, whose items nobody counts; raises Mistake for what is no number."""
-        score = self.changed(recipe).score
+        score = self.changed(recipe).score or self.job.score
         assert score is not None  # noqa: S101  evaluations are asked of jobs with a score alone
         with torch.no_grad():
             found = score(model.inner if isinstance(model, Stepping) else model)

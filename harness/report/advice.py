@@ -11,6 +11,7 @@ from harness.analyze.advice import (
     MOST_MEMORY,
     Advice,
     Candidate,
+    Foremost,
     Item,
     ReadyMade,
     Recommendation,
@@ -20,15 +21,29 @@ from harness.analyze.advice import (
 )
 from harness.analyze.attribution import WHOLE, BreakEven, Effect, Gain, JointEffect, Kind, learns_alike
 from harness.analyze.estimate import MOST_REPLICATES
+from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck, Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
 from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Optimization
 from harness.report import document
 from harness.report import matrix as sentences
-from harness.report.document import COLOURS, Code, Facts, Heading, Items, Part, Span, Text, tabled, to_json, warning
+from harness.report.document import (
+    COLOURS,
+    Code,
+    Column,
+    Facts,
+    Heading,
+    Items,
+    Part,
+    Span,
+    Text,
+    tabled,
+    to_json,
+    warning,
+)
 from harness.report.matrix import TIMED, behind
-from harness.report.words import change, duration, factor, one_line, ratio, share, size, stage
+from harness.report.words import NOTHING, change, duration, factor, one_line, ratio, share, size, stage
 
 # Points of advice about single options: the gain, what it costs and what speaks against it, in words.
 
@@ -591,6 +606,60 @@ def _point_item(point: Point, commands: Commands) -> document.Item:
         if command:
             parts.append(Code(one_line(command)))
     return document.Item(words, tuple(parts))
+
+
+# A summary for a pull request: what was switched on, what it gains and how to measure it again.
+
+_TO_REPEAT = frozenset({"machine", "software", "environment", "protocol", "noise", "copies"})
+_CHANGES = (
+    Column(name="training", whole=True),
+    Column(name="with"),
+    Column(name="in place of"),
+    Column(name="speedup, 95 %", whole=True),
+    Column(name="memory", right=True, whole=True),
+    Column(name="first losses", whole=True),
+)
+
+
+def pull_request_parts(advice: Advice, command: str, folder: str) -> Iterator[Part]:
+    """The advised changes with their intervals, the options one by one, and how anybody measures the same again."""
+    advised = [(about, about.foremost) for about in advice.workloads if about.foremost]
+    yield Heading("Training speed")
+    yield from tabled(_CHANGES, (_changed(advice, about, first) for about, first in advised))
+    for about in advice.workloads:
+        if not about.foremost:
+            why = without_advice(about) or "Nothing that was measured is surely faster and learns alike."
+            yield Text(f"{one_line(about.workload)}: {why}")
+    singles = [
+        (one_line(about.workload), str(item.option), ratio(item.effect.gain), item.effect.verdict.value)
+        for about, _ in advised
+        for item in about.items
+        if item.recommendation is not Recommendation.NO_ADVICE
+    ]
+    if singles:
+        yield Heading("Options one by one", 3)
+        yield from tabled(("training", "option", "speedup, 95 %", "verdict"), singles)
+    yield Heading("Measured", 3)
+    yield Facts(tuple((name, words) for name, words in sentences.heading(advice.run.matrix) if name in _TO_REPEAT))
+    yield Text("To measure the same again, and to pack the measurements so that somebody else can check them:")
+    yield Code(f"./{one_line(command)}\n./speedmatrix bundle {one_line(folder)}")
+
+
+def _changed(advice: Advice, about: WorkloadAdvice, first: Foremost) -> tuple[str, ...]:
+    rows = (row for row in advice.run.matrix.rows if row.estimate)
+    asked = first.reference, first.treatment
+    row = next((one for one in rows if (one.comparison.reference, one.comparison.treatment) == asked), None)
+    before = first.reference.stack or "baseline"
+    names = one_line(about.workload), one_line(first.label), one_line(before)
+    return *names, ratio(first.gain), _grown(row), sentences.quality(row) if row else NOTHING
+
+
+def _grown(row: Row | None) -> str:
+    """By how much it grows, where both arms tell."""
+    if row is None or row.treatment is None or row.reference is None:
+        return NOTHING
+    _, (ours, theirs) = host_memory(row.treatment, row.reference)
+    return change(ours, theirs)
 
 
 # Advice as JSON: the same in numbers, under a schema number that rises when a name changes its meaning.

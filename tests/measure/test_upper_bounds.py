@@ -130,7 +130,8 @@ def alone(dataset: Callable[..., Dataset[Any]]) -> float | None:
 
 def test_a_loader_that_goes_on_by_itself_is_found_out() -> None:
     rate = alone(lambda *_: Helped(lambda _: LOADING_S / BATCH))
-    assert rate == pytest.approx(BATCH / LOADING_S, rel=0.15)
+    assert rate is not None
+    assert 0.3 < rate / (BATCH / LOADING_S) < 1.05  # sleeps end late on a busy host, and never early
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,9 @@ def test_a_loader_that_goes_on_by_itself_is_found_out() -> None:
         lambda index: 0.0005 if index % 2 else 0.006,  # dear and cheap
         lambda index: 0.2 if index == 9 else 0.001,  # a rare stall
         lambda _: 0.1,  # too slow to be asked often enough
+        lambda _: 0.0,  # next to nothing
     ],
-    ids=["even", "uneven", "stalling", "slow"],
+    ids=["even", "uneven", "stalling", "slow", "free"],
 )
 def test_a_loader_that_rests_while_the_host_computes_is_bounded_by_windows(seconds: Callable[[int], float]) -> None:
     assert alone(lambda *_: Costly(seconds)) is None

