@@ -50,6 +50,7 @@ STEPS_S: Mapping[str, Mapping[str, tuple[float, float]]] = {
         "patches3d": (0.010, 0.106),
     },
 }
+UNEVEN: Mapping[str, Mapping[str, int]] = {"patches3d": {"uneven_steps": 4}}  # its distances, of every fourth step
 H200 = Environment(
     device="cuda", accelerator="NVIDIA H200", accelerator_memory_bytes=141 << 30, capability="9.0", driver="580.159.03",
     cpu="invented", cores=16, memory_bytes=128 << 30, system="Linux x86_64", python="3.11.7", compiler="g++",
@@ -165,7 +166,7 @@ class InventedArm:
         spend("warm-up", max(floor_steps * self.step_s, protocol.floor_s) + 1.5 * protocol.settle_s)
         return {
             "build_s": START_S, "first_step_s": self.step_s, "warm_up_s": 1.0, "warm_up_steps": 2,
-            "step_s": self.step_s, "steady": True, "effective": {}, "inactive": (),
+            "step_s": self.step_s, "steady": True, "effective": UNEVEN.get(self.config.workload, {}), "inactive": (),
             "losses": (1.0, 0.9, 0.8) if judged else (), "seed_spread": 0.1 if self.reference and judged else None,
             "loader_rate": None, "compute_rate": None, "score": None,
             "cycle_steps": 1 if self.timing is Timing.COMPUTE else 400,

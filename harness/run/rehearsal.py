@@ -117,7 +117,7 @@ class RehearsedArm:
             "warm_up_steps": 20,
             "step_s": self._step_s(),
             "steady": True,
-            "effective": {DELAY_S: self._delay_s()} if is_control([self.config]) else {},
+            "effective": {"uneven_steps": 1} | ({DELAY_S: self._delay_s()} if is_control([self.config]) else {}),
             "inactive": [],
             "losses": [1.0, 0.9, 0.8, 0.7],
             "seed_spread": 0.1,

@@ -42,7 +42,7 @@ def alive(folder: Path, *names: str, workload: str = "leak", window_limit_s: flo
     for name in names:
         option = parse_option(name)
         proof |= expected(CATALOGUE.optimizations[option.name], option.level)
-    protocol = replace(job.protocol, window_limit_s=window_limit_s, loss_steps=4)
+    protocol = replace(job.protocol, window_limit_s=window_limit_s, start_limit_s=900.0, loss_steps=4)
     sentinel = Sentinel()
     arm = ProcessArm(replace(job, proof=proof, protocol=protocol), sentinel)
     try:
