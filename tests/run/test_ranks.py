@@ -110,6 +110,7 @@ def test_gradients_that_add_up_are_reduced_once(smoke_data: Mapping[str, Path]) 
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1200)  # two compilers on one core
 @pytest.mark.parametrize(
     ("workload", "mode"),
     [("leak", "default"), ("imagenet", "regional")],  # around DistributedDataParallel, and repeated blocks within it
