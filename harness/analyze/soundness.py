@@ -28,6 +28,7 @@ EDGE = 2  # times the workers: standard deviation of the batches by which the ed
 RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: that is told, that forbids a ratio
 SURELY, FEWEST_GAINS = 6e-5, 4  # how often chance may tell of such a change, and windows of each arm that show it
 BEYOND = 1.05  # times an upper bound that was probed once in a replicate
+AHEAD = 2  # times what steps waited for a batch: what it takes where none is ready, if something loads ahead
 
 
 # What former versions did wrong in arms that trained: by a setting that later ones show.
@@ -56,13 +57,13 @@ def unsound(side: Side) -> Iterator[str]:
             yield "its batches have shapes of their own, and the few that a step alone is timed on do not stand for all"
         return
     workers = workers_of(side)
-    if side.windows and any(one.effective.get("loads_ahead") for one in side.readies):
-        yield from _beyond_a_bound(side, ("loader",))
+    if side.windows and not workers:
+        yield from _helped(side)
     if not workers or not side.windows or side.windows[0].timing not in QUEUED:
         return
     if any(one.lead_steps is None for one in side.windows):
         yield (
-            "its loader workers went on while the clock stood still, so that its windows lived on a full queue: "
+            "its loader workers went on while the clock stood still, so that its rate counts what they did then: "
             "measure it again with this version"
         )
         return
@@ -77,7 +78,7 @@ def unsound(side: Side) -> Iterator[str]:
 def remarks(evidence: Evidence) -> Iterator[str]:
     """What a reader should know of how the windows of a comparison were taken."""
     if any(one.lead_steps is None for one in evidence.windows):
-        yield "measured before version 0.3.0, when hardly anything led into windows: what a pause costs may be in them"
+        yield "measured before version 0.3.0, with too few untimed steps after a pause: its cost may be in windows"
     elif words := unsettled(evidence, RESUMED):
         yield words
     steps = next((one.cycle_steps for one in evidence.reference.readies if one.cycle_steps), None)
@@ -173,6 +174,26 @@ def _unbalanced(windows: Sequence[Window], workers: int) -> str | None:
     )
 
 
+def _helped(side: Side) -> Iterator[str]:
+    """What goes on loading while the arm stands still, where that makes a training faster than its loader by itself.
+
+    Then windows wait for a batch far shorter than one takes that is asked for when none is ready. Where the data set
+    keeps what it has read, that is so without any such help.
+    """
+    if side.windows[0].timing is not Timing.STEP or any("data_cache" in one.effective for one in side.readies):
+        return
+    rates = ratios_of_sums((one.arm, one.samples, one.wall_s) for one in side.windows)
+    waits_s = ratios_of_sums((one.arm, one.wait_s, one.samples) for one in side.windows)
+    asked = [(rates[one.arm], waits_s[one.arm], one.asked_rate) for one in side.readies if one.arm in rates]
+    pairs = [(rate, bound) for rate, wait_s, bound in asked if bound and 1 / bound > AHEAD * wait_s]
+    if len(asked) > 1 and len(pairs) == len(asked) and all(rate > BEYOND * bound for rate, bound in pairs):
+        rate, bound = (sum(one) / len(pairs) for one in zip(*pairs, strict=True))
+        yield (
+            f"it trained {rate:.4g} samples/s, and its loader alone gives {bound:.4g}: something that no pause stops, "
+            "a service or a thread, prepares batches while it stands still"
+        )
+
+
 def _beyond_a_bound(side: Side, names: Sequence[str]) -> Iterator[str]:
     """Nothing where one replicate alone is too fast: a bound is probed for a moment, and machines change."""
     if side.windows[0].timing not in TRAINS:
@@ -184,10 +205,10 @@ def _beyond_a_bound(side: Side, names: Sequence[str]) -> Iterator[str]:
         if len(pairs) > 1 and all(rate > BEYOND * bound for rate, bound in pairs):
             rate, bound = (sum(one) / len(pairs) for one in zip(*pairs, strict=True))
             what = "loader" if name == "loader" else "step"
-            why = "one of the two is wrong, most likely because the probe was too short"
-            if not workers_of(side):
-                why = "something that no pause stops, a service or a thread, prepares batches while it stands still"
-            yield f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: {why}"
+            yield (
+                f"it trained {rate:.4g} samples/s, and its {what} alone gives {bound:.4g}: one of the two is wrong, "
+                "most likely because the probe was too short"
+            )
 
 
 # Absences: why a comparison has no estimate, as a typed outcome with words.

@@ -439,11 +439,11 @@ def _print_truth(matrix: Matrix, effects: Effects) -> None:
 FOLDER = "verified"  # under the machine's results
 
 
-def verify(request: Request, place: Place, steps: int, at_once: int) -> int:
+def verify(request: Request, place: Place, steps: int) -> int:
     """Verifies and prints; gives 0 when every promise was kept, else 1."""
     ready, console = prepared(request), Console(highlight=False)
     with measuring_alone():
-        arms = _arms(ready, place.data, steps, at_once, console)
+        arms = _arms(ready, place.data, steps, console)
     found = [_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons]
     found += [
         Verified(workload=one.workload, label=one.label, promised=None, status=SKIPPED, sentence=one.reason)
@@ -463,12 +463,11 @@ def verify(request: Request, place: Place, steps: int, at_once: int) -> int:
 Key = tuple[Configuration, Timing, bool]  # the bool: it is a reference, and so tells how far seeds lie apart
 
 
-def _arms(
-    ready: Prepared, place: Path | None, steps: int, at_once: int, console: Console
-) -> Mapping[Key, Ready | Lost]:
+def _arms(ready: Prepared, place: Path | None, steps: int, console: Console) -> Mapping[Key, Ready | Lost]:
     """Every arm of the plan once, however many blocks it stands in."""
     data, sentinel = written(ready, place, Terminal(console)), Sentinel()
     jobs: dict[Key, Job] = {}
+    told: dict[Key, Ready | Lost] = {}
     for key, block, position in _wanted(ready):
         job = job_of(ready, data, block, replicate=0, position=position)
         jobs.setdefault(key, replace(job, protocol=untimed(steps)))
@@ -478,9 +477,10 @@ def _arms(
         served = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel)}
         bar = closing.enter_context(bars.Progress(*columns, bars.TextColumn("{task.description}"), console=console))
         task = bar.add_task("", total=len(jobs))
-        chosen = [replace(job, service=served.get(job.config.workload)) for job in jobs.values()]
-        told = examined(chosen, at_once, sentinel, lambda job: bar.update(task, advance=1, description=str(job.config)))
-    return dict(zip(jobs, told, strict=True))
+        for key, job in jobs.items():
+            told[key] = examined(replace(job, service=served.get(job.config.workload)), sentinel)
+            bar.update(task, advance=1, description=str(job.config))
+    return told
 
 
 def _wanted(ready: Prepared) -> Iterator[tuple[Key, Block, int]]:

@@ -593,7 +593,6 @@ def verify(
     steps: Annotated[int, typer.Option(min=2, help="First steps whose losses are compared.")] = 20,
     only: Only = None,
     stack: Stack = None,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Arms that train side by side.")] = 1,
     seed: Seed = 0,
     device: Device = "auto",
     workload: Own = None,
@@ -609,7 +608,7 @@ def verify(
         replicates=2, seed=seed, device=device, own=workload,
     )  # fmt: skip
     place = Place(results=results, data=data, budget="none", fresh=True)
-    raise typer.Exit(verified(request, place, steps, at_once))
+    raise typer.Exit(verified(request, place, steps))
 
 
 data_commands = typer.Typer(

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 
@@ -152,17 +152,6 @@ def checked(
         for complaint in _complaints(claim, by_name, workloads, known):
             raise Mistake(f"The ledger's claim {claim.name} {complaint}.")
     return claims
-
-
-def unknown(claims: Iterable[Claim], known: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Optimizations that claims name and that are not there -> the claims."""
-    found: dict[str, tuple[str, ...]] = {}
-    for claim in claims:
-        for stack in (claim.treatment, claim.reference, claim.stand_in):
-            for option in map(parse_option, names_of(stack)):
-                if option.name not in known and option.name != "original":
-                    found[option.name] = (*found.get(option.name, ()), claim.name)
-    return found
 
 
 def options(stack: str, workload: Workload, device: str = "cuda") -> tuple[Option, ...]:

@@ -158,15 +158,14 @@ def trait(name: str, missing: str) -> Need:
     return Need(missing=missing, met=lambda _, workload: name in workload.traits)
 
 
-def without(name: str, present: str) -> Need:
-    """The need of a workload that does not do something already."""
-    return Need(missing=present, met=lambda _, workload: name not in workload.traits)
-
-
 CONVOLUTIONS = trait("convolutions", "needs 2-D convolutions")
 ANY_CONVOLUTIONS = Need(
     missing="needs 2-D or 3-D convolutions",
     met=lambda _, workload: not workload.traits.isdisjoint({"convolutions", "convolutions_3d"}),
+)
+NEW_SHAPES = Need(  # of what pays once for each shape: the user's own epoch is too long to be timed whole
+    missing="its batches have shapes of their own, and a short epoch repeats a few of them: new ones would cost more",
+    met=lambda _, workload: "few_shapes" not in workload.traits,
 )
 SEVERAL_ITEMS = Need(  # a system that takes one at a time has items of several shapes
     missing="needs a system that takes several items into a batch",

@@ -49,7 +49,10 @@ BARRED: Mapping[str, Mapping[str, str]] = {
         ),
         "the second is a choice of DistributedDataParallel, which FSDP replaces",
     )
-    | {"compile": "compiled models whose weights are shared out were not tried"},
+    | {
+        "compile": "compiled models whose weights are shared out were not tried",
+        "synchronized_batch_norm": "layers whose weights are shared out are not converted",
+    },
 }
 
 AVERAGED_EVERY = 4  # steps between two averages of the weights, with post-local SGD
@@ -63,6 +66,7 @@ OF_WORKERS = ("persistent_workers", "prefetch_factor", "worker_threads", "sharin
 OF_RANKS = (
     *("bucket_mb", "gradient_as_bucket_view", "static_graph", "find_unused_parameters", "buffers_not_broadcast"),
     *("gradient_reduction", "communication_hook", "sharded_optimizer", "sharded_weights"),
+    *("synchronized_batch_norm", "nccl_algorithm", "nccl_protocol"),
 )
 
 
@@ -143,6 +147,9 @@ class Recipe:
     # FSDP: each rank holds a part of every weight; it is gathered for each pass, or once and kept for the backward one,
     # as it is or in bfloat16
     sharded_weights: Literal["each_pass", "kept", "bfloat16"] | None = None
+    synchronized_batch_norm: bool = False  # statistics of all ranks' samples
+    nccl_algorithm: Literal["Ring", "Tree"] | None = None  # None lets NCCL choose for each size
+    nccl_protocol: Literal["Simple", "LL", "LL128"] | None = None
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False

@@ -104,6 +104,7 @@ _ARMS = (
         repeat_spread="the same between runs from its own seed, 0 for the same bits; none before version 0.3.0",
         loader_rate="samples a second with the step left out; none where windows tell it",
         compute_rate="samples a second on batches that lie on the device; none where windows tell it",
+        asked_rate="samples a second of batches that are asked for one after another, in an arm without loader workers",
         score="of the model after its first steps, where evaluation is timed",
     ),
     *_maybe("integer", cycle_steps="until the same work comes round again; none before version 0.3.0"),

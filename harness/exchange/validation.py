@@ -398,7 +398,7 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
         within(getattr(ready, name), 0.0, LONGEST_S, f"{where} {name}")
     within(ready.step_s, SHORTEST_S, LONGEST_S, f"{where} step_s")
     within(ready.warm_up_steps, 0, MOST, f"{where} warm_up_steps")
-    for name in ("loader_rate", "compute_rate"):
+    for name in ("loader_rate", "compute_rate", "asked_rate"):
         within(getattr(ready, name), SLOWEST, FASTEST, f"{where} {name}")
     for name in ("seed_spread", "repeat_spread"):
         if (getattr(ready, name) or 0.0) < 0:

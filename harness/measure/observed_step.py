@@ -38,6 +38,13 @@ def of_compiler(trainee: Trainee, batch: Any, device: Device) -> dict[str, Value
     return {"compiled": in_graphs, "eager_layers": len(eager), "cuda_graphs": of_device or 0, **graphs}
 
 
+def still_compiled(trainee: Trainee, step: Callable[[], object]) -> bool:
+    """Whether a step of a warm arm still runs compiled: a model that is compiled anew too often falls back to eager."""
+    with eager_calls(trainee.model) as eager:
+        step()
+    return 2 * len(eager) <= sum(1 for _ in _layers(trainee.model))
+
+
 def run_in_eager(model: nn.Module) -> AbstractContextManager[Any]:
     """Lets the blocks of a model that are compiled in place run layer by layer, so that hooks see the layers."""
     if not any(one._compiled_call_impl for one in model.modules()):  # noqa: SLF001  a module tells nowhere else

@@ -326,13 +326,13 @@ def _seconds_from(session: Session, number: int, batches: int) -> list[float]:
 # What nobody can pause prepares batches while the arm stands still: a service, a thread of the data set. Steps find
 # them ready, and how long one takes shows only where they are asked for one after another until none is left.
 
-AHEAD, ASKED = 3, 500  # times what steps waited for a batch; batches at most, of which no helper has so many ready
+ASKED = 500  # batches at most, of which no helper has so many ready
 
 
-def rate_of_a_helper(session: Session, waited_s: float, step_s: float, seconds: float) -> float | None:
-    """Samples a second of a loader that goes on by itself while the host computes; None of one that does not.
+def asked_rate(session: Session, step_s: float, seconds: float) -> float | None:
+    """Samples a second of batches asked for one after another, once none is ready; None if that is little of a step.
 
-    `waited_s` is what a step of `step_s` waited for batches. Half the median of costs is never more than their mean.
+    The lower of median and mean stands for what a batch takes: neither a stall nor a few that are ready make it longer.
     """
     feed, device, each = session.feed, session.task.device, session.task.recipe.micro_batches
     before, spent_s, taken = feed.taken, 0.0, list[float]()
@@ -342,9 +342,9 @@ def rate_of_a_helper(session: Session, waited_s: float, step_s: float, seconds: 
     samples = feed.order.samples(before, feed.taken) / len(taken)  # of a batch
     feed.order.go_to(before)
     feed.taken = before
-    late_s = median(taken[len(taken) // 2 :])
-    helped = len(taken) >= 2 * GROUPS and late_s * each > max(AHEAD * waited_s, MATTERS * step_s)
-    return samples / late_s if helped else None
+    late = taken[len(taken) // 2 :]
+    late_s = min(median(late), fmean(late))
+    return samples / late_s if len(taken) >= 2 * GROUPS and late_s * each > MATTERS * step_s else None
 
 
 def forget(opening: Opening, device: Device) -> None:

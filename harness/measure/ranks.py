@@ -6,10 +6,12 @@ rank would take a step that another one waits for: `agreed` and `averaged` give 
 
 import inspect
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -96,6 +98,8 @@ def wrapped(model: nn.Module, recipe: Recipe) -> nn.Module:
     """The module whose gradients are those of all ranks; the module itself where one process trains alone."""
     if recipe.ranks == 1 or recipe.sharded_weights or not is_trained(model):
         return model
+    if recipe.synchronized_batch_norm:
+        nn.SyncBatchNorm.convert_sync_batchnorm(model)  # in place: no model here is a batch norm itself
     bucket_mb = ONE_BUCKET_MB if recipe.communication_hook == "powersgd" else recipe.bucket_mb
     parallel = DistributedDataParallel(
         model,
@@ -321,8 +325,20 @@ def of_updates(seen: Sequence[Update], model: nn.Module, parallel: Any, recipe: 
         "find_unused_parameters": any(kind == "int32" for kind, _ in last.reduced),  # which of them were used
         "buffers_not_broadcast": any(True for _ in model.buffers()) and not last.buffers_broadcast,
         "sharded_optimizer": last.weights_broadcast,
-        "sharded_weights": _gathered(last),
-    }
+        "sharded_weights": _gathered(last) if recipe.sharded_weights else None,
+        "synchronized_batch_norm": last.gathered[0]
+        and any(isinstance(one, nn.SyncBatchNorm) for one in model.modules()),
+    } | of_nccl()
+
+
+TOLD = re.compile(r"NCCL INFO NCCL_(ALGO|PROTO) set by environment to (\w+)")
+
+
+def of_nccl() -> dict[str, Value]:
+    """What NCCL says in this process's log that it was told; it writes one only where a recipe tells it something."""
+    log = Path(os.environ.get("NCCL_DEBUG_FILE", "").replace("%p", str(os.getpid())))
+    told = dict(TOLD.findall(log.read_text())) if log.is_file() else {}
+    return {"nccl_algorithm": told.get("ALGO"), "nccl_protocol": told.get("PROTO")}
 
 
 def _gathered(update: Update) -> str | None:

@@ -22,10 +22,10 @@ from harness.measure.loop import Diverged
 from harness.measure.observed_process import ColdFiles, cold_files
 from harness.measure.opening import (
     Opening,
+    asked_rate,
     fill_cache,
     forget,
     observe,
-    rate_of_a_helper,
     shapes_of,
     spreads,
     take_first_batch,
@@ -52,7 +52,6 @@ class Trial:
     step: Callable[[], object]
     step_s: float = 1.0
     fills_queue: bool = False  # its loader alone is surely faster than its step
-    loads_ahead: bool = False  # its data set has batches made ready by something that no pause stops
     interlude: Interlude | None = None  # between whole epochs, if the recipe evaluates there
     cold: ColdFiles | None = None  # what each window must read from storage, if the recipe says so
     board: Board = field(default_factory=Board)
@@ -247,7 +246,7 @@ def begin(
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
-    warm, loader_rate, compute_rate = _warmed(trial, opening)
+    warm, rates = _warmed(trial, opening)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
     trial.cold = files if effective.get("page_cache") == "cold" else None
@@ -261,27 +260,24 @@ def begin(
         "effective": effective,
         "inactive": inactive({one: proof[one] for one in proof if not again or one in effective}, effective),
         "losses": opening.losses if judged else (),
-        "loader_rate": loader_rate,
-        "compute_rate": compute_rate,
         "score": score,
         "cycle_steps": trial.cycle_steps,
-    } | spread
+    } | spread | rates
 
 
-def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, float | None, float | None]:
-    """The warm-up, and the rates of the loader and of the step alone, where training is timed.
+def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, dict[str, float | None]]:
+    """The warm-up, and the rates of the loader and of the step alone, where training is timed, as fields of Ready.
 
     Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is.
     """
     session, trains = trial.session, trial.timing in {Timing.STEP, Timing.EPOCH}
     session.phases.forget()
     warm = _warm(trial, opening.step_s)
-    waited_s = session.phases.split().wait_s / warm.steps
+    session.phases.split()
     loader_rate, compute_rate = upper_bounds_of(session, opening, trial.protocol) if trains else (None, None)
     alone = trial.timing is Timing.STEP and session.task.endless and not session.task.recipe.workers
-    if alone and not session.task.size.keeps_items:
-        loader_rate = rate_of_a_helper(session, waited_s, warm.step_s, trial.protocol.upper_bound_s)
-        trial.loads_ahead = loader_rate is not None
+    probed = alone and not session.task.size.keeps_items
+    asked = asked_rate(session, warm.step_s, trial.protocol.upper_bound_s) if probed else None
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     forget(opening, session.task.device)
     if trial.timing is Timing.EPOCH:
@@ -289,7 +285,7 @@ def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, float | None, float
     trial.step_s = warm.step_s
     if session.task.recipe.keep_last_batch and trial.timing in {Timing.STEP, Timing.LOADER}:
         _reach_the_last_batch(session)
-    return warm, loader_rate, compute_rate
+    return warm, {"loader_rate": loader_rate, "compute_rate": compute_rate, "asked_rate": asked}
 
 
 def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
@@ -308,8 +304,14 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | effective_backend()
         | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s) if trial.can_go_to else {})
         | ({"keeps_items": True} if task.size.keeps_items else {})
-        | ({"loads_ahead": True} if trial.loads_ahead else {})
+        | ({"compiled": False} if _fell_back(trial) else {})
     )
+
+
+def _fell_back(trial: Trial) -> bool:
+    """Whether what is timed is compiled no longer."""
+    steps = trial.session.task.recipe.compile and trial.timing in {Timing.STEP, Timing.COMPUTE}
+    return bool(steps) and not observed_step.still_compiled(trial.session.trainee, trial.step)
 
 
 def _delayed(trial: Trial) -> dict[str, Value]:

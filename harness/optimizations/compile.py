@@ -15,7 +15,7 @@ after every step; `set_to_none` and gradient accumulation together are refused.
         block.compile()
 """
 
-from harness.core.optimization import COMPILER, LEVEL, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import COMPILER, LEVEL, NEW_SHAPES, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="compile",
@@ -27,5 +27,6 @@ OPTIMIZATION = Optimization(
     alone_on=Timing.COMPUTE,
     levels=("default", "reduce-overhead", "max-autotune", "fullgraph", "regional"),
     needs=(COMPILER,),
+    level_needs=dict.fromkeys(("reduce-overhead", "max-autotune"), NEW_SHAPES),
     start_s=90.0,
 )

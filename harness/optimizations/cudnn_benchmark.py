@@ -6,7 +6,7 @@ differ from run to run, and with it the last bits.
     torch.backends.cudnn.benchmark = True
 """
 
-from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, NEW_SHAPES, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="cudnn_benchmark",
@@ -16,5 +16,5 @@ OPTIMIZATION = Optimization(
     sets={"cudnn_benchmark": True},
     proof={"cudnn_benchmark": True},
     alone_on=Timing.COMPUTE,
-    needs=(CUDA, ANY_CONVOLUTIONS),
+    needs=(CUDA, ANY_CONVOLUTIONS, NEW_SHAPES),
 )

@@ -33,6 +33,7 @@ class Facts:
     item_bytes: int
     seeded: bool
     keeps_items: bool = False  # its data set, once it has read them
+    kept_outside: bool = False  # items that any process has read are cheaper for all: a cache on the disk, a server
     fetches: str = ""  # whole batches, as its data set does in a training: nothing, "usable" or why it is not done here
     whole_batches: bool = False  # whether each arm fetches as its own data set does: of two jobs that are compared
     least_samples: int = 1
@@ -45,6 +46,8 @@ class Facts:
 
 
 USABLE = "usable"
+TAKEN = "items taken from all over the data set, others in each replicate"
+EVERY_TIME = "items taken from all over the data set, the same in each replicate"
 
 
 def read_facts(text: str) -> Facts:
@@ -147,6 +150,7 @@ def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
         ours,
         epoch_steps=steps,
         keeps_items=ours.keeps_items or theirs.keeps_items,
+        kept_outside=ours.kept_outside or theirs.kept_outside,
         seeded=seeded,
         whole_batches=whole,
         fixed=fixed,
@@ -165,5 +169,5 @@ def _notes_together(ours: Facts, theirs: Facts, steps: int) -> list[Note]:
         if alone:
             notes += [replace(one, what=f"{what}, the other's") for one in theirs.notes if one.what == what]
     if steps < ours.steps:
-        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, items taken from all over the data set"))
+        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, {TAKEN}"))
     return notes

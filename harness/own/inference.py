@@ -1,13 +1,14 @@
 """Inference: what can be seen of a job by taking two small steps of it, and what that leaves unknown."""
 
 import hashlib
+import multiprocessing
 import os
 import pickle
 import random
 import resource
 import statistics
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,7 @@ from harness.core.recipe import Recipe
 from harness.core.workload import PYTORCH_DEFAULTS, Size
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
-from harness.own.facts import USABLE, Facts, Note, differing, refused, said, together
+from harness.own.facts import EVERY_TIME, TAKEN, USABLE, Facts, Note, differing, refused, said, together
 from harness.own.items import (
     Items,
     Shape,
@@ -58,11 +59,40 @@ TWICE_ITEMS, TWICE_S = 32, 0.03  # that are read once and once more, at most for
 # What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
 # least: of a step, and of an item, for caches of the processor and pages that are mapped already save a few µs of any.
 CHEAPER, MATTERS, SAVED_S = 0.7, 0.02, 20e-6
+FORKED_S, FILLED_S = (
+    30.0,
+    60.0,
+)  # what another process may take to read a few items, and this one to read an epoch of them
 MOST_ORDERED = 1_000_000  # items of an epoch, whose order every arm holds
 SEEDS_TRIED = 101  # to see what setting them takes
 LOOKED_S = 0.5  # of a step, up to which a whole batch is tried too
 KEPT_SHARE, KEPT_S = 0.25, 20.0  # of the memory that is free, and seconds to read them: what may be kept in memory
 READS_BACK = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero")
+
+
+def _saves(new_s: float, again_s: float, least_s: float) -> bool:
+    """Whether a second reading is so much cheaper that the data set, or something behind it, keeps items."""
+    return again_s <= CHEAPER * new_s and new_s - again_s >= least_s
+
+
+def _forked(read: Callable[[], list[tuple[float, bool]]]) -> list[tuple[float, bool]]:
+    """What another process reads, which begins with this one's memory and leaves nothing there; nothing if it fails."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+
+    def tell() -> None:
+        with suppress(Exception):  # whatever a data set may raise
+            theirs.send(read())
+
+    process = multiprocessing.get_context("fork").Process(target=tell, daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return list(ours.recv()) if ours.poll(FORKED_S) else []
+    except EOFError:
+        return []
+    finally:
+        process.kill()
+        process.join()
 
 
 def digest_of(path: Path, words: str, *, everywhere: bool = False) -> str:
@@ -141,8 +171,16 @@ class Looking:
         steps = items // batch
         epoch_steps = min(steps, MOST_STEPS, max(FEWEST_STEPS, round(EPOCH_S / step_s)))
         least_s = max(SAVED_S, MATTERS * step_s / batch)
-        keeps_items = epoch_steps < steps and self._keeps_items(batch * epoch_steps, least_s)
+        again_s = self._kept(batch * epoch_steps, least_s)
+        outside = again_s is not None and self._is_kept_outside(least_s)
+        keeps_items = again_s is not None and not outside and epoch_steps < steps
+        if outside:
+            self._fill(batch * epoch_steps)
         if keeps_items:
+            self.note(
+                "reading again", f"an item takes {again_s} when it comes again, so the data set keeps items",
+                "epochs here are as long as yours: items are timed as in a first pass, and whole epochs take long",
+            )  # fmt: skip
             epoch_steps = max(epoch_steps, min(steps, MOST_ORDERED // batch))
         self._keeps(items, epoch_steps * batch, item_s, item_bytes)
         fetches = self._fetches(seeded=seeded)
@@ -152,16 +190,18 @@ class Looking:
         self.note("batch", f"{batch} of {items:,} items, {described(examples[0])}")
         if len({shapes_of(one) for one in examples}) > 1:
             self.traits.add("varying_shapes")
+            self.traits |= {"few_shapes"} if epoch_steps < steps else set()
             self.note("shapes", "items have shapes of their own", "all options are timed on whole steps")
         if epoch_steps < steps:
-            self.note("epoch", f"{epoch_steps} of {steps:,} steps, items taken from all over the data set")
+            self.note("epoch", f"{epoch_steps} of {steps:,} steps, {TAKEN if not outside else EVERY_TIME}")
         found, means = "none given", "quality is judged by first losses; options of evaluations are left out"
         if self.job.score:
             found, means = f"{self.job.better} is better", "learn --until trains until it is reached"
         self.note("score", found, means)
         return Facts(
             items=items, batch=batch, epoch_steps=epoch_steps, steps=steps, parameters=step.parameters, step_s=step_s,
-            compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, fetches=fetches,
+            compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, kept_outside=outside,
+            fetches=fetches,
             least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
             fixed=self.fixed, original=self._original(), notes=self.notes,
             says=said(self.source, step.kernel, self.job.clip_norm),
@@ -224,8 +264,8 @@ class Looking:
         """Other items at each look: a data set that lived through a former one may have kept what that read."""
         return random.Random().sample(range(len(self.source.dataset)), count)
 
-    def _keeps_items(self, epoch_items: int, saved_s: float) -> bool:
-        """Whether the data set keeps items that it has read, so that each is cheaper by more than that when read again.
+    def _kept(self, epoch_items: int, saved_s: float) -> str | None:
+        """What an item takes at first and when it comes again, in words; None where that saves less than so much.
 
         Other items are read beforehand, so that files are open. What is read between the two readings of an item is at
         most a quarter of a short epoch: a cache too small for that has forgotten the item in a short epoch too.
@@ -240,16 +280,42 @@ class Looking:
                     "reading again", "the items tried lay on the disk, so nobody knows whether the data set keeps some",
                     "it is taken for one that does not",
                 )  # fmt: skip
-                return False
+                return None
             new_s, again_s = found
-            if again_s > CHEAPER * new_s or new_s - again_s < saved_s:
-                return False
+            if not _saves(new_s, again_s, saved_s):
+                return None
+        return f"{1000 * new_s:.3g} ms and {1000 * again_s:.3g} ms"
+
+    def _is_kept_outside(self, saved_s: float) -> bool:
+        """Whether what another process has read is cheaper here too: a cache on the disk or in a server.
+
+        All arms would share it, and whoever reads an item first would pay for the others. The first readings of each
+        process are left out, since they open files and connections.
+        """
+        places = self._places(min(TWICE_ITEMS, len(self.source.dataset)))
+        theirs = _forked(partial(self._read, places, 4))
+        ours = self._read(places[: len(theirs)], 4)
+        pairs = [(new_s, here_s) for (new_s, stored), (here_s, _) in zip(theirs, ours, strict=False) if not stored][1:]
+        if len(pairs) < 2:
+            return False
+        new_s, here_s = (statistics.mean(one) for one in zip(*pairs, strict=True))
+        return _saves(new_s, here_s, saved_s)
+
+    def _fill(self, epoch_items: int) -> None:
+        """Reads a timed epoch once, so that every arm finds what it reads; raises Mistake where that takes too long."""
+        items, began = Items(self.source.dataset, epoch_items, self.shape, seeded=False, file=self.file), perf_counter()
+        for index in range(epoch_items):
+            self.source.dataset[items.place(index)]
+            if perf_counter() - began > FILLED_S:
+                raise Mistake(
+                    "Items of the data set are far cheaper once any process has read them, and reading those of a "
+                    f"short epoch takes more than {FILLED_S:.0f} s: read the data set once, so that its cache is full, "
+                    "and then measure."
+                )
         self.note(
-            "reading again", f"an item takes {1000 * new_s:.3g} ms and {1000 * again_s:.3g} ms when it comes again, so "
-            "the data set keeps items",
-            "epochs here are as long as yours: items are timed as in a first pass, and whole epochs take long",
+            "reading again", "an item that any process has read is cheaper for all, as from a cache on the disk",
+            "items are timed as they come from the full cache",
         )  # fmt: skip
-        return True
 
     def _read_twice(self, places: list[int]) -> tuple[float, float] | None:
         """Mean seconds of first and second readings of items; None where nobody knows.
@@ -267,14 +333,14 @@ class Looking:
         new_s, again_s = zip(*pairs[cut : len(pairs) - cut], strict=True)
         return statistics.mean(new_s), statistics.mean(again_s)
 
-    def _read(self, places: list[int]) -> list[tuple[float, bool]]:
-        """Seconds of reading items, and whether each went to the storage: two, and more while there is time."""
+    def _read(self, places: list[int], least: int = 2) -> list[tuple[float, bool]]:
+        """Seconds of reading items, and whether each went to the storage: so many, and more while there is time."""
         found: list[tuple[float, bool]] = []
         for place in places:
             before, began = _blocks_read(), perf_counter()
             self.source.dataset[place]
             found.append((perf_counter() - began, _blocks_read() > before))
-            if len(found) > 1 and sum(spent_s for spent_s, _ in found) > TWICE_S:
+            if len(found) >= least and sum(spent_s for spent_s, _ in found) > TWICE_S:
                 break
         return found
 

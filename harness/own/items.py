@@ -156,12 +156,20 @@ def leaves_of(batch: Any) -> list[Any]:
     return found
 
 
-class Items(Dataset[Any]):
-    """`count` items of a data set, spread over all of it, each depending on its index alone."""
+GOLDEN = 0.6180339887498949  # multiples of it, without their whole parts, lie evenly between 0 and 1
 
-    def __init__(self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None) -> None:
+
+class Items(Dataset[Any]):
+    """`count` items of a data set, evenly spread over all of it, each depending on its place alone.
+
+    Each `draw` takes others of a longer data set, so that what is timed is no fixed part, whose luck no interval knows.
+    """
+
+    def __init__(
+        self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None, draw: int = 0
+    ) -> None:
         self.dataset, self.count, self.shape, self.seeded, self.file = dataset, count, shape, seeded, file
-        self.stride = max(1, len(dataset) // count)
+        self.draw, self._start, self._each = draw, draw * GOLDEN % 1, len(dataset) / count
         self.collated = shape.finished
         if shape.finished:
             self.__getitems__ = self._batch
@@ -171,23 +179,29 @@ class Items(Dataset[Any]):
     def __len__(self) -> int:
         return self.count
 
+    def place(self, index: int) -> int:
+        """Where an item lies in the user's data set."""
+        return int((index + self._start) * self._each)
+
     def __getitem__(self, index: int) -> Any:
         """One item, as the user's data set gives it."""
+        place = self.place(index)
         if not self.seeded:
-            return self.dataset[index * self.stride]
-        with drawn_from(index):
-            return self.dataset[index * self.stride]
+            return self.dataset[place]
+        with drawn_from(place):
+            return self.dataset[place]
 
     def _items(self, indices: list[int]) -> list[Any]:
         """Several items; where they are seeded, random numbers are put back once for all of them."""
+        places = map(self.place, indices)
         if not self.seeded:
-            return [self.dataset[one * self.stride] for one in indices]
+            return [self.dataset[one] for one in places]
         with undisturbed():
-            return [self._drawn(one) for one in indices]
+            return [self._drawn(one) for one in places]
 
-    def _drawn(self, index: int) -> Any:
-        seed_all(index)
-        return self.dataset[index * self.stride]
+    def _drawn(self, place: int) -> Any:
+        seed_all(place)
+        return self.dataset[place]
 
     def _batch(self, indices: list[int]) -> list[Tensor]:
         return self.finish(self._items(indices))
@@ -198,12 +212,19 @@ class Items(Dataset[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         sent = Sent(self.file, pickle.dumps((self.dataset, self.shape)))
-        return _received, (type(self), sent, self.count, self.seeded, self.file)
+        return _received, (type(self), sent, self.count, self.seeded, self.file, self.draw)
 
 
-def _received(kind: type[Items], sent: Any, count: int, seeded: bool, file: Path | None) -> Items:  # noqa: FBT001
+def _received(
+    kind: type[Items],
+    sent: Any,
+    count: int,
+    seeded: bool,  # noqa: FBT001
+    file: Path | None,
+    draw: int,
+) -> Items:
     dataset, shape = sent
-    return kind(dataset, count, shape, seeded=seeded, file=file)
+    return kind(dataset, count, shape, seeded=seeded, file=file, draw=draw)
 
 
 class Kept(list[Any]):
@@ -233,13 +254,15 @@ class Indexed(Items):
     No seed is set between the items of one call, so these are not for items that are drawn from their index.
     """
 
-    def __init__(self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None) -> None:
-        super().__init__(dataset, count, shape, seeded=seeded, file=file)
+    def __init__(
+        self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None, draw: int = 0
+    ) -> None:
+        super().__init__(dataset, count, shape, seeded=seeded, file=file, draw=draw)
         self.collated = True
         self.__getitems__ = self._whole
 
     def _whole(self, indices: list[int]) -> list[Tensor]:
-        places = [one * self.stride for one in indices]
+        places = [self.place(one) for one in indices]
         if is_tensors(self.dataset):
             chosen = torch.tensor(places)
             return [one[chosen] for one in self.dataset.tensors]

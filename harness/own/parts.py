@@ -257,17 +257,17 @@ class Builder:
         job = self.changed(recipe)
         dataset, count, shape = source_of(job).dataset, size.samples, self._shape(job)
         seeded, whole = size.seeded_items, size.whole_batches and fetches_batches(dataset)
-        kind = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items
+        kind, draw = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items, size.draw or 0
         if recipe.in_memory_data:
-            read = Items(dataset, count, shape, seeded=seeded, file=self.file)
+            read = Items(dataset, count, shape, seeded=seeded, file=self.file, draw=draw)
             return kind(Kept(map(read.__getitem__, range(count))), count, shape, seeded=False, file=self.file)
-        if kind is Items and shape.pair and not seeded and self._is_plain(dataset, count, recipe):
+        if kind is Items and shape.pair and not seeded and self._is_plain(dataset, size, recipe):
             return dataset  # type: ignore[no-any-return]
-        return kind(dataset, count, shape, seeded=seeded, file=self.file)
+        return kind(dataset, count, shape, seeded=seeded, file=self.file, draw=draw)
 
-    def _is_plain(self, dataset: Any, count: int, recipe: Recipe) -> bool:
+    def _is_plain(self, dataset: Any, size: Size, recipe: Recipe) -> bool:
         """Whether the user's data set may stand in the loader as it is, without a call of ours around each item."""
-        usual = len(dataset) < 2 * count and not fetches_batches(dataset)
+        usual = len(dataset) - size.samples < size.batch and not fetches_batches(dataset)
         return usual and recipe.start_method == "fork" and not getattr(dataset, "collated", False)
 
     def _device_stage(self, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device) -> Any:

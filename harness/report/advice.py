@@ -21,7 +21,6 @@ from harness.analyze.advice import (
 )
 from harness.analyze.attribution import WHOLE, BreakEven, Effect, Gain, JointEffect, Kind, learns_alike
 from harness.analyze.estimate import MOST_REPLICATES
-from harness.analyze.matrix import Row
 from harness.analyze.profile import Bottleneck, Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
 from harness.core.configuration import Comparison, Option
@@ -651,15 +650,7 @@ def _changed(advice: Advice, about: WorkloadAdvice, first: Foremost) -> tuple[st
     row = next((one for one in rows if (one.comparison.reference, one.comparison.treatment) == asked), None)
     before = first.reference.stack or "baseline"
     names = one_line(about.workload), one_line(first.label), one_line(before)
-    return *names, ratio(first.gain), _grown(row), sentences.quality(row) if row else NOTHING
-
-
-def _grown(row: Row | None) -> str:
-    """By how much it grows, where both arms tell."""
-    if row is None or row.treatment is None or row.reference is None:
-        return NOTHING
-    _, (ours, theirs) = host_memory(row.treatment, row.reference)
-    return change(ours, theirs)
+    return *names, ratio(first.gain), *((sentences.grown(row), sentences.quality(row)) if row else (NOTHING, NOTHING))
 
 
 # Advice as JSON: the same in numbers, under a schema number that rises when a name changes its meaning.

@@ -23,6 +23,7 @@ from harness.report.published_parts import (
     Part,
     bounds,
     calibrated,
+    changed,
     chip,
     code,
     days,
@@ -96,7 +97,12 @@ def _fact(where: _Where, label: str, weight: float, text: str, *told: tuple[Stor
     place, setting, topic = where
     contributed = " (contributed)" if setting.is_contributed else ""
     others = [_another(place, *one) for one in told]
-    repeats = ", ".join(f"{run_link(one.run, f'{place.name}/')}: {_bare(one)}" for one in others if one)
+    parts = {Timing.LOADER: "its loader ", Timing.STEP: "training "} if len(told) > 1 else {}
+    repeats = " and ".join(
+        f"{run_link(one.run, f'{place.name}/')}: {parts.get(one.row.comparison.timing, '')}{_bare(one)}"
+        for one in others
+        if one
+    )
     on = f", on {escaped(place.name)}{contributed}" + (f"; again on {repeats}." if all(others) else ".")
     return Fact(weight=weight, about=(place.name, topic.name, label), text=text + on, again=all(others))
 
@@ -235,7 +241,7 @@ _BEST_COLUMNS = (
     "fastest whose first losses agree",
     "speedup",
     "over the real system's own settings",
-    "its best two options, alone",
+    "its best options, each alone",
     "bottleneck, before → after",
     "measured",
 )
@@ -245,7 +251,9 @@ _PARTS = (Timing.STEP, Timing.LOADER, Timing.COMPUTE)
 
 def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
     yield f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
-    yield escaped(place.name) + (" (contributed)" if setting.is_contributed else "")
+    several = len({one.key for one, _ in place.answers}) > 1
+    where = f"{escaped(place.name)} {named(setting)}" if several else escaped(place.name)
+    yield where + (" (contributed)" if setting.is_contributed else "")
     best = topic.best
     if best is None:
         yield from ("nothing for sure", *(NOTHING,) * 5)
@@ -268,29 +276,40 @@ def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
 
 
 def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:
-    """What stacks of that name, and `all`, came to in other environments of the machine, of which no interval knows."""
+    """What stacks of that name, and `all`, came to otherwise on the machine, of which no interval knows.
+
+    That is in other environments, and of other options in this one.
+    """
     names = {best.row.label} | (set() if ALL in {one.row.label for one in surest(setting.runs)} else {ALL})
     wanted = best.row.comparison
     others = together(
         (one.row.label, (one.row.estimate.ratio, one.row.comparison.treatment == wanted.treatment))
         for other in place.settings
-        if other is not setting and other.is_contributed == setting.is_contributed
+        if other.is_contributed == setting.is_contributed
         for one in surest(other.runs)
         if one.row.estimate
+        and not (other is setting and one.row.comparison.treatment == wanted.treatment)
         and one.row.label in names
         and (one.row.comparison.reference, at(one.row.comparison)) == (wanted.reference, at(wanted))
     )
     for label, found in others.items():
         ends = dict.fromkeys(factor(one) for one, _ in (min(found), max(found)))
-        unlike = "" if label != best.row.label or all(same for _, same in found) else ", not always of the same options"
+        unlike = "" if label != best.row.label or all(same for _, same in found) else " or of other options"
         whose = "" if label == best.row.label else f"{code(label)} "
-        yield f"{whose}in other environments {unbroken(' to '.join(f'{one}x' for one in ends))}{unlike}"
+        yield f"{whose}in other environments{unlike} {unbroken(' to '.join(f'{one}x' for one in ends))}"
 
 
 def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> str:
     """What a stack gains over what the real system had switched on, in this environment or another one of ours."""
+    if best.row.label == ORIGINAL:
+        return "1: these are its settings"
+
+    def told(found: StoredRow) -> str:
+        unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
+        return f"{estimated(found)}, {unlike}" if unlike else estimated(found)
+
     if found := topic.against(ORIGINAL, best):
-        return estimated(found)
+        return told(found)
     others = (
         found
         for other in place.settings
@@ -299,7 +318,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         if one.name == topic.name and (found := one.against(ORIGINAL, best))
     )
     elsewhere = next(others, None)
-    return f"{estimated(elsewhere)}, in another environment" if elsewhere else "not measured"
+    return f"{told(elsewhere)}, in another environment" if elsewhere else "not measured"
 
 
 def _slower_inside(topic: Topic) -> Iterator[str]:
@@ -349,8 +368,9 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
             f"a column of its own. {code('all')} switches on everything that applies together, listed below. No real "
             f"GPU was measured, and no full-size model: sizes {code('smoke')} and {code('quick')} train smaller copies "
             f"of the models on smaller data. First losses are those of three steps. {COMPOSED}: composed from the "
-            f"ratio of the part that the option changes. The fastest of many was lucky too: measure it again on your "
-            f"machine, with {code('./speedmatrix run WORKLOAD --stack all')}."
+            f"ratio of the part that the option changes. The fastest of many was lucky too: its ratio is more likely "
+            f"too high than too low. Measure it again on your machine, with "
+            f"{code('./speedmatrix run WORKLOAD --stack all')}."
         )
         ordered = sorted(now, key=lambda one: (one[2].name, one[0].name))
         yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in ordered)))
@@ -369,7 +389,7 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
     others = {place.name for place in places} - {place.name for place, _, _ in answers}
     if others:
         links = ", ".join(_machine_link(name) for name in sorted(others))
-        yield from ("", f"Measured against other references alone, such as {code(ORIGINAL)}: {links}.")
+        yield from ("", f"No ratio of training steps against the baseline yet: {links}.")
     if former:
         links = ", ".join(_machine_link(name) for name in former)
         yield from ("", f"Measured against the baseline of 0.2.0 alone, and not in this table: {links}.")

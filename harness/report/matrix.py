@@ -292,6 +292,16 @@ def _spent(profile: Profile | None, table: Table) -> str:
     return size(_memory(table)[1](profile)) if profile else NOTHING
 
 
+def grown(row: Row) -> str:
+    """By how much a whole training needs more memory: the device's where both arms tell it, else the host's."""
+    ours, theirs = row.treatment, row.reference
+    if row.on_steps or ours is None or theirs is None:  # arms that load or compute alone hold less than a training
+        return NOTHING
+    if ours.device_bytes and theirs.device_bytes:
+        return change(ours.device_bytes, theirs.device_bytes)
+    return change(*host_memory(ours, theirs)[1])
+
+
 def _grown(row: Row, count: Callable[[Profile], int | None]) -> str:
     ours, theirs = (count(arm) if arm and not row.on_steps else None for arm in (row.treatment, row.reference))
     return NOTHING if ours is None or not theirs else change(ours, theirs)

@@ -8,15 +8,25 @@ from harness.analyze.advice import Advice, Recommendation, Style, WorkloadAdvice
 from harness.analyze.composition import NORMAL
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
-from harness.analyze.profile import host_memory
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
 from harness.report.batches import batch_parts
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.epochs import epoch_parts
-from harness.report.matrix import COMPOSED, TIMED, View, columns, of_steps, quality, replicates, row_values, time_spent
+from harness.report.matrix import (
+    COMPOSED,
+    TIMED,
+    View,
+    columns,
+    grown,
+    of_steps,
+    quality,
+    replicates,
+    row_values,
+    time_spent,
+)
 from harness.report.scaling import scaling_parts
-from harness.report.words import NOTHING, called, change, factor, one_line, ratio, shortened
+from harness.report.words import NOTHING, called, factor, one_line, ratio, shortened
 
 MOST_ROWS = 20  # of the one table; the report has them all
 MOST_REASONS = 5
@@ -184,15 +194,8 @@ def _actions(found: WorkloadAdvice) -> Iterator[tuple[str, ...]]:
 
 
 def _prices(row: Row) -> tuple[str, str]:
-    """The change of host memory, or of the device's where it is told, and how losses compare."""
-    ours, theirs, memory = row.treatment, row.reference, NOTHING
-    if row.on_steps:  # arms that load or compute alone hold less than a training
-        return memory, quality(row)
-    if ours and theirs and ours.device_bytes and theirs.device_bytes:
-        memory = change(ours.device_bytes, theirs.device_bytes)
-    elif ours and theirs:
-        memory = change(*host_memory(ours, theirs)[1])
-    return memory, quality(row)
+    """The change of memory, and how losses compare."""
+    return grown(row), quality(row)
 
 
 # What comes next.

@@ -165,7 +165,10 @@ class Topic:
         return tuple(one for one in rows if _estimate(one).verdict.gains)
 
     def against(self, name: str, like: StoredRow) -> StoredRow | None:
-        """The same stack against another reference, on the same size, batch and timing; else the newest of its name."""
+        """The same stack against another reference, on the same size, batch and timing; else what is most like it.
+
+        Of stacks of its name that is the one with fewest other options, of equals the newest.
+        """
         wanted = like.row.comparison
         named = []
         for one in (one for sheet in self.sheets if sheet.name == name and not sheet.data for one in sheet.measured):
@@ -174,7 +177,9 @@ class Topic:
                 return one
             if (found.label, at(found)) == (wanted.label, at(wanted)):
                 named.append(one)
-        return max(named, key=lambda one: one.run.began, default=None)
+        options = set(wanted.treatment.options)
+        newest_first = sorted(named, key=lambda one: one.run.began, reverse=True)
+        return min(newest_first, key=lambda one: len(options ^ set(one.row.comparison.treatment.options)), default=None)
 
 
 def at(comparison: Comparison) -> tuple[str, int, Timing]:

@@ -23,6 +23,7 @@ from harness.report.published_parts import (
     Part,
     best_table,
     calibrated,
+    changed,
     chip,
     code,
     days,
@@ -107,8 +108,8 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
         yield from (
             "",
             (
-                "Environments are never mixed: each has tables and figures of its own, the newest first. What differs "
-                "between them, and from one sitting to another, is in no interval."
+                "Environments are never mixed: each has tables and figures of its own, the newest first. Intervals "
+                "hold what varies within a run, not what differs between environments or from one day to another."
             ),
         )
         for setting in place.settings[1:]:
@@ -151,7 +152,7 @@ def _unlike(setting: Setting, first: Setting) -> str:
 
 
 def _known(fact: str | int | None) -> str:
-    return "none" if fact is None else str(fact)
+    return "not recorded" if fact is None else str(fact)
 
 
 def _workload(name: str) -> str:
@@ -340,8 +341,12 @@ def _workload_parts(place: Place, name: str, *, has_claims: bool) -> Iterator[Pa
     )
     if len(found) > 1:
         yield ""
+        found.sort(key=lambda one: one[0] is not place.fullest[name][0])
         environments = ", ".join(named(setting) for setting, _ in found)
-        yield f"Measured in {len(found)} environments, which are never mixed: {environments}."
+        yield (
+            f"Measured in {len(found)} environments, which are never mixed; the one with most ratios comes first: "
+            f"{environments}."
+        )
     for setting, topic in found:
         yield from _setting_parts(setting, topic)
     yield from _claims(place, name, has_claims=has_claims)
@@ -392,11 +397,19 @@ def _stacks(topic: Topic) -> Iterator[Part]:
     for name in STACKS:
         named = [entry for entry in stacks if entry.row.comparison.label == name]
         if named:
-            newest = max(named, key=lambda entry: entry.run.began)
-            options = ", ".join(map(str, newest.row.comparison.treatment.options)) or "nothing"
-            yield from ("", f"`{name}` is {escaped(options)}.")
-        if len({entry.row.comparison.treatment.options for entry in named}) > 1:
-            yield f"It was another stack once; {run_link(newest.run)} is the newest, and the only one in what follows."
+            yield from ("", " ".join(_definitions(name, named)))
+
+
+def _definitions(name: str, entries: Sequence[StoredRow]) -> Iterator[str]:
+    """What the newest stack of a name switches on, and in what others of that name differ from it."""
+    newest_first = sorted(entries, key=lambda entry: entry.run.began, reverse=True)
+    by_options = together((entry.row.comparison.treatment.options, entry) for entry in newest_first)
+    (options, _), *others = by_options.items()
+    listed = ", ".join(map(str, options)) or "nothing"
+    yield f"`{name}` is {escaped(listed)}" + (" in the newest run." if others else ".")
+    for former, several in others:
+        runs = ", ".join(dict.fromkeys(run_link(entry.run) for entry in several))
+        yield f"In {runs} it is that {changed(former, options)}."
 
 
 def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:

@@ -134,6 +134,13 @@ def code(name: str) -> str:
     return f"`{name}`" if re.fullmatch(r"[\w=+./ -]+", name, re.ASCII) else escaped(name)
 
 
+def changed(options: Iterable[Option], than: Iterable[Option]) -> str:
+    """In what a stack differs from another one, in words; nothing where it does not."""
+    ours, theirs = set(options), set(than)
+    parts = (("without", theirs - ours), ("with", ours - theirs))
+    return " and ".join(f"{word} {', '.join(sorted(code(str(one)) for one in some))}" for word, some in parts if some)
+
+
 def estimated(entry: StoredRow) -> str:
     """A ratio with its interval as Markdown, and its verdict where that is not plain from it."""
     estimate = entry.row.estimate

@@ -85,6 +85,7 @@ THRESHOLDS = {
 
 DEVICE_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the second before torch 2.9
 KERNELS = "TORCHINDUCTOR_CACHE_DIR"
+NCCL_LOG = "NCCL_DEBUG_FILE"
 MEMORY = {*THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
 
 LOOK_S = 0.2  # between two looks at an arm that has not answered
@@ -137,6 +138,7 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
         {name: value for name, value in inherited.items() if name not in MEMORY}
         | _host_memory(recipe, inherited)
         | (dict.fromkeys(DEVICE_ALLOCATOR, "expandable_segments:True") if recipe.expandable_segments else {})
+        | _nccl(recipe)
         | {
             "OMP_NUM_THREADS": threads,
             "MKL_NUM_THREADS": threads,
@@ -168,6 +170,13 @@ def _host_memory(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
     return preload | (THRESHOLDS if recipe.malloc == "tuned" else {})
 
 
+def _nccl(recipe: Recipe) -> dict[str, str]:
+    """What the recipe tells NCCL, and that NCCL is to say in its log what it was told."""
+    told = {"NCCL_ALGO": recipe.nccl_algorithm, "NCCL_PROTO": recipe.nccl_protocol}
+    chosen = {name: value for name, value in told.items() if value is not None}
+    return chosen | {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "ENV"} if chosen else {}
+
+
 def _is_allocator(library: str) -> bool:
     return any(stem in Path(library).name for stem in STEMS)
 
@@ -192,6 +201,9 @@ class Host:
         environment = launch_environment(job.recipe, dict(os.environ))
         if self._kernels:
             environment[KERNELS] = self._kernels.name
+        self._logs = tempfile.TemporaryDirectory(prefix="speedmatrix-nccl-") if "NCCL_DEBUG" in environment else None
+        if self._logs:
+            environment[NCCL_LOG] = f"{self._logs.name}/%p.log"  # NCCL writes a process's number for %p
         with theirs:
             imported = job.installed if job.workload_path else job.config.workload
             self.process = forked(theirs, self._log.fileno(), environment, job.seed, imported)

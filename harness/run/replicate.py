@@ -38,21 +38,8 @@ def untimed(steps: int) -> Protocol:
     )
 
 
-def examined(
-    jobs: Sequence[Job], at_once: int, sentinel: Sentinel, finished: Callable[[Job], None]
-) -> list[Ready | Lost]:
-    """What each job's arm showed, in the order of the jobs; `finished` is told of each as it ends."""
-
-    def examine(job: Job) -> Ready | Lost:
-        found = _examine(job, sentinel)
-        finished(job)
-        return found
-
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
-        return list(pool.map(examine, jobs))
-
-
-def _examine(job: Job, sentinel: Sentinel) -> Ready | Lost:
+def examined(job: Job, sentinel: Sentinel) -> Ready | Lost:
+    """What a job's arm showed."""
     arm = ProcessArm(job, sentinel)
     try:
         arm.arrive()

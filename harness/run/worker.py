@@ -14,7 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,7 +194,7 @@ def task_of(job: Job, rank: int = 0) -> "Task":
     workload = catalogue.workload(job.config.workload)
     return Task(
         parts=workload.parts(),
-        size=job.size,
+        size=job.size if job.size.draw is None else replace(job.size, draw=job.seed),
         recipe=job.recipe,
         data=Path(job.data),
         device=device_named(_device_of(job, rank), job.emulation),

@@ -93,6 +93,7 @@ def ready(
     steady: bool = True,
     loader_rate: float | None = 120.0,
     compute_rate: float | None = 600.0,
+    asked_rate: float | None = None,
 ) -> Ready:
     return Ready(
         arm=owner,
@@ -108,6 +109,7 @@ def ready(
         seed_spread=seed_spread if owner.position == 0 else None,
         loader_rate=loader_rate,
         compute_rate=compute_rate,
+        asked_rate=asked_rate,
         score=score,
     )
 

@@ -63,9 +63,14 @@ def test_nothing_trains_faster_than_its_own_loader() -> None:
 
 
 def test_nor_than_what_a_helper_gives_that_no_pause_stops() -> None:
-    helped = {"effective": {"layout": "contiguous", "workers": 0, "loads_ahead": True}}
-    assert "a service or a thread, prepares batches" in words(row(lambda one: one, loader_rate=186.0, **helped))
-    assert row(lambda one: one, loader_rate=196.0, **helped).estimate is not None
+    def waiting(share: float) -> Callable[[Window], Window]:
+        return lambda one: replace(one, wait_s=share * one.wall_s)
+
+    assert "a service or a thread, prepares batches" in words(row(waiting(0.4), asked_rate=186.0))
+    assert row(waiting(0.4), asked_rate=196.0).estimate is not None, "a probe is not that exact"
+    assert row(waiting(0.6), asked_rate=186.0).estimate is not None, "it has waited for about what a batch takes"
+    keeps = {"layout": "contiguous", "data_cache": "filled before"}
+    assert row(waiting(0.1), asked_rate=186.0, effective=keeps).estimate is not None, "it was asked before it was full"
 
 
 def test_nor_than_its_own_step() -> None:
@@ -76,7 +81,7 @@ def test_workers_that_went_on_beside_the_clock_are_measured_again() -> None:
     assert "measure it again" in words(row(lambda one: replace(one, lead_steps=None), **TWO))
     without = row(lambda one: replace(one, lead_steps=None))
     assert without.estimate is not None
-    assert any("hardly anything led into windows" in one for one in without.notes)
+    assert any("too few untimed steps" in one for one in without.notes)
 
 
 @pytest.mark.parametrize(("share", "told", "refused"), [(0.5, False, False), (0.48, True, False), (0.4, False, True)])

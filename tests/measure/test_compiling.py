@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -84,6 +85,18 @@ class Kept(Whole):
         return super().forward(inputs)
 
 
+class Counting(Whole):
+    """Counts its passes in a number that is a constant to the compiler: each pass is compiled anew, until none is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += 1
+        return super().forward(inputs) * (1 + 0 * self.passes)
+
+
 class Blocks(nn.Module):
     """Two blocks of one shape, each behind a layer that no block holds."""
 
@@ -110,7 +123,10 @@ class Trained:
 
 
 def shown(model: nn.Module, level: str = "default") -> dict[str, Value]:
-    trained = Trained(model, level)
+    return shown_of(Trained(model, level))
+
+
+def shown_of(trained: Trained) -> dict[str, Value]:
     for _ in range(2):
         trained.bound.model(INPUTS).sum().backward()
     return evidence.of_compiler(trained, INPUTS, Device("cpu"))  # type: ignore[arg-type]
@@ -126,6 +142,16 @@ def in_pieces(found: dict[str, Any]) -> bool:
 
 def a_shared_block(found: dict[str, Any]) -> bool:
     return found["compiled_graphs"] == 1 and found["eager_layers"] == 2
+
+
+def test_a_model_that_falls_back_to_eager_once_it_was_looked_at_is_found_out() -> None:
+    counting, whole = Trained(Counting(), "default"), Trained(Whole(), "default")
+    for trained, stays in ((counting, False), (whole, True)):
+        assert shown_of(trained)["compiled"], "so it is while there are few graphs"
+        for _ in range(torch._dynamo.config.recompile_limit + 2):
+            trained.bound.model(INPUTS)
+        step = partial(trained.bound.model, INPUTS)
+        assert compiling.still_compiled(trained, step) is stays  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

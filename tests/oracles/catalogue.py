@@ -180,6 +180,7 @@ def refill() -> Trial:
         "crowd": replace(plain, helpers=8),
         "thread": replace(plain, ahead=4),
         "service": replace(plain, server=4),
+        "slow_service": replace(plain, load_s=0.033, server=16),
     }
     queue = "the queue refills while the clock stands"
     return trial("54 ms of loading, 45 ms of computing", stages, [
@@ -190,6 +191,8 @@ def refill() -> Trial:
         Oracle(option="variant=crowd+workers=1", threat="bookkeeping takes long: nine processes whose memory is read"),
         Oracle(option="variant=thread", threat="a thread of the data set loads on during bookkeeping"),
         Oracle(option="variant=service", threat="a service outside the arm's process group loads on in every pause",
+               refusable=True),
+        Oracle(option="variant=slow_service", threat="a pause refills a service's long queue for whole windows",
                refusable=True),
         Oracle(option="variant=copy", threat="two equal arms differ"),
     ])  # fmt: skip

@@ -23,9 +23,9 @@ THREATS = (
         "Something goes on loading that cannot be frozen: a thread of the data set, a service on another host",
         "untimed steps lead in until steps take as long as later ones, which takes up what a thread loads within a "
         "millisecond. What a service prepares in a pause of seconds is found out: where batches that are asked for one "
-        "after another come three times later than steps have waited for them, that is how fast the loader is, and an "
-        "arm that trains faster has no ratio",
-        "54 ms of loading, 45 ms of computing: `variant=thread`, `variant=service`",
+        "after another come twice as late as those of windows, that is how fast the loader is, and an arm that trains "
+        "faster has no ratio",
+        "54 ms of loading, 45 ms of computing: `variant=thread`, `variant=service`, `variant=slow_service`",
     ),
     Threat(
         "A sleep or a request ends during a pause",

@@ -267,6 +267,43 @@ def test_an_epoch_is_the_whole_set_where_items_that_come_again_would_be_cheaper(
         assert not [note for note in facts.notes if note.what == "reading again"]
 
 
+class KeptOnDisk(Sleeping):
+    """Keeps what was read in a folder, as a cache does that all processes share."""
+
+    def __init__(self, count: int, folder: Path) -> None:
+        super().__init__(count)
+        self.folder = folder
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        kept = self.folder / str(index)
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(super().__getitem__(index)))
+        found: tuple[Tensor, int] = pickle.loads(kept.read_bytes())  # noqa: S301  our own
+        return found
+
+
+def test_a_cache_that_all_processes_share_is_filled_before_anything_is_timed(tmp_path: Path) -> None:
+    """Else whoever reads an item first pays for all others: a copy of the reference read twice as fast."""
+    job = a_job(dataset=KeptOnDisk(3200, tmp_path))
+    facts = job.facts
+    assert (facts.keeps_items, facts.kept_outside) == (False, True)
+    assert facts.epoch_steps < facts.steps / 2
+    (note,) = [note for note in facts.notes if note.what == "reading again"]
+    assert "cache on the disk" in note.found
+    every = Items(job.dataset, facts.batch * facts.epoch_steps, built(job, Recipe(start_method="spawn")).shape,
+                  seeded=False, file=None)  # fmt: skip
+    assert {every.place(one) for one in range(len(every))} <= {int(one.name) for one in tmp_path.iterdir()}
+    assert not a_job(dataset=Keeping(3200)).facts.kept_outside
+
+
+def test_a_shared_cache_that_takes_long_to_fill_is_to_be_filled_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "FILLED_S", 0.01)
+    with pytest.raises(sm.Mistake, match="read the data set once, so that its cache is full"):
+        _ = a_job(dataset=KeptOnDisk(3200, tmp_path)).facts
+
+
 def test_what_the_operating_system_keeps_is_not_taken_for_the_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "_blocks_read", iter(range(10_000)).__next__)  # each item comes from the disk
     facts = a_job(dataset=Keeping(3200)).facts
@@ -453,6 +490,29 @@ def test_items_are_taken_from_all_over_a_large_set() -> None:
     items = built(job, Recipe())
     assert len(items) == 96
     assert torch.equal(items[95][0], Pictures(960)[950][0])
+
+
+@pytest.mark.parametrize(("items", "count"), [(960, 96), (150, 80), (239, 80), (96, 96), (3, 2)])
+def test_an_epoch_is_spread_over_the_set_and_each_replicate_has_one_of_its_own(items: int, count: int) -> None:
+    """A set of two halves that cost differently is timed as what it costs on average, not as its first half."""
+    shape = built(a_job(), Recipe(start_method="spawn")).shape
+    draws = [Items(range(items), count, shape, seeded=False, file=None, draw=draw) for draw in range(40)]
+    places = [[one.place(index) for index in range(count)] for one in draws]
+    for one in places:
+        assert sorted(set(one)) == one, "each item once"
+        assert 0 <= one[0] <= one[-1] < items
+        assert sum(place < items / 2 for place in one) == pytest.approx(count / 2, abs=1)
+    if items == count:
+        assert len(set(map(tuple, places))) == 1
+    else:
+        assert len(set(map(tuple, places[:4]))) > 1
+        assert {place for one in places for place in one} == set(range(items))
+
+
+def test_a_set_stands_in_the_loader_as_it_is_only_where_an_epoch_is_all_of_it() -> None:
+    assert isinstance(built(a_job(), Recipe()), Pictures), "96 items and an epoch of 12 batches of 8"
+    assert isinstance(built(a_job(dataset=Pictures(103)), Recipe()), Pictures), "a loader drops seven items too"
+    assert isinstance(built(a_job(dataset=Pictures(104)), Recipe()), Items)
 
 
 def test_a_data_set_reaches_another_process_after_its_file_was_run() -> None:

@@ -16,11 +16,12 @@ import pytest
 import torch
 
 from harness.core.configuration import expected, parse_option
+from harness.core.recipe import Recipe
 from harness.core.records import Fault
 from harness.measure.devices import Device
-from harness.measure.ranks import Mismatch, join, of_link, store_for
+from harness.measure.ranks import Mismatch, join, of_link, of_nccl, store_for
 from harness.run import ranks
-from harness.run.arm import ArmLost, ProcessArm
+from harness.run.arm import NCCL_LOG, ArmLost, ProcessArm, launch_environment
 from harness.run.processes import is_alive, members_of
 from harness.run.sentinel import Sentinel
 from tests.measure.tasks import CATALOGUE
@@ -193,6 +194,22 @@ def test_the_rate_of_a_link_is_what_a_bucket_takes_once_it_is_warm(monkeypatch: 
     assert of_link(Device("cpu"))["link_bytes_per_s"] == pytest.approx(25 * 2**20 / 0.05, rel=0.3)
 
 
+def test_what_nccl_was_told_is_read_from_its_own_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines as NCCL 2.2x writes them (src/graph/tuning.cc), in the file that the launcher asks for."""
+    recipe = Recipe(ranks=2, nccl_algorithm="Tree", nccl_protocol="LL")
+    told = launch_environment(recipe, {})
+    assert not {name for name in launch_environment(Recipe(ranks=2), {}) if name.startswith("NCCL")}
+    assert (told["NCCL_ALGO"], told["NCCL_PROTO"]) == ("Tree", "LL")
+    monkeypatch.setenv(NCCL_LOG, f"{tmp_path}/%p.log")
+    assert of_nccl() == {"nccl_algorithm": None, "nccl_protocol": None}, "a log that was not written"
+    line = "host:1795:1795 [0] NCCL INFO NCCL_{} set by environment to {}\n"
+    log = tmp_path / f"{os.getpid()}.log"
+    log.write_text(line.format("P2P_DISABLE", "1.") + line.format("ALGO", "Tree"))
+    assert of_nccl() == {"nccl_algorithm": "Tree", "nccl_protocol": None}
+    log.write_text(line.format("PROTO", "LL"))
+    assert of_nccl() == {"nccl_algorithm": None, "nccl_protocol": "LL"}
+
+
 def test_ranks_of_two_minds_are_refused_in_words() -> None:
     store = store_for(0, 5.0, serving=True)
     store.set("ranks/0", "2")
@@ -224,6 +241,13 @@ def test_weights_that_travel_in_bfloat16_learn_closely_and_sum_their_gradients_i
     assert short["effective"]["reduced_bytes"] == plain["effective"]["reduced_bytes"]
     assert short["losses"] == pytest.approx(two["losses"], rel=0.01)
     assert short["losses"] != two["losses"]
+
+
+def test_batch_normalisation_over_all_ranks_is_refused_by_torch_on_a_cpu(smoke_data: Mapping[str, Path]) -> None:
+    """Its need is a GPU: where the layers are converted, torch itself says so."""
+    with pytest.raises(ArmLost, match="SyncBatchNorm expected input tensor to be on") as lost:
+        begun(smoke_data["spoof"], "ranks=2", "synchronized_batch_norm", workload="spoof")
+    assert lost.value.kind is Fault.ERROR
 
 
 @pytest.mark.thorough
