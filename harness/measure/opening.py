@@ -327,24 +327,41 @@ def _seconds_from(session: Session, number: int, batches: int) -> list[float]:
 # them ready, and how long one takes shows only where they are asked for one after another until none is left.
 
 ASKED = 500  # batches at most, of which no helper has so many ready
+READY = 4  # times sooner than the last ones comes what lies ready
+LONGER = 4  # times as long at most, until two batches had to be waited for
 
 
 def asked_rate(session: Session, step_s: float, seconds: float) -> float | None:
     """Samples a second of batches asked for one after another, once none is ready; None if that is little of a step.
 
-    The lower of median and mean stands for what a batch takes: neither a stall nor a few that are ready make it longer.
+    Those that lie ready come first and far sooner than the last ones, and do not count.
     """
     feed, device, each = session.feed, session.task.device, session.task.recipe.micro_batches
     before, spent_s, taken = feed.taken, 0.0, list[float]()
-    while spent_s < seconds and len(taken) < ASKED:
+    while len(taken) < ASKED and (spent_s < seconds or (spent_s < LONGER * seconds and _waited_for(taken) < 2)):
         taken += agreed([timed(feed.fetch, 1, device)])
         spent_s += taken[-1]
     samples = feed.order.samples(before, feed.taken) / len(taken)  # of a batch
     feed.order.go_to(before)
     feed.taken = before
-    late = taken[len(taken) // 2 :]
-    late_s = min(median(late), fmean(late))
-    return samples / late_s if len(taken) >= 2 * GROUPS and late_s * each > MATTERS * step_s else None
+    late_s = late_of(taken)
+    return samples / late_s if late_s and late_s * each > MATTERS * step_s else None
+
+
+def _waited_for(taken: Sequence[float]) -> int:
+    return sum(one >= max(taken) / READY for one in taken)
+
+
+def late_of(taken: Sequence[float]) -> float | None:
+    """What batches take that are not ready, of seconds in the order in which they came; None of a single one.
+
+    Of many the lower of median and mean, without the first, which may have been half ready; of few the least.
+    """
+    first = next(place for place, one in enumerate(taken) if one >= min(taken[-2:]) / READY)
+    late = taken[first:]
+    if len(late) > GROUPS:
+        return min(median(late[1:]), fmean(late[1:]))
+    return min(late) if len(late) > 1 else None
 
 
 def forget(opening: Opening, device: Device) -> None:

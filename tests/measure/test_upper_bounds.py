@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from queue import Queue
+from random import Random
 from threading import Thread
 from typing import Any
 
@@ -135,15 +136,34 @@ def test_a_loader_that_goes_on_by_itself_is_found_out() -> None:
     assert 0.3 < rate / (BATCH / LOADING_S) < 1.05  # sleeps end late on a busy host, and never early
 
 
+@pytest.mark.parametrize("ready", [0, 1, 4, 16])
+def test_batches_that_lie_ready_do_not_count(ready: int) -> None:
+    assert opening.late_of([*ready * [0.0001], 0.02, *6 * [0.03]]) == pytest.approx(0.03)
+    assert opening.late_of([*ready * [0.0001], *7 * [0.03], 3.0]) == pytest.approx(0.03), "a stall"
+    assert opening.late_of([*ready * [0.0001], 0.4, 0.5]) == pytest.approx(0.4)
+    if ready != 1:  # then nobody knows which of two is usual
+        assert opening.late_of([*ready * [0.0001], 0.4][:1]) is None
+
+
+def test_a_mixture_of_dear_and_cheap_batches_seldom_seems_twice_as_dear_as_its_mean() -> None:
+    """What forbids a ratio must be so in every replicate, two at least."""
+    random, told = Random(0), 0
+    for _ in range(1000):
+        costs = [random.choice((0.001, 0.01, 0.05)) for _ in range(random.randrange(6, 40))]
+        told += (opening.late_of(costs) or 0.0) > 2 * sum(costs) / len(costs)
+    assert told < 50
+
+
 @pytest.mark.parametrize(
     ("seconds", "mean_s"),
     [
         (lambda _: LOADING_S / BATCH, LOADING_S / BATCH),
         (lambda index: 0.0005 if index % 2 else 0.006, 0.00325),  # dear and cheap
         (lambda index: 0.2 if index == 9 else 0.001, 0.0074),  # a rare stall
-        (lambda _: 0.1, None),  # too slow to be asked often enough
+        (lambda _: 0.1, 0.1),  # two of them are waited for
+        (lambda _: 0.4, None),  # too slow to be asked twice
     ],
-    ids=["even", "uneven", "stalling", "slow"],
+    ids=["even", "uneven", "stalling", "slow", "slower"],
 )
 def test_no_batch_seems_dearer_than_it_is_on_average(seconds: Callable[[int], float], mean_s: float | None) -> None:
     rate = asked(lambda *_: Costly(seconds))

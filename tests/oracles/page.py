@@ -7,7 +7,7 @@ python -m tests.oracles.page --render         writes it from what was measured l
 
 import json
 import math
-import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -239,10 +239,14 @@ def measured(part: str, before: Results) -> Results:
                 old_ways = new + [one for one in old_ways if one.way in taken]
     finally:
         zygote.close()
-    order = {(one.experiment.name, oracle.option): None for one in trials for oracle in one.oracles}
+    return Results(machine=machine(), seconds=seconds, judged=ordered(judged), old_ways=old_ways)
+
+
+def ordered(judged: Iterable[Judged]) -> list[Judged]:
+    """The last result of each oracle that there is, in the order of the catalogue."""
     by_name = {(one.experiment, one.option): one for one in judged}
-    judged = [by_name[key] for key in order if key in by_name]
-    return Results(machine=machine(), seconds=seconds, judged=judged, old_ways=old_ways)
+    keys = ((one.experiment.name, oracle.option) for one in all_trials() for oracle in one.oracles)
+    return [by_name[key] for key in keys if key in by_name]
 
 
 def measured_again(names: Sequence[str], before: Results) -> Results:
@@ -255,23 +259,23 @@ def measured_again(names: Sequence[str], before: Results) -> Results:
         found, seconds = timed([one for one in all_trials() if one.experiment.name in names], zygote, at_once=1)
     finally:
         zygote.close()
-    by_name = {(one.experiment, one.option): one for one in found}
-    judged = [by_name.get((one.experiment, one.option), one) for one in before.judged]
     taken = {**before.seconds, "again": before.seconds.get("again", 0.0) + seconds}
-    return replace(before, judged=judged, seconds=taken)
+    return replace(before, judged=ordered([*before.judged, *found]), seconds=taken)
 
 
-def main(words: Sequence[str]) -> None:
+def main() -> None:
     """Measures what is asked for and writes the page."""
-    if words[:1] == ["--again"]:
-        for name in words[1:]:
-            write(measured_again([name], read()))
-        words = ["--render"]
-    parts = [words[words.index("--part") + 1]] if "--part" in words else list(PARTS)
-    for part in [] if "--render" in words else parts:
+    parser = ArgumentParser(description="Measures all oracles, for an hour, and writes docs/validity.md.")
+    parser.add_argument("--part", choices=PARTS, help="only one part of them")
+    parser.add_argument("--again", nargs="+", metavar="NAME", help="only these experiments, none beside another")
+    parser.add_argument("--render", action="store_true", help="only the page, of what was measured before")
+    asked = parser.parse_args()
+    for name in asked.again or ():
+        write(measured_again([name], read()))
+    for part in [] if asked.render or asked.again else [asked.part] if asked.part else PARTS:
         write(measured(part, read()))
     PAGE.write_text(rendered(read()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -243,8 +243,8 @@ def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
     assert "2.50x" in stacks
     assert "3.00x" in stacks
     assert "2.50x" not in tables
-    assert "`all` is amp, chunk\\_cache, workers." in stacks
-    assert "It was another stack once" in stacks
+    assert "`all` is amp, chunk\\_cache, workers in the newest run." in stacks
+    assert "it is that without `chunk_cache`." in stacks
 
 
 def test_the_waterfall_and_the_pairs_appear_with_what_they_need() -> None:
