@@ -305,6 +305,8 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         return "1: these are its settings"
 
     def told(found: StoredRow) -> str:
+        if found.row.estimate and found.row.estimate.half_width >= 1:  # in the log: a factor of 2.7
+            return f"[no useful bounds]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
         unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
         return f"{estimated(found)}, {unlike}" if unlike else estimated(found)
 
