@@ -36,9 +36,11 @@ OTHERS = {"powersgd", "post_local_sgd", "gradients_not_reduced"}
 
 
 @contextmanager
-def alive(folder: Path, *names: str, workload: str = "leak", window_limit_s: float = 60.0) -> Iterator[ProcessArm]:
+def alive(
+    folder: Path, *names: str, workload: str = "leak", window_limit_s: float = 60.0, device: str = "cpu"
+) -> Iterator[ProcessArm]:
     """An arm that has arrived, and its expected settings."""
-    job = job_of(workload, folder, names, shared=False)
+    job = replace(job_of(workload, folder, names, shared=False), device=device)
     proof: dict[str, Any] = {}
     for name in names:
         option = parse_option(name)
@@ -65,8 +67,8 @@ def other_rank(arm: ProcessArm) -> int:
     return found
 
 
-def begun(folder: Path, *names: str, workload: str = "leak") -> dict[str, Any]:
-    with alive(folder, *names, workload=workload) as arm:
+def begun(folder: Path, *names: str, workload: str = "leak", device: str = "cpu") -> dict[str, Any]:
+    with alive(folder, *names, workload=workload, device=device) as arm:
         return arm.begin()
 
 
@@ -245,7 +247,7 @@ def test_weights_that_travel_in_bfloat16_learn_closely_and_sum_their_gradients_i
 
 def test_batch_normalisation_over_all_ranks_is_refused_by_torch_on_a_cpu(smoke_data: Mapping[str, Path]) -> None:
     """Its need is a GPU: where the layers are converted, torch itself says so."""
-    with pytest.raises(ArmLost, match="SyncBatchNorm expected input tensor to be on") as lost:
+    with pytest.raises(ArmLost, match="SyncBatchNorm layers only work with GPU modules") as lost:
         begun(smoke_data["spoof"], "ranks=2", "synchronized_batch_norm", workload="spoof")
     assert lost.value.kind is Fault.ERROR
 
