@@ -149,7 +149,7 @@ class Recipe:
     sharded_weights: Literal["each_pass", "kept", "bfloat16"] | None = None
     synchronized_batch_norm: bool = False  # statistics of all ranks' samples
     nccl_algorithm: Literal["Ring", "Tree"] | None = None  # None lets NCCL choose for each size
-    nccl_protocol: Literal["Simple", "LL", "LL128"] | None = None
+    nccl_protocol: Literal["Simple", "LL"] | None = None
     # optimizer
     optimizer_kernel: Literal["loop", "foreach", "fused"] = "loop"
     set_to_none: bool = False

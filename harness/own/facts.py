@@ -163,11 +163,11 @@ def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
 def _notes_together(ours: Facts, theirs: Facts, steps: int) -> list[Note]:
     """The first job's notes, with what the second's data set makes of epochs and items."""
     notes = [one for one in ours.notes if one.what != "epoch"]
-    for what, alone in (
-        ("reading again", theirs.keeps_items and not ours.keeps_items), ("items", theirs.seeded and not ours.seeded),
-    ):  # fmt: skip
+    taken = EVERY_TIME if ours.kept_outside or theirs.kept_outside else TAKEN
+    kept = (theirs.keeps_items and not ours.keeps_items) or (theirs.kept_outside and not ours.kept_outside)
+    for what, alone in (("reading again", kept), ("items", theirs.seeded and not ours.seeded)):
         if alone:
             notes += [replace(one, what=f"{what}, the other's") for one in theirs.notes if one.what == what]
     if steps < ours.steps:
-        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, {TAKEN}"))
+        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, {taken}"))
     return notes

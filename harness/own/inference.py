@@ -7,6 +7,7 @@ import pickle
 import random
 import resource
 import statistics
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -59,10 +60,8 @@ TWICE_ITEMS, TWICE_S = 32, 0.03  # that are read once and once more, at most for
 # What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
 # least: of a step, and of an item, for caches of the processor and pages that are mapped already save a few µs of any.
 CHEAPER, MATTERS, SAVED_S = 0.7, 0.02, 20e-6
-FORKED_S, FILLED_S = (
-    30.0,
-    60.0,
-)  # what another process may take to read a few items, and this one to read an epoch of them
+FORKED_S = 30.0  # what another process may take to read a few items
+FILLED_S = 60.0  # what reading a timed epoch of items may take before anything is timed
 MOST_ORDERED = 1_000_000  # items of an epoch, whose order every arm holds
 SEEDS_TRIED = 101  # to see what setting them takes
 LOOKED_S = 0.5  # of a step, up to which a whole batch is tried too
@@ -84,7 +83,9 @@ def _forked(read: Callable[[], list[tuple[float, bool]]]) -> list[tuple[float, b
             theirs.send(read())
 
     process = multiprocessing.get_context("fork").Process(target=tell, daemon=True)
-    process.start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which loader workers are forked beside too
+        process.start()
     theirs.close()
     try:
         return list(ours.recv()) if ours.poll(FORKED_S) else []
@@ -122,18 +123,22 @@ def device_here() -> torch.device:
 
 def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
     """Takes steps of a job on a few samples and says what was seen; raises Mistake for what cannot be trained."""
+    looks = list[Looking]()
     with _alone(), drawn_from(0):
-        facts = _seen(job, file)
+        facts = _seen(job, file, looks)
         for name, other in others.items():
-            facts = _beside(name, facts, _seen(other, file))
+            facts = _beside(name, facts, _seen(other, file, looks))
         for option in job.options:
-            facts = _with_option(option, job, facts, file)
+            facts = _with_option(option, job, facts, file, looks)
+        for one in looks if facts.kept_outside else ():
+            one.fill(facts.batch * facts.epoch_steps)
         return facts
 
 
-def _seen(job: "Job", file: Path | None) -> Facts:
+def _seen(job: "Job", file: Path | None, looks: "list[Looking]") -> Facts:
     source = source_of(job)
-    return Looking(job=job, source=source, shape=shape_of(job, source), file=file).facts()
+    looks.append(Looking(job=job, source=source, shape=shape_of(job, source), file=file))
+    return looks[-1].facts()
 
 
 @contextmanager
@@ -175,7 +180,10 @@ class Looking:
         outside = again_s is not None and self._is_kept_outside(least_s)
         keeps_items = again_s is not None and not outside and epoch_steps < steps
         if outside:
-            self._fill(batch * epoch_steps)
+            self.note(
+                "reading again", f"an item takes {again_s} when any process reads it again: a cache on the disk, say",
+                "items are timed as they come from the full cache",
+            )  # fmt: skip
         if keeps_items:
             self.note(
                 "reading again", f"an item takes {again_s} when it comes again, so the data set keeps items",
@@ -301,21 +309,17 @@ class Looking:
         new_s, here_s = (statistics.mean(one) for one in zip(*pairs, strict=True))
         return _saves(new_s, here_s, saved_s)
 
-    def _fill(self, epoch_items: int) -> None:
+    def fill(self, epoch_items: int) -> None:
         """Reads a timed epoch once, so that every arm finds what it reads; raises Mistake where that takes too long."""
         items, began = Items(self.source.dataset, epoch_items, self.shape, seeded=False, file=self.file), perf_counter()
         for index in range(epoch_items):
-            self.source.dataset[items.place(index)]
+            items[index]
             if perf_counter() - began > FILLED_S:
                 raise Mistake(
                     "Items of the data set are far cheaper once any process has read them, and reading those of a "
                     f"short epoch takes more than {FILLED_S:.0f} s: read the data set once, so that its cache is full, "
                     "and then measure."
                 )
-        self.note(
-            "reading again", "an item that any process has read is cheaper for all, as from a cache on the disk",
-            "items are timed as they come from the full cache",
-        )  # fmt: skip
 
     def _read_twice(self, places: list[int]) -> tuple[float, float] | None:
         """Mean seconds of first and second readings of items; None where nobody knows.
@@ -707,13 +711,13 @@ def _beside(name: str, ours: Facts, theirs: Facts) -> Facts:
     return found
 
 
-def _with_option(option: "OwnOption", job: "Job", facts: Facts, file: Path | None) -> Facts:
+def _with_option(option: "OwnOption", job: "Job", facts: Facts, file: Path | None, looks: list[Looking]) -> Facts:
     """Facts for a job and what an option of the user's makes of it; the arm tells what is wrong with that."""
     try:
         changed = option.change(job)
         if all(getattr(changed, one) is getattr(job, one) for one in SET_ALIKE):
             return facts
-        theirs = _seen(changed, file)
+        theirs = _seen(changed, file, looks)
     except Exception:  # noqa: BLE001  whatever a user's function raises
         return facts
     if names := differing(facts.says, theirs.says):

@@ -147,12 +147,12 @@ def _environment(setting: Setting) -> tuple[str, ...]:
 def _unlike(setting: Setting, first: Setting) -> str:
     """In what an environment differs from the first one, fact by fact."""
     unlike = differing(setting.environment, first.environment)
-    words = "; ".join(f"{name} {_known(ours)}, not {_known(theirs)}" for name, ours, theirs in unlike)
+    words = "; ".join(f"{name} {_known(ours)} instead of {_known(theirs)}" for name, ours, theirs in unlike)
     return f"{named(setting)} differs from the first environment: {escaped(words) or 'somebody else measured it'}."
 
 
 def _known(fact: str | int | None) -> str:
-    return "not recorded" if fact is None else str(fact)
+    return "nothing on record" if fact is None else str(fact)
 
 
 def _workload(name: str) -> str:
@@ -409,7 +409,7 @@ def _definitions(name: str, entries: Sequence[StoredRow]) -> Iterator[str]:
     yield f"`{name}` is {escaped(listed)}" + (" in the newest run." if others else ".")
     for former, several in others:
         runs = ", ".join(dict.fromkeys(run_link(entry.run) for entry in several))
-        yield f"In {runs} it is that {changed(former, options)}."
+        yield f"In {runs}: {changed(former, options)}."
 
 
 def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:

@@ -77,6 +77,19 @@ def test_nor_than_its_own_step() -> None:
     assert "its step alone gives 150" in words(row(lambda one: one, compute_rate=150.0, **TWO))
 
 
+@pytest.mark.parametrize(("later", "refused"), [(200.0, True), (230.0, False)])
+def test_a_bound_that_was_probed_at_a_slow_moment_forbids_nothing(later: float, *, refused: bool) -> None:
+    """It trains 200 and then 250 samples/s, beyond its bound each time; the largest bound tells what it can do."""
+    found: list[Record] = []
+    for one in records(0, 2.0, compute_rate=150.0, **TWO):
+        if isinstance(one, Window):
+            found.append(replace(one, wall_s=one.wall_s / (1.25 if one.arm.replicate and one.arm.position else 1)))
+        else:
+            found.append(replace(one, compute_rate=later) if one.arm.replicate and one.arm.position else one)
+    row = build_matrix(plan(comparison("workers")), found, ENVIRONMENT).rows[0]
+    assert (row.estimate is None) is refused
+
+
 def test_workers_that_went_on_beside_the_clock_are_measured_again() -> None:
     assert "measure it again" in words(row(lambda one: replace(one, lead_steps=None), **TWO))
     without = row(lambda one: replace(one, lead_steps=None))

@@ -192,7 +192,7 @@ def test_an_index_takes_each_workload_from_the_newest_environment_that_tells_of_
     assert "1.90x" in rows["| [spoof"]
     assert rows["| [spoof"].endswith(f"(example-9000/{newer.name}) |")
     page = machine_page(placed(older, newer)).text
-    assert "differs from the first environment: python 3.11.9, not 3.12.1." in page
+    assert "differs from the first environment: python 3.11.9 instead of 3.12.1." in page
 
 
 def first_row(*made: Made) -> str:
@@ -244,7 +244,7 @@ def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
     assert "3.00x" in stacks
     assert "2.50x" not in tables
     assert "`all` is amp, chunk\\_cache, workers in the newest run." in stacks
-    assert "it is that without `chunk_cache`." in stacks
+    assert ": without `chunk_cache`." in stacks
 
 
 def test_the_waterfall_and_the_pairs_appear_with_what_they_need() -> None:
