@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness import __version__
-from harness.analyze.collection import TOO_SMALL
+from harness.analyze.collection import TOO_SMALL, rows_of
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.analyze.sweep import known_times
@@ -33,7 +33,7 @@ from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page
 from harness.report.reported import PLACE, reports_page
 from harness.report.words import one_line
-from harness.results import answers, finished, finished_and_measured, matrix_of, races_below, read_kept, stored_runs
+from harness.results import answers, finished, finished_and_measured, races_below, read_kept, stored_runs
 from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
@@ -281,24 +281,33 @@ def documented(pages: Mapping[str, str], output: Path) -> Pages:
 
 def pages_of(catalogue: Catalogue, runs: Iterable[Path], output: Path) -> dict[str, str]:
     """The text of every page by its file's name, the index among them; `runs` are folders."""
-    folders = [run for run in runs if answers(read_run(run))]
-    measured = [row for folder in folders for row in _rows(folder, output)]
-    claims = judged(catalogue.claims, accounts(list(witnesses_of(folders)), catalogue))
+    folders = list(runs)
+    links = {folder.resolve().parent.name: _relative(folder.parent, output) for folder in folders}
+    places = read_publication(folders, catalogue, has_claims=False).places
+    machines = [(one, links[one.name]) for one in sorted(places, key=_telling) if not one.sweeps]
+    measured = [row for place in places for row in _rows(place, links[place.name])]
+    claims = judged(catalogue.claims, (account for place in places for account in place.accounts))
     labels = [label(one, claims, measured) for _, one in sorted(catalogue.optimizations.items())]
-    return {PAGES_INDEX: index(labels), **{f"{one.name}.md": page(one) for one in labels}}
+    return {PAGES_INDEX: index(labels, machines), **{f"{one.name}.md": page(one, machines) for one in labels}}
 
 
-def _rows(folder: Path, output: Path) -> Iterator[Measured]:
-    link = Path(os.path.relpath(folder, output)).as_posix()
-    matrix = matrix_of(folder)
-    for row in matrix.rows:
-        config = row.comparison.reference
-        if config.size != TOO_SMALL:
-            data = matrix.data.get(config.workload, "")
-            yield Measured(
-                machine=matrix.environment.machine, run=folder.name, link=link, data=data, row=row,
-                emulated=matrix.environment.emulated,
-            )  # fmt: skip
+def _telling(place: Place) -> tuple[bool, int]:
+    """Real machines before emulated ones, of each those with most ratios first."""
+    richest = place.richest
+    return richest.environment.emulated, -richest.ratios
+
+
+def _relative(folder: Path, output: Path) -> str:
+    return Path(os.path.relpath(folder, output)).as_posix()
+
+
+def _rows(place: Place, link: str) -> Iterator[Measured]:
+    for kept in (run for setting in place.settings for run in setting.runs):
+        for one in rows_of(kept):
+            if one.table.config.size != TOO_SMALL:
+                yield Measured(
+                    machine=place.name, run=kept.name, link=f"{link}/{kept.name}", data=one.data, row=one.row
+                )
 
 
 SUFFIX = ".speedmatrix.zip"

@@ -17,7 +17,7 @@ from harness.report import claims
 from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
 from harness.report.matrix import COMPOSED
-from harness.report.published import ALL, ORIGINAL, Place, Publication, Setting, Topic, at, file_name
+from harness.report.published import ALL, ORIGINAL, Place, Publication, Setting, Topic, at, file_name, is_single
 from harness.report.published_parts import (
     Page,
     Part,
@@ -30,8 +30,8 @@ from harness.report.published_parts import (
     estimated,
     faster_otherwise,
     heat_map_picture,
-    is_single,
     named,
+    on_training,
     page,
     run_link,
     sweep_picture,
@@ -246,7 +246,6 @@ _BEST_COLUMNS = (
     "measured",
 )
 _ALONE, _FOR_SURE = 2, 1.01  # options that are named beside a stack; what the low end of a gain must exceed
-_PARTS = (Timing.STEP, Timing.LOADER, Timing.COMPUTE)
 
 
 def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
@@ -339,22 +338,18 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
 def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
     """The options of the best stack that gain most alone, on training steps: as timed, or as their part comes to."""
     inside = set(best.row.comparison.treatment.options)
-    found: dict[str, tuple[float, str]] = {}
-    for one in (one for sheet in topic.sheets if sheet.timing in _PARTS for one in sheet.measured):
-        row, shown = one.row, one.row.shown
-        if not is_single(one) or row.estimate is None or shown is None or topic.main is None:
-            continue
-        inside_best = inside.issuperset(row.comparison.treatment.options)
-        like = row.comparison.reference == topic.main.config and inside_best
-        on_steps = row.comparison.timing is Timing.STEP or row.on_steps is not None
-        gains = row.estimate.verdict.gains and shown.low >= _FOR_SURE
-        if not (like and on_steps and gains and learns_alike(row)):
-            continue
-        composed = "" if row.comparison.timing is Timing.STEP else COMPOSED
-        if not composed or row.label not in found:
-            found[row.label] = shown.ratio, f"{code(row.label)} {composed}{unbroken(escaped(ratio(shown)))}"
-    if best.row.label not in found:
-        yield from (text for _, text in sorted(found.values(), reverse=True)[:_ALONE])
+    found = []
+    for label, one in topic.alone.items():
+        row, shown, comparison = one.row, one.row.shown, one.row.comparison
+        like = (
+            topic.main and comparison.reference == topic.main.config and inside.issuperset(comparison.treatment.options)
+        )
+        on_steps = comparison.timing is Timing.STEP or row.on_steps is not None
+        gains = row.estimate and row.estimate.verdict.gains and shown and shown.low >= _FOR_SURE
+        if like and on_steps and gains and shown and learns_alike(row):
+            found.append((shown.ratio, f"{code(label)} {on_training(one)}"))
+    if not is_single(best):
+        yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
 
 
 def _switch_on(publication: Publication) -> Iterator[Part]:

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote
 
+from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account, Finding
-from harness.analyze.estimate import Estimate
+from harness.analyze.collection import StoredRow
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Row
-from harness.analyze.quality import Agreement
 from harness.analyze.soundness import Outcome
+from harness.analyze.verdict import Verdict
 from harness.core.claims import Claim
 from harness.core.configuration import parse_option
-from harness.core.optimization import Level, Numerics, Optimization, Stage
+from harness.core.optimization import Level, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import Value
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
-from harness.report.matrix import TIMED, quality
+from harness.report.matrix import COMPOSED, TIMED, quality
+from harness.report.published import Place, Topic, file_name
+from harness.report.published_parts import on_training
 from harness.report.words import NOTHING, ratio
 
 # Subjects of pages: an optimization, what is claimed of it, and the rows of all runs that are about it.
@@ -37,7 +40,6 @@ class Measured:
     link: str  # to that folder, relative to the pages
     data: str  # what the workload's real data are, in words; empty for the suite's own
     row: Row
-    emulated: bool = False  # the device's own time was looked up
 
     @property
     def level(self) -> str | None:
@@ -57,6 +59,8 @@ class Measured:
         return absence is None or absence.outcome is not Outcome.NOT_MEASURED
 
 
+# What is published of a machine, and a link to its folder, relative to the pages.
+Machine = tuple[Place, str]
 Judged = tuple[Claim, Sequence[tuple[str, Finding]]]  # a claim, and by machine what its runs say of it
 
 
@@ -86,20 +90,6 @@ class Label:
                 shown.append(one)
         return tuple(shown)
 
-    @property
-    def decided(self) -> tuple[tuple[Measured, Estimate], ...]:
-        """The newest ratio of each pair of configurations on each machine, timed on what it acts on, with a verdict.
-
-        What was emulated is not among them: best and worst are over all machines.
-        """
-        latest: dict[tuple[object, ...], tuple[Measured, Estimate]] = {}
-        for one in self.measured:
-            comparison, estimate = one.row.comparison, one.row.estimate
-            if estimate and not one.emulated and comparison.timing is self.optimization.timed_on:
-                pair = one.machine, one.data, comparison.treatment, comparison.reference
-                latest.setdefault(pair, (one, estimate))
-        return tuple(found for found in latest.values() if not found[1].verdict.is_open)
-
 
 def judged(claims: Iterable[Claim], accounts: Iterable[Account]) -> tuple[Judged, ...]:
     """Every claim with its findings on all machines."""
@@ -126,11 +116,11 @@ _NUMERICS = {
 }
 
 
-def page(of: Label) -> str:
+def page(of: Label, machines: Sequence[Machine] = ()) -> str:
     """The page of one optimization."""
     one = of.optimization
     lines = [PAGE_MARK, "", f"# {one.name}: {one.title}", "", *prose(one.page), *grid(("fact", "value"), facts(one))]
-    return "\n".join([*lines, *_measured(of), *_claimed(of)]) + "\n"
+    return "\n".join([*lines, *_measured(of, machines), *_claimed(of)]) + "\n"
 
 
 def prose(docstring: str) -> Iterator[str]:
@@ -214,17 +204,39 @@ def _ruled(finding: Finding) -> str:
     return f"{finding.claim_verdict}, {measured(finding)}" if finding.measured_value else str(finding.claim_verdict)
 
 
-def _measured(of: Label) -> Iterator[str]:
+def _measured(of: Label, machines: Sequence[Machine]) -> Iterator[str]:
     yield from ("", "## What was measured", "")
     where = f"{of.optimization.workload} " if of.optimization.workload else ""
     command = f"`./speedmatrix run {where}--only {of.name}`"
     if not of.measured:
         yield f"Not measured yet: {command} does it."
         return
-    yield from grid(_COLUMNS, map(_cells, of.newest))
+    yield from _answers(of.name, machines)
     older = len(of.measured) - len(of.newest)
-    more = f"Older runs have {older} more. " if older else ""
-    yield from ("", f"{more}To measure it again: {command}.")
+    more = f" and {older} older ones" if older else ""
+    yield from (f"<details><summary>Every row of the newest runs, {len(of.newest)}{more}</summary>", "")
+    yield from (*grid(_COLUMNS, map(_cells, of.newest)), "", "</details>", "", f"To measure it again: {command}.")
+
+
+def _answers(name: str, machines: Iterable[Machine]) -> Iterator[str]:
+    """What the option comes to on training steps, by machine and workload."""
+    found = {
+        (place.name, topic.name): (topic, answer(topic, name)) for place, _ in machines for topic in _topics(place)
+    }
+    told = {where: _cell(*one) for where, one in found.items() if one[1]}
+    workloads = sorted({workload for _, workload in told})
+    rows = (
+        (escaped(place.name), *(told.get((place.name, one), NOTHING) for one in workloads))
+        for place, _ in machines
+        if any((place.name, one) in told for one in workloads)
+    )
+    if told:
+        yield from (
+            "Alone, on training steps ([how to read it](README.md)):",
+            "",
+            *grid(("machine", *workloads), rows),
+            "",
+        )
 
 
 _COLUMNS = "machine", "workload", "level", "timed on", "against", "speedup, 95 %", "verdict", "quality", "notes", "run"
@@ -244,25 +256,81 @@ def _cells(one: Measured) -> Iterator[str]:
     yield f"[{escaped(one.day)}]({quote(one.link)})"
 
 
-# The index of all pages: a table for each stage, with the best and the worst that was measured.
+# The index of all pages: what each option gains on each workload, and all there are by stage.
 
-_INDEX_COLUMNS = "name", "what it is", "numerics", "where", "best", "worst"
+_INDEX_COLUMNS = "name", "what it is", "numerics", "where"
 _INTRODUCTION = (
-    "One page each: what it does, when it pays and hurts, what was measured and what is claimed of it. Best and worst "
-    "are over real machines, workloads, levels and references: the newest ratio of each, timed on what the "
-    "optimization acts on. Only ratios with a verdict count; others are on its page. `./speedmatrix document` writes "
-    "these pages."
+    "One page each, written by `./speedmatrix document`: what it does, when it pays and hurts, what was measured and "
+    "what is claimed of it."
+)
+_ALONE = (
+    "Tables that begin with `Alone` hold speedups of training steps by one option, against the baseline, in which "
+    "every option is off, or over what the option needs. Intervals are of 95 %. Bold is faster, with first losses that "
+    f"agree; a ratio without a word is faster, and another training. {COMPOSED}: composed from the ratio of the loader "
+    "or of the step alone. Of several levels the one is shown that gains most for sure. "
+    f"{NOTHING}: not measured, or it does not apply."
 )
 
 
-def index(labels: Sequence[Label]) -> str:
-    """The table of all pages, by stage and then by name."""
+def index(labels: Sequence[Label], machines: Sequence[Machine] = ()) -> str:
+    """What each option gains on the workloads of some machines, and the table of all pages by stage and name."""
     lines = [PAGE_MARK, "", "# Optimizations", "", *textwrap.wrap(_INTRODUCTION, 118)]
+    if any(_topics(place) for place, _ in machines):
+        lines += ["", *textwrap.wrap(_ALONE, 118)]
+    for place, link_to in machines:
+        lines += _gained([one.name for one in labels], place, link_to)
     for stage in Stage:
         inside = sorted((one for one in labels if one.optimization.stage is stage), key=lambda one: one.name)
         if inside:
             lines += ["", f"## {str(stage).capitalize()}", "", *grid(_INDEX_COLUMNS, map(_entry, inside))]
     return "\n".join(lines) + "\n"
+
+
+def _gained(names: Iterable[str], place: Place, link_to: str) -> Iterator[str]:
+    """The options that have an answer on a machine, in the order of what they gain for sure."""
+    topics = _topics(place)
+    found = {name: [answer(topic, name) for topic in topics] for name in names}
+    told = {name: row for name, row in found.items() if any(row)}
+    if told:
+        pages = [f"[{escaped(one.name)}]({quote(f'{link_to}/{file_name(one.name)}.md')})" for one in topics]
+        yield from ("", f"## Alone on {escaped(place.name)}", "")
+        ordered = sorted(told.items(), key=lambda one: (-max(low(entry) for entry in one[1] if entry), one[0]))
+        rows = ((link(name), *map(_cell, topics, row)) for name, row in ordered)
+        yield from grid(("option", *pages), rows)
+
+
+def _topics(place: Place) -> list[Topic]:
+    """The workloads of a machine that were measured against today's baseline, in the setting that tells most."""
+    return [topic for _, topic in place.answers if topic.is_of_today]
+
+
+def answer(topic: Topic, name: str) -> StoredRow | None:
+    """What an option comes to alone, at the level that gains most for sure."""
+    levels = [one for label, one in topic.alone.items() if label.partition("=")[0] == name]
+    return max(levels, key=low, default=None)
+
+
+def low(entry: StoredRow) -> float:
+    """The least that an answer leaves possible; of a disturbed one nothing is sure."""
+    shown = entry.row.shown
+    return shown.low if shown and shown.verdict is not Verdict.DISTURBED else 0.0
+
+
+def _cell(topic: Topic, entry: StoredRow | None) -> str:
+    """A ratio, its verdict where that is not plain, its level, what was timed, and what it needs."""
+    if entry is None or entry.row.shown is None or topic.main is None:
+        return NOTHING
+    comparison, verdict = entry.row.comparison, entry.row.shown.verdict
+    text = on_training(entry)
+    level = comparison.label.partition("=")[2]
+    facts = [f"at {level}"] if level else []
+    if comparison.timing in {Timing.EPOCH, Timing.EVALUATION}:
+        facts.append(TIMED[comparison.timing])
+    if comparison.reference != topic.main.config:
+        facts.append(f"over {entry.table.name}")
+    bold = verdict.gains and learns_alike(entry.row)
+    words = [f"**{text}**" if bold else text, *([] if verdict.gains else [str(verdict)])]
+    return " ".join([*words, *([f"({escaped('; '.join(facts))})"] if facts else [])])
 
 
 def _entry(one: Label) -> Iterator[str]:
@@ -271,18 +339,3 @@ def _entry(one: Label) -> Iterator[str]:
     yield escaped(optimization.title)
     yield str(optimization.numerics)
     yield escaped("; ".join([optimization.workload or "any workload", *(need.missing for need in optimization.needs)]))
-    ranked = sorted(one.decided, key=lambda pair: pair[1].ratio)
-    if not ranked:
-        yield from ("see its page" if one.measured else "not measured yet", NOTHING)
-        return
-    yield _told(*ranked[-1])
-    yield _told(*ranked[0]) if len(ranked) > 1 else "the same"
-
-
-def _told(one: Measured, estimate: Estimate) -> str:
-    config = one.row.comparison.reference
-    which = [config.workload, config.size, *([f"level {one.level}"] if one.level else [])]
-    quality = one.row.quality
-    if quality and quality.status in {Agreement.DIFFERS, Agreement.NAN}:
-        which.append("quality differs")
-    return escaped(f"{ratio(estimate)} ({', '.join(which)}{', real data' if one.data else ''}; {one.machine})")

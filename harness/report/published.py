@@ -19,9 +19,11 @@ from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
 from harness.core.plan import is_or_was_baseline
+from harness.report.scaling import RANKS
 
 ALL, ORIGINAL = "all", "original"
 STACKS = (ALL, ORIGINAL)  # names of stacks whose content depends on the suite and the machine
+_PARTS = (Timing.LOADER, Timing.COMPUTE)  # of a step
 _SIZES = ("standard", "quick")  # the most telling first; others come after them
 
 
@@ -97,6 +99,19 @@ def is_copy(entry: StoredRow) -> bool:
     return entry.row.comparison.treatment == entry.row.comparison.reference
 
 
+def is_single(entry: StoredRow) -> bool:
+    """Whether a comparison is about one option alone."""
+    comparison = entry.row.comparison
+    added = set(comparison.treatment.options) ^ set(comparison.reference.options)
+    return [str(one) for one in added] == [comparison.label]
+
+
+def _precedence(entry: StoredRow) -> tuple[object, ...]:
+    comparison = entry.row.comparison
+    plain = is_or_was_baseline(comparison.reference), not comparison.reference.options
+    return *plain, comparison.timing is Timing.STEP, entry.run.began, str(comparison.treatment)
+
+
 def _estimate(entry: StoredRow) -> Estimate:
     """Of an entry that has one."""
     if entry.row.estimate is None:
@@ -137,6 +152,24 @@ class Topic:
     def told(self) -> tuple[bool, int]:
         """How much it tells of training: against today's baseline before a former one, then by how many ratios."""
         return self.is_of_today, len(self.main.measured) if self.main else 0
+
+    @property
+    def alone(self) -> dict[str, StoredRow]:
+        """Every option and level by itself, at the size and batch of `main`: the answer that tells most of training.
+
+        Against the baseline before other references, on whole steps before what a part of a step comes to.
+        """
+        if self.main is None:
+            return {}
+        config, found = self.main.config, dict[str, StoredRow]()
+        several = (one for sheet in self.sheets if sheet.name != ORIGINAL and not sheet.data for one in sheet.measured)
+        for one in sorted(several, key=_precedence):
+            comparison = one.row.comparison
+            alike = (comparison.reference.size, comparison.reference.batch) == (config.size, config.batch)
+            of_training = comparison.timing not in _PARTS or one.row.on_steps is not None
+            if alike and of_training and is_single(one) and comparison.label.partition("=")[0] != RANKS:
+                found[comparison.label] = one  # what comes later counts more
+        return found
 
     @property
     def best(self) -> StoredRow | None:

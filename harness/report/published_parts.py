@@ -31,8 +31,8 @@ from harness.report.figures import (
     stage_bars,
     waterfall,
 )
-from harness.report.matrix import TIMED, quality, settings
-from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name, is_copy
+from harness.report.matrix import COMPOSED, TIMED, quality, settings
+from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name, is_copy, is_single
 from harness.report.scaling import RANKS, levels
 from harness.report.sweep import sweep_figure
 from harness.report.words import NOTHING, called, one_line, ratio, stage
@@ -147,6 +147,11 @@ def estimated(entry: StoredRow) -> str:
     if estimate is None:
         return "no ratio"
     return unbroken(escaped(ratio(estimate))) + ("" if estimate.verdict.value == "faster" else f" {estimate.verdict}")
+
+
+def on_training(entry: StoredRow) -> str:
+    """What an option comes to on training steps, with its interval as Markdown; composed of a part's ratio, a ~."""
+    return ("" if entry.row.on_steps is None else COMPOSED) + unbroken(escaped(ratio(entry.row.shown)))
 
 
 def unbroken(text: str) -> str:
@@ -344,13 +349,6 @@ def _is_shown(entry: StoredRow, topic: Topic) -> bool:
     if comparison.label in STACKS:
         return is_or_was_baseline(comparison.reference)
     return is_single(entry) and entry.table.name != "original"
-
-
-def is_single(entry: StoredRow) -> bool:
-    """Whether a comparison is about one option alone."""
-    comparison = entry.row.comparison
-    added: set[Option] = set(comparison.treatment.options) ^ set(comparison.reference.options)
-    return [str(one) for one in added] == [comparison.label]
 
 
 def _row_name(entry: StoredRow) -> str:

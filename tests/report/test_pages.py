@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from harness.analyze.claims import Account, ClaimVerdict, Finding, MeasuredValue
-from harness.analyze.matrix import Row
+from harness.analyze.collection import unnamed
+from harness.analyze.grouping import together
+from harness.analyze.matrix import Row, Table
 from harness.core.claims import Bound, Claim, Metric
 from harness.core.configuration import Option
 from harness.core.optimization import CUDA, LEVEL, Numerics, Timing
 from harness.report.optimization_pages import MOST, Label, Measured, index, judged, label, page, prose
+from harness.report.published import Place, published_place
 from tests.analyze.synthetic import comparison, matrix, plan, records
 from tests.core.invented import optimization
 
@@ -115,7 +118,7 @@ def test_the_newest_rows_of_each_question_come_first_and_the_others_are_counted(
     found = about(*rows, *others)
     assert [one.run for one in found.newest if one.level == "2"] == [*sorted(runs, reverse=True)[:MOST], runs[0]]
     assert len(found.newest) == MOST + 2
-    assert "Older runs have 2 more. To measure" in page(found)
+    assert f"Every row of the newest runs, {MOST + 2} and 2 older ones<" in page(found)
 
 
 def test_only_what_is_about_the_optimization_itself_is_on_its_page() -> None:
@@ -154,31 +157,62 @@ def test_a_claim_stands_with_what_each_machine_says_of_it() -> None:
     assert r"| cpu: not measured yet; h200: overstated, 1.20x \[1.10, 1.30\] as fast |" in text
 
 
+def place(*rows: Row) -> Place:
+    """A machine whose only run holds these rows, as published; they share a reference."""
+    plans = [one.comparison for one in rows]
+    run = replace(
+        unnamed(matrix(plan(*plans), ())), name="20260102T030405-aaaaaaaa", began="2026-01-02T03:04:05+00:00"
+    )  # fmt: skip
+    tables = together((one.comparison.timing, one) for one in rows)
+    made = (
+        Table(config=found[0].comparison.reference, name="baseline", timing=timing, rows=tuple(found), profile=None)
+        for timing, found in tables.items()
+    )
+    return published_place("h200", [replace(run, matrix=replace(run.matrix, tables=tuple(made)))])
+
+
 @pytest.mark.parametrize(
-    ("rows", "best", "worst"),
+    ("rows", "cell"),
     [
-        ((), "not measured yet", "-"),
-        ((row(0),), "not measured yet", "-"),
-        ((row(2.0, timing=Timing.LOADER),), "see its page", "-"),
-        ((row(2.0),), r"2.00x \[1.97, 2.03\] (leak, quick, level 2; h200)", "the same"),
-        ((row(2.0, **NOISY),), r"2.00x \[1.97, 2.03\] (leak, quick, level 2, quality differs; h200)", "the same"),
+        ((row(2.0),), r"**2.00x \[1.97, 2.03\]** (at 2)"),
+        ((row(2.0, **NOISY),), r"2.00x \[1.97, 2.03\] (at 2)"),
+        ((row(0.5),), r"0.500x \[0.494, 0.507\] slower (at 2)"),
+        ((row(2.0), row(3.0, level=1)), r"**3.00x \[2.96, 3.04\]** (at 1)"),
+        ((row(2.0), row(0.5, level=1), row(9.0, timing=Timing.LOADER)), r"**2.00x \[1.97, 2.03\]** (at 2)"),
         (
-            (row(2.0), row(0.5, level=1), row(9.0, timing=Timing.LOADER), row(1.1, workload="speaker")),
-            r"2.00x \[1.97, 2.03\] (leak, quick, level 2; h200)",
-            r"0.500x \[0.494, 0.507\] (leak, quick, level 1; h200)",
+            (row(2.0), row(3.0, level=1, timing=Timing.EVALUATION)),
+            r"**3.00x \[2.96, 3.04\]** (at 1; evaluation passes)",
         ),
     ],
 )
-def test_the_index_tells_the_best_and_the_worst(rows: tuple[Row, ...], best: str, worst: str) -> None:
-    text = index([about(*map(measured, rows))])
-    assert f"| [workers](workers.md) | workers | exact | any workload | {best} | {worst} |" in text
+def test_the_index_has_the_level_that_gains_most_for_sure_and_its_verdict(rows: tuple[Row, ...], cell: str) -> None:
+    text = index([about()], [(place(*rows), "../../results/h200")]).replace("\N{NO-BREAK SPACE}", " ")
+    assert "## Alone on h200" in text
+    assert "| option | [leak](../../results/h200/leak.md) |" in text
+    assert f"| [workers](workers.md) | {cell} |" in text
 
 
-def test_an_older_ratio_does_not_outlive_a_newer_one_of_the_same_cells() -> None:
-    old, new = (measured(row(ratio), f"2026010{day}T000000-a") for day, ratio in ((1, 3.0), (2, 2.0)))
-    assert [one.run for one, _ in about(old, new).decided] == [new.run]
-    elsewhere = replace(old, machine="cpu")
-    assert len(about(elsewhere, new).decided) == 2
+def test_options_stand_in_the_order_of_what_they_gain_and_not_without_an_answer() -> None:
+    pinned = row(3.0)
+    other = comparison("pin_memory")
+    rows = row(2.0), replace(pinned, comparison=other), row(9.0, timing=Timing.LOADER)
+    labels = [label(one, (), ()) for one in (WORKERS, PINNED, replace(WORKERS, name="alpha"))]
+    text = index(labels, [(place(*rows), "h200")])
+    alone = text[text.index("## Alone") : text.index("## Input")]
+    assert re.findall(r"^\| \[(\w+)\]", alone, flags=re.MULTILINE) == ["pin_memory", "workers"]
+    assert "Alone" not in index(labels, [(place(row(0)), "h200")])
+
+
+def test_a_page_has_its_answer_on_each_machine_first_and_every_row_folded() -> None:
+    found = about(measured(row(2.0)))
+    text = page(found, [(place(row(2.0)), "h200")]).replace("\N{NO-BREAK SPACE}", " ")
+    assert "| machine | leak |\n|---|---|\n| h200 | **2.00x \\[1.97, 2.03\\]** (at 2) |\n\n<details>" in text
+    assert (
+        text.index("| h200 | **2.00x")
+        < text.index("<details>")
+        < text.index("| h200 | leak, quick")
+        < text.index("</det")
+    )
 
 
 def test_the_index_has_the_stages_in_order_and_what_each_needs() -> None:
