@@ -1,14 +1,17 @@
-"""Ending: a process group is killed as a whole, and what it left behind in shared memory is removed.
+"""Ending: a process group is killed as a whole, and what it left behind in shared memory and in $TMPDIR is removed.
 
 Standard library alone, and little of that: the sentinel imports it and has to be small.
 """
 
 import os
 import re
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.process import current_process
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -22,7 +25,7 @@ WAIT_S = 5.0  # a process that holds a device's memory takes a moment to let it 
 
 
 def end_groups(groups: Iterable[int]) -> None:
-    """Kills process groups, waits for their members to be gone and removes the shared memory that they had named."""
+    """Kills process groups, waits for their members to be gone, removes what they had in shared memory and $TMPDIR."""
     groups = frozenset(groups)
     members = members_of(groups)
     for group in groups:
@@ -31,6 +34,8 @@ def end_groups(groups: Iterable[int]) -> None:
     while any(map(is_alive, members)) and monotonic() < until:
         sleep(0.01)
     remove_segments(members)
+    for one in groups | members:
+        shutil.rmtree(_folder_of(one), ignore_errors=True)
 
 
 def kill_group(group: int) -> None:
@@ -69,6 +74,21 @@ def remove_segments(processes: Iterable[int]) -> None:
         name = OURS.fullmatch(path.name)
         if name and name[1] in gone:
             path.unlink(missing_ok=True)
+
+
+def share_folder() -> None:
+    """Gives this process and what it starts one folder for the sockets through which workers hand over memory.
+
+    Otherwise each makes one of its own (multiprocessing.util.get_temp_dir), which stays when it is killed.
+    """
+    folder = _folder_of(os.getpid())
+    with suppress(OSError):
+        folder.mkdir(mode=0o700)
+        current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _folder_of(process: int) -> Path:
+    return Path(tempfile.gettempdir()) / f"speedmatrix-{process}"
 
 
 def _group_of(process: int) -> int | None:

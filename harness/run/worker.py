@@ -27,6 +27,7 @@ from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Trac
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, ROOT, serve_forks
+from harness.run.processes import share_folder
 from harness.run.ranks import SHARE, RankLost, Ranks
 from harness.run.sentinel import Sentinel
 
@@ -40,6 +41,7 @@ def serve(channel: socket.socket, rank: int = 0) -> None:
 
     Another rank of an arm serves that arm's process in the same way.
     """
+    share_folder()
     house = _House(channel, rank)
     with suppress(BrokenPipeError, ConnectionResetError):  # the launcher is gone
         for message in _messages(channel):

@@ -136,6 +136,33 @@ def test_a_group_ends_with_all_its_members_and_their_segments(sleeper: "subproce
     end_groups([1 << 22])  # one that is gone already is no fault
 
 
+LOADER = """
+import torch
+from harness.run.processes import share_folder
+share_folder()
+loader = torch.utils.data.DataLoader(torch.zeros(64, 9), batch_size=2, num_workers=2, persistent_workers=True)
+batches = iter(loader)
+next(batches)
+print("fetched", flush=True)
+input()
+"""
+
+
+def test_killed_loader_workers_leave_nothing_among_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    command = [sys.executable, "-W", "ignore", "-c", LOADER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as one:
+        assert one.stdout
+        assert one.stdout.readline() == b"fetched\n"
+        assert [path.name for path in tmp_path.iterdir()] == [f"speedmatrix-{one.pid}"]
+        assert any(tmp_path.glob("*/listener-*")), "workers hand over memory through sockets"
+        end_groups([one.pid])
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_kernel_s_count_is_the_control_group_s_where_there_is_one(tmp_path: Path) -> None:
     group, host = tmp_path / "memory.events", tmp_path / "vmstat"
     assert memory_kills((group, host)) == 0
