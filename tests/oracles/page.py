@@ -175,7 +175,7 @@ def _old_ways(found: Iterable[OldWay]) -> Iterator[str]:
     yield ""
     yield (
         "The same windows summed up in another way, or the same oracles measured with one protection taken away. A way "
-        "without an interval fails where it is off by more than 2 %. A truth that a loop tells is that of its sitting."
+        "without an interval fails where it is off by more than 2 %. A truth that a loop tells is that of its run."
     )
     yield ""
     rows = (
