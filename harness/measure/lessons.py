@@ -1,7 +1,8 @@
 """Lessons: a training from its first weights whose speed is not the question, but what it learns."""
 
+import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from time import perf_counter
 
@@ -13,10 +14,11 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Goal, Learned, Ranged, Trained
-from harness.measure.session import Session, Task
+from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import begin
 
-# The arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
+# An arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
+# That takes updates, and more of them the more workers it has, so whoever learns begins anew after it.
 UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)
 LOST = 4  # times the first loss, at which a range test has seen enough
 
@@ -32,13 +34,11 @@ def learn(
 ) -> Learned:
     """Trains for so many steps, then evaluates twice as the task's recipe says and once by the slow recipe."""
     session, inactive = _begun(task, proof)
-    step, advance, losses = session.step(), _schedule(session, steps, scheduled=scheduled), []
-    began = perf_counter()
-    for number in range(1, steps + 1):
-        losses.append(float(step()))
-        advance()
-        show(number, losses[-1])
-    train_s = perf_counter() - began
+    advance, losses, train_s = _schedule(session, steps, scheduled=scheduled), [], 0.0
+    for number, (loss, spent_s) in enumerate(_steps(session, steps, advance), 1):
+        losses.append(loss)
+        train_s += spent_s
+        show(number, loss)
     evaluation, again = session.evaluate(), session.evaluate()
     original = session.evaluate(slow)
     session.feed.close()
@@ -68,12 +68,9 @@ def train_until(
     """
     session, inactive = _begun(task, proof)
     scores, train_s = [], 0.0
-    step, advance = session.step(), _schedule(session, steps, scheduled=scheduled)
-    for number in range(1, steps + 1):
-        began = perf_counter()
-        loss = float(step())
-        advance()
-        train_s += perf_counter() - began
+    advance = _schedule(session, steps, scheduled=scheduled)
+    for number, (loss, spent_s) in enumerate(_steps(session, steps, advance), 1):
+        train_s += spent_s
         show(number, loss)
         if number % goal.every == 0:
             session.feed.freeze()
@@ -114,8 +111,44 @@ def range_test(
 
 
 def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...]]:
+    """The first weights and the first batch once more, after another session has proved the settings."""
     trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
-    return trial.session, ready["inactive"]
+    trial.session.feed.close()
+    del trial
+    gc.collect()
+    task.device.forget_memory()
+    return open_session(task), ready["inactive"]
+
+
+def _steps(session: Session, steps: int, advance: Callable[[], None]) -> Iterator[tuple[float, float]]:
+    """The loss of every step and the seconds that it took with what follows it.
+
+    In the first step code is compiled and kernels are chosen, and workers wait meanwhile: it counts as the second does.
+    """
+    began = perf_counter()
+    first_loss = _first_step(session)
+    advance()
+    if steps == 1:
+        yield first_loss, perf_counter() - began
+    step = session.step()
+    for number in range(2, steps + 1):
+        began = perf_counter()
+        loss = float(step())
+        advance()
+        spent_s = perf_counter() - began
+        if number == 2:
+            yield first_loss, spent_s
+        yield loss, spent_s
+
+
+def _first_step(session: Session) -> float:
+    """Its loss; loader workers load nothing while it computes, which would be a gift to steps that are timed."""
+    sent_ahead = session.ahead is not None
+    batches = [session.fetch() for _ in range(session.task.recipe.micro_batches + sent_ahead)]
+    session.feed.freeze()
+    loss = float(session.step_from(iter(batches).__next__)())
+    session.feed.thaw()
+    return loss
 
 
 def _growing(optimizer: Optimizer, first: float, growth: float) -> LRScheduler:

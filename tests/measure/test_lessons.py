@@ -2,6 +2,7 @@
 
 import math
 import random
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Evaluation, Parts, Ranged, Size
 from harness.measure.devices import device_named
-from harness.measure.lessons import learn, range_test
-from harness.measure.session import Task
+from harness.measure.lessons import _steps, learn, range_test
+from harness.measure.session import Task, open_session
 from harness.report.rates import figure, sentences
 
 STEPS, INPUTS = 120, 8
@@ -169,6 +170,41 @@ def test_a_lesson_follows_the_schedule_where_that_is_asked_for() -> None:
         assert rates[-10:] == pytest.approx(cosine if scheduled else [1e-3] * 10)
     with pytest.raises(Mistake, match="states no schedule"):
         learn(replace(task, parts=replace(task.parts, schedule=None)), task.recipe, {}, 10, quiet, scheduled=True)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"workers": 2, "prefetch_factor": 4, "persistent_workers": True}, {"micro_batches": 2}, {"workers": 1}],
+)
+def test_a_lesson_begins_at_the_first_weights_whatever_proved_its_settings(choices: dict[str, object]) -> None:
+    """The losses of a loop by hand over the same batches, from the first one on."""
+    task = task_with(1.0, **choices)
+    task = replace(task, parts=replace(task.parts, evaluate=lambda *_: EVALUATED))
+    losses = learn(task, task.recipe, {}, 6, quiet, scheduled=False).losses
+    session = open_session(replace(task, recipe=Recipe(micro_batches=task.recipe.micro_batches)))
+    step = session.step()
+    by_hand = [float(step()) for _ in range(6)]
+    session.feed.close()
+    assert losses == pytest.approx(by_hand, rel=1e-6)
+
+
+def test_the_first_step_counts_as_the_second_and_workers_wait_for_it() -> None:
+    """It takes half a second here, as if it compiled: no part of a training's speed, and no time to load ahead."""
+    task = task_with(1.0, workers=1, prefetch_factor=8)
+    slow: list[int] = []
+
+    def model(*_: object) -> nn.Module:
+        made = nn.Linear(INPUTS, 1, bias=False)
+        made.register_forward_pre_hook(lambda *_: time.sleep(0.5) if not slow.append(1) and len(slow) == 1 else None)
+        return made
+
+    session = open_session(replace(task, parts=replace(task.parts, model=model)))
+    before = session.feed.taken
+    steps = list(_steps(session, 4, lambda: None))
+    session.feed.close()
+    assert before == 0
+    assert len(steps) == 4
+    assert sum(spent_s for _, spent_s in steps) < 0.4
 
 
 # What losses under a growing rate say.
