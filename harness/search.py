@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import islice
-from math import inf, prod
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +227,9 @@ def next_proposal(so_far: Known, rounds: int) -> Proposal:
     return proposed(so_far.space, so_far.found.times, so_far.log_times(generator), lighter, generator, LIMITS)
 
 
+KEPT = 1e3  # the log gain of an option that nobody has seen put on last: far more than that of any other
+
+
 def leanest(so_far: Known) -> Stack:
     """The fastest stack without what gains nothing in it: by the model, or by what options gain put on last."""
     best, whole = so_far.found.best, so_far.found.whole()
@@ -236,7 +239,7 @@ def leanest(so_far: Known) -> Stack:
         gains = whole[2]
 
         def log_times(stacks: Sequence[Stack]) -> Array:
-            return np.array([-sum(gains.get(option, inf) for option in stack) for stack in stacks])
+            return np.array([-sum(gains.get(option, KEPT) for option in stack) for stack in stacks])
     else:
         return best
     return leaner(so_far.space, best, log_times, LIMITS.least_gain)

@@ -438,7 +438,7 @@ class WorkloadAdvice:
         """What to do first: the combination that surely gains most, else the first option; None where nothing gains."""
         made = [one.best for one in self.ready_made if one.best]
         if made:
-            best = max(made, key=lambda one: one.gain.low)
+            best = max([one for one in made if one.learns_alike] or made, key=lambda one: one.gain.low)
             first, last = best.rows[0], best.rows[-1]
             return Foremost(
                 label=last.label, reference=first.comparison.reference, treatment=best.config, gain=best.gain

@@ -12,6 +12,7 @@ from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.soundness import TRAINS
+from harness.analyze.verdict import Verdict
 from harness.core.codec import document, entries
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
@@ -449,7 +450,7 @@ class Shared:
     @property
     def disagrees(self) -> bool:
         """Whether columns that decide it decide differently: faster here, slower or without effect there."""
-        words = {one.word for one in self.found} - {"no ratio", "undecided"}
+        words = {one.word for one in self.found} - {"no ratio", str(Verdict.UNDECIDED), str(Verdict.DISTURBED)}
         return len(words) > 1
 
     @property

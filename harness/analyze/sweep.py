@@ -27,6 +27,7 @@ class Point:
     step_s: float
     estimate: Estimate
     predicted: float | None = None  # what loader and device, as seen at the other step times, come to here
+    ahead: bool = False  # an arm has loader workers, whose gain has a peak where input and device take equally long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,10 @@ def with_predictions(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
         others = [one for one in rows if one[0] != step_s]
         ours, theirs = (_predicted_s(others, step_s, which) for which in ("treatment", "reference"))
         assert row.estimate  # noqa: S101  rows without one are no points
-        yield Point(step_s=step_s, estimate=row.estimate, predicted=theirs / ours if ours and theirs else None)
+        ahead = any(arm and arm.facts.get("workers") for arm in (row.treatment, row.reference))
+        yield Point(
+            step_s=step_s, estimate=row.estimate, predicted=theirs / ours if ours and theirs else None, ahead=bool(ahead)
+        )  # fmt: skip
 
 
 def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str) -> float | None:
@@ -217,11 +221,14 @@ def _crossing(one: tuple[float, float], other: tuple[float, float], level: float
 def between(points: Sequence[Point], at_s: float) -> tuple[float, float, float] | None:
     """The speedup at a step time between two measured ones and the ends of its interval; None beyond them.
 
-    On the same line where it falls, else on a straight one over the logarithms; so are the widths.
+    None too beside the highest point where workers load ahead: their peak may lie on either side, and far above it. On the same line where it falls, else on a straight one over the logarithms; so are the widths.
     """
     for one, other in pairwise(points):
         if one.step_s <= at_s <= other.step_s:
             early, late = one.estimate, other.estimate
+            highest = max(each.estimate.ratio for each in points)
+            if (one.ahead or other.ahead) and highest in {early.ratio, late.ratio}:
+                return None
             share = math.log(at_s / one.step_s) / math.log(other.step_s / one.step_s)
             log = math.log(early.ratio) + share * math.log(late.ratio / early.ratio)
             if early.ratio > late.ratio > 1:

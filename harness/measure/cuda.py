@@ -70,7 +70,7 @@ class Cuda(Device):
     def block(self) -> None:
         """Asks the driver before a context exists; whether it obeys, `blocks` tells."""
         driver, device = _driver(), self.torch.index or 0
-        driver.cuDevicePrimaryCtxSetFlags(device, _BLOCKING)
+        driver.cuDevicePrimaryCtxSetFlags_v2(device, _BLOCKING)
 
     def blocks(self) -> bool | None:
         """What the flags of the device's context say."""

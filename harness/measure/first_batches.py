@@ -52,5 +52,10 @@ class FirstBatches:
 
 
 def _copied(batch: Any) -> Any:
-    """The same values in memory of their own: a step may write into its batch."""
-    return tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, batch)
+    """The same values in memory of their own, pinned where they were: a step may write into its batch."""
+    return tree_map(lambda one: _copy_of(one) if isinstance(one, torch.Tensor) else one, batch)
+
+
+def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
+    copy = tensor.clone()  # which is not pinned
+    return copy.pin_memory() if tensor.is_pinned() else copy

@@ -1,6 +1,7 @@
 """Lessons: a training from its first weights whose speed is not the question, but what it learns."""
 
 import gc
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from harness.core.optimization import Timing
 from harness.core.protocol import BRIEF
 from harness.core.recipe import Recipe, Value
 from harness.core.workload import Goal, Learned, Ranged, Trained
+from harness.measure.devices import keep_to
 from harness.measure.session import Session, Task, open_session
 from harness.measure.trial import begin
 
@@ -112,11 +114,13 @@ def range_test(
 
 def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...]]:
     """The first weights and the first batch once more, after another session has proved the settings."""
+    cores = os.sched_getaffinity(0)
     trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
     trial.session.feed.close()
     del trial
     gc.collect()
     task.device.forget_memory()
+    keep_to(cores)  # the first session may have kept some for its workers
     return open_session(task), ready["inactive"]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from harness.core.environment import LAUNCHER
 from harness.core.records import reasons
 from harness.measure.devices import Device
 from harness.measure.gpu import MEMORY_CLOCK, SM_CLOCK, Driver
@@ -69,7 +70,7 @@ class Board:
 
 def board_of(device: Device) -> Board:
     """The board of a device; that of a CPU knows nothing."""
-    return Board(driver=device.driver(), launcher=os.getppid())
+    return Board(driver=device.driver(), launcher=int(os.environ.get(LAUNCHER, os.getppid())))
 
 
 def _strangers(processes: Sequence[Any], launcher: int) -> int | None:

@@ -39,6 +39,7 @@ from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient, undisturbed, warm_up
 
 LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
+SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
 
@@ -249,6 +250,8 @@ def begin(
     warm, rates = _warmed(trial, opening)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
+    if only_loads:  # without a step neither can be seen
+        effective = {one: shown for one, shown in effective.items() if one not in SEEN_IN_STEPS}
     trial.cold = files if effective.get("page_cache") == "cold" else None
     return trial, {
         "build_s": build_s,

@@ -1,5 +1,6 @@
 """Inference: what can be seen of a job by taking two small steps of it, and what that leaves unknown."""
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -132,7 +133,11 @@ def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
             facts = _with_option(option, job, facts, file, looks)
         for one in looks if facts.kept_outside else ():
             one.fill(facts.batch * facts.epoch_steps)
-        return facts
+    looks.clear()
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()  # arms need what the look at a whole batch took
+    return facts
 
 
 def _seen(job: "Job", file: Path | None, looks: "list[Looking]") -> Facts:

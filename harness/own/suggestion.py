@@ -28,6 +28,7 @@ class Rate:
     low: float
     high: float
     first_s: float
+    rounds: tuple[float, ...]  # the rate of each round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +122,15 @@ def _rate(workers: int, turns: Sequence[tuple[float, float]]) -> Rate:
     middle = float(logs.mean())
     return Rate(
         workers=workers, rate=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half),
-        first_s=float(np.median([first for _, first in turns])),
+        first_s=float(np.median([first for _, first in turns])), rounds=tuple(rate for rate, _ in turns),
     )  # fmt: skip
+
+
+def _is_surely_faster(one: Rate, other: Rate) -> bool:
+    """By rounds, in which both met the same machine: of two rates whose intervals overlap one may well be faster."""
+    differences = np.log(one.rounds) - np.log(other.rounds)
+    half = stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / math.sqrt(len(differences))
+    return one is not other and bool(differences.mean() > half)
 
 
 def answer(rates: Sequence[Rate], batch: int, step_s: float | None) -> Suggestion:
@@ -134,7 +142,7 @@ def answer(rates: Sequence[Rate], batch: int, step_s: float | None) -> Suggestio
         if enough is not None:
             words = f"the fewest that surely keep up with a step of {1000 * step_s:.3g} ms"
             return Suggestion(workers=enough.workers, reason=words, batch=batch, rates=tuple(by_number))
-    chosen = next(one for one in by_number if one.high >= best.low)
+    chosen = next(one for one in by_number if not _is_surely_faster(best, one))
     words = f"no other number is surely faster than {batch * chosen.rate:,.0f} samples/s"
     if step_s is not None:
         words += f", though a step of {1000 * step_s:.3g} ms takes more"

@@ -60,7 +60,7 @@ def propose(
     stacks = list(islice(first, limits.stacks))
     if not stacks:
         return Proposal(stacks=(), gain=0.0, finished="every stack has been measured")
-    gain = float(np.expm1(measured[best] - models[0](stacks[:1])[0]))
+    gain = float(np.expm1(models[0]([best])[0] - models[0](stacks[:1])[0]))
     if gain < limits.least_gain:
         words = f"no other stack is predicted to be {100 * limits.least_gain:.0f} % faster than the best measured one"
         return Proposal(stacks=(), gain=gain, finished=words)

@@ -19,7 +19,7 @@ from typing import Any
 from harness.core.codec import decode, encode
 from harness.core.configuration import Configuration
 from harness.core.emulation import Emulation
-from harness.core.environment import STEMS, library_of
+from harness.core.environment import LAUNCHER, STEMS, library_of
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
@@ -198,7 +198,7 @@ class Host:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._memory_kills = memory_kills()
         self._kernels = own_kernels(job.recipe)
-        environment = launch_environment(job.recipe, dict(os.environ))
+        environment = launch_environment(job.recipe, dict(os.environ)) | {LAUNCHER: str(os.getpid())}
         if self._kernels:
             environment[KERNELS] = self._kernels.name
         self._logs = tempfile.TemporaryDirectory(prefix="speedmatrix-nccl-") if "NCCL_DEBUG" in environment else None

@@ -41,6 +41,7 @@ def test_events_bound_the_copy_and_the_device_s_span_without_a_sync() -> None:
         update()
 
     step()
+    device.synchronize()
     phases.split()
     wall_s = timed(step, 10, device)
     split = phases.split()
