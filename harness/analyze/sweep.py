@@ -142,9 +142,8 @@ def with_predictions(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
         ours, theirs = (_predicted_s(others, step_s, which) for which in ("treatment", "reference"))
         assert row.estimate  # noqa: S101  rows without one are no points
         ahead = any(arm and arm.facts.get("workers") for arm in (row.treatment, row.reference))
-        yield Point(
-            step_s=step_s, estimate=row.estimate, predicted=theirs / ours if ours and theirs else None, ahead=bool(ahead)
-        )  # fmt: skip
+        predicted = theirs / ours if ours and theirs else None
+        yield Point(step_s=step_s, estimate=row.estimate, predicted=predicted, ahead=bool(ahead))
 
 
 def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str) -> float | None:
@@ -221,7 +220,8 @@ def _crossing(one: tuple[float, float], other: tuple[float, float], level: float
 def between(points: Sequence[Point], at_s: float) -> tuple[float, float, float] | None:
     """The speedup at a step time between two measured ones and the ends of its interval; None beyond them.
 
-    None too beside the highest point where workers load ahead: their peak may lie on either side, and far above it. On the same line where it falls, else on a straight one over the logarithms; so are the widths.
+    None too beside the highest point where workers load ahead: their peak may lie on either side, and far above it.
+    Elsewhere on the same line where it falls, else on a straight one over the logarithms; so are the widths.
     """
     for one, other in pairwise(points):
         if one.step_s <= at_s <= other.step_s:

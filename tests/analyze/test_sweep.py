@@ -121,6 +121,19 @@ def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
     assert pays(found) == "pays from 2 ms [1.6 ms, 2.4 ms] to 800 ms [660 ms, 1 s] a step"
 
 
+def test_beside_the_peak_of_workers_nothing_is_said_of_a_device_between_two_points() -> None:
+    """At 60 ms the truth is 2.00x, and a line from 25 to 150 ms knows of no more than 1.42x."""
+    times = (0.004, 0.025, 0.15, 0.8)
+    points = [
+        Point(step_s=one, estimate=estimate((0.06 + one) / max(0.06, one), 0.03), ahead=True) for one in times
+    ]  # fmt: skip
+    assert between(points, 0.06) is None
+    assert between(points, 0.01) is None
+    held = between(points, 0.4)
+    assert held
+    assert held[1] < (0.06 + 0.4) / 0.4 < held[2]
+
+
 def seen(step_s: float, load_s: float, workers: int | None) -> Any:
     """What an arm shows beside a device of that step time, whose host takes 1 ms a step beside it."""
     facts = {"workers": workers}

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from harness.core.codec import decode, encode
+from harness.core.environment import LAUNCHER
 from harness.core.optimization import Timing
 from harness.core.records import Arm, Window, reasons
 from harness.measure.cuda import Cuda
@@ -55,6 +56,26 @@ def board(launcher: int = 0, **answers: Any) -> Board:
 def beside(*pids: int) -> Board:
     """A device on which these processes compute, and this one."""
     return board(nvmlDeviceGetComputeRunningProcesses=[Running(one) for one in (os.getpid(), *pids)])
+
+
+def test_arms_of_other_fork_servers_are_no_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An arm's parent is the server that it was forked from, and its neighbour's is another one below the launcher."""
+    monkeypatch.setenv(LAUNCHER, str(os.getpid()))
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    server = [sys.executable, "-c", f"import subprocess; subprocess.Popen({sleeper!r}).wait()"]
+    with subprocess.Popen(server) as one:
+        while not (arms := psutil.Process(one.pid).children()):
+            pass
+        company = [Running(each) for each in (os.getpid(), one.pid, arms[0].pid)]
+        driver = Driver(Nvml(nvmlDeviceGetComputeRunningProcesses=company), "handle")
+        monkeypatch.setattr(Cuda, "driver", lambda _: driver)
+        monkeypatch.setattr(os, "getppid", lambda: arms[0].pid)
+        try:
+            found = board_of(Cuda.__new__(Cuda))
+            assert found.launcher == os.getpid()
+            assert found.after(None, None, 1.0)["strangers"] == 0
+        finally:
+            arms[0].kill()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 import speedmatrix as sm
-from harness.own.suggestion import Rate, answer
+from harness.own.suggestion import Rate, _rate, answer
 from harness.own.watch import Watched, times_of
 
 
@@ -179,7 +179,11 @@ def test_what_cannot_be_gone_through_is_told() -> None:
 
 
 def rate(workers: int, low: float, high: float) -> Rate:
-    return Rate(workers=workers, rate=(low * high) ** 0.5, low=low, high=high, first_s=0.1)
+    """Of four rounds around the middle whose interval has these ends."""
+    middle, half = (low * high) ** 0.5, (high / low) ** 0.5
+    spread = half ** (3**0.5 / 3.182)  # Student's quantile of three degrees of freedom
+    rounds = (middle * spread, middle / spread) * 2 if workers < 4 else (middle / spread, middle * spread) * 2
+    return Rate(workers=workers, rate=middle, low=low, high=high, first_s=0.1, rounds=rounds)
 
 
 def test_the_fewest_that_do_are_taken_by_intervals() -> None:
@@ -190,6 +194,16 @@ def test_the_fewest_that_do_are_taken_by_intervals() -> None:
     slow = answer(rates, 8, step_s=0.01)
     assert slow.workers == 2
     assert "takes more" in slow.reason
+
+
+def test_rates_whose_intervals_overlap_are_told_apart_by_rounds() -> None:
+    """Each round the second is 34 % faster, on a machine that changes by more from round to round."""
+    slow, fast = (86.0, 116.0, 92.0, 109.0), (117.0, 153.0, 125.0, 144.0)
+    rates = [_rate(workers, [(one, 0.1) for one in rounds]) for workers, rounds in ((0, slow), (2, fast))]
+    assert rates[0].high > rates[1].low
+    assert answer(rates, 8, None).workers == 2
+    crossed = [_rate(workers, [(one, 0.1) for one in rounds]) for workers, rounds in ((0, slow), (2, slow[::-1]))]
+    assert answer(crossed, 8, None).workers == 0
 
 
 @pytest.mark.thorough
