@@ -459,7 +459,7 @@ def _stack(text: str, scope: Scope) -> Entry:
     shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
     options = tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope)))
     asked = {scope.known[one.name].timed_on for one in options if one not in scope.reference.options}
-    timing = Timing.EVALUATION if asked == {Timing.EVALUATION} else Timing.STEP
+    timing = next((one for one in (Timing.EVALUATION, Timing.EPOCH) if asked == {one}), Timing.STEP)
     entry = compare(scope, shown, options, timing)
     if isinstance(entry, NoResult):
         raise Mistake(f"The stack {text} is impossible on {scope.workload.name}: {entry.reason}.")

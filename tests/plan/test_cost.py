@@ -70,7 +70,7 @@ def recorded_windows() -> Iterator[tuple[float, float, bool]]:
 def test_recorded_windows_took_what_the_model_says() -> None:
     found = list(recorded_windows())
     assert len(found) >= 16
-    assert median(abs(guess_s / took_s - 1) for guess_s, took_s, _ in found) < 0.15
+    assert median(abs(guess_s / took_s - 1) for guess_s, took_s, _ in found) < 0.2
     single = [(guess_s, took_s) for guess_s, took_s, workers in found if not workers]
     assert sum(guess_s for guess_s, _ in single) == pytest.approx(sum(took_s for _, took_s in single), rel=0.15)
 
