@@ -12,7 +12,6 @@ from harness.analyze.matrix import Prices, Row
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.soundness import TRAINS
-from harness.analyze.verdict import Verdict
 from harness.core.codec import document, entries
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
@@ -450,8 +449,8 @@ class Shared:
     @property
     def disagrees(self) -> bool:
         """Whether columns that decide it decide differently: faster here, slower or without effect there."""
-        words = {one.word for one in self.found} - {"no ratio", str(Verdict.UNDECIDED), str(Verdict.DISTURBED)}
-        return len(words) > 1
+        known = (one.entry.row.estimate.verdict for one in self.found if one.entry.row.estimate)
+        return len({one for one in known if not one.is_open}) > 1
 
     @property
     def difference(self) -> Difference | None:

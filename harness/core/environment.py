@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+LAUNCHER = "SPEEDMATRIX_LAUNCHER"  # a variable of arms: the process whose arms are no strangers to each other
+
 # Memory allocators that a process can be started with in place of its C library's own.
 
-LAUNCHER = "SPEEDMATRIX_LAUNCHER"  # a variable of arms: the process whose arms are no strangers to each other
 STEMS = {"jemalloc": ("jemalloc",), "tcmalloc": ("tcmalloc_minimal", "tcmalloc")}
 PACKAGES = {"jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}  # as Debian and Ubuntu call them
 VERSIONS = (".2", ".4", "")  # of the libraries' interfaces; without one only where headers are installed too

@@ -41,6 +41,15 @@ def test_the_combination_that_surely_gains_most_is_foremost_and_else_the_first_o
     assert advice_on(Made(on=("amp",), ratio=0.8)).foremost is None
 
 
+def test_a_faster_combination_whose_losses_differ_is_not_foremost() -> None:
+    alike = Made(on=("pin_memory", "workers"), ratio=2.0)
+    differing = Made(on=("amp", "workers"), ratio=3.5, start=DIFFERS)
+    both = advice_on(Made(on=("workers",), ratio=1.5), alike, differing)
+    assert "amp+workers" in {one.best.rows[-1].label for one in both.ready_made if one.best}
+    assert both.foremost
+    assert both.foremost.label == "pin_memory+workers"
+
+
 @pytest.mark.parametrize(
     ("afresh", "holds"), [((2.0, 0.05), True), ((2.2, 0.05), True), ((2.4, 0.05), False), ((1.02, 0.05), False)]
 )

@@ -66,6 +66,17 @@ def test_verdicts_that_disagree_are_found() -> None:
     assert not config(made, "amp").disagrees  # faster on both, by different factors
 
 
+def test_a_disturbed_machine_disagrees_with_nobody() -> None:
+    made = config(compared(told(SMALL, RATIOS), told(LARGE, {"workers": 0.9})), "workers")
+    assert made.disagrees
+    here, there = made.found
+    assert there.entry.row.estimate
+    row = replace(there.entry.row, result=replace(there.entry.row.estimate, drift=9.0))
+    disturbed = replace(made, found=(here, replace(there, entry=replace(there.entry, row=row))))
+    assert disturbed.found[1].word == "disturbed"
+    assert not disturbed.disagrees
+
+
 def test_the_first_place_with_a_ratio_is_what_others_are_held_against() -> None:
     lacking = run(
         SMALL,

@@ -187,8 +187,14 @@ def called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     [
         ("batched_evaluation+inference_mode", Timing.EVALUATION),
         ("inference_mode+workers=1", Timing.STEP),
+        ("persistent_workers+workers=1", Timing.STEP),
         ("workers=1", Timing.STEP),
     ],
 )
 def test_a_stack_that_acts_on_evaluations_alone_is_timed_on_them(stack: str, timing: Timing) -> None:
     assert [one.timing for one in plan("stages", stack=stack).comparisons] == [timing]
+
+
+def test_an_option_of_whole_epochs_by_itself_is_timed_on_them() -> None:
+    found = plan("stages", stack="persistent_workers+workers=1", reference="workers=1")
+    assert [one.timing for one in found.comparisons] == [Timing.EPOCH]

@@ -21,6 +21,7 @@ from harness.plan.search import (
     without_what_hurts,
 )
 from harness.plan.search import proposed as next_proposal
+from harness.search import KEPT
 
 CHOICES = tuple((Option(name=name),) for name in "abcdef")
 WORKERS = (Option(name="workers", level=2), Option(name="workers", level=4))
@@ -59,6 +60,14 @@ def test_the_search_ends_when_nothing_is_predicted_to_be_faster() -> None:
     assert found.gain < 0.01
     everything = list(every_stack(SPACE))
     assert proposed(*everything).finished == "every stack has been measured"
+
+
+def test_a_lucky_measurement_of_a_stack_does_not_end_the_search() -> None:
+    """The plain one seems 0.5 faster than all others are predicted to be, of which the model holds nothing."""
+    found = propose(SPACE, {(): truth([BEST])[0] - 0.5}, [truth], np.random.default_rng(0), SearchLimits())
+    assert found.finished is None
+    assert found.stacks[0] == BEST
+    assert found.gain == pytest.approx(np.expm1(1.05))
 
 
 def test_rounds_are_counted() -> None:
@@ -183,6 +192,15 @@ def test_what_gains_nothing_is_dropped_with_what_needs_it_and_what_gains_stays()
     assert leaner(SPACE, BEST, times, 0.01) == tuple(sorted((CHOICES[4][0], WORKERS[0])))
     assert leaner(SPACE, BEST, small, 0.01) == (WORKERS[0],)
     assert leaner(SPACE, (WORKERS[0],), times, 0.01) == (WORKERS[0],)
+
+
+def test_an_option_that_nobody_put_on_last_buys_no_other_its_leave() -> None:
+    known = {str(BEST[0]): 0.5, str(BEST[1]): 0.3}
+
+    def times(stacks: Sequence[Stack]) -> Array:
+        return np.array([-sum(known.get(str(one), KEPT) for one in stack) for stack in stacks])
+
+    assert leaner(SPACE, BEST, times, 0.01) == BEST
 
 
 def test_dropping_what_hurts_buys_nothing_else_its_leave() -> None:
