@@ -20,6 +20,7 @@ from harness.analyze.comparison import (
 )
 from harness.analyze.estimate import Difference
 from harness.analyze.matrix import NO_PRICES, parse_prices
+from harness.analyze.verdict import Verdict
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import NoResult, Request
@@ -71,7 +72,7 @@ def test_a_disturbed_machine_disagrees_with_nobody() -> None:
     assert made.disagrees
     here, there = made.found
     assert there.entry.row.estimate
-    row = replace(there.entry.row, result=replace(there.entry.row.estimate, drift=9.0))
+    row = replace(there.entry.row, result=replace(there.entry.row.estimate, verdict=Verdict.DISTURBED))
     disturbed = replace(made, found=(here, replace(there, entry=replace(there.entry, row=row))))
     assert disturbed.found[1].word == "disturbed"
     assert not disturbed.disagrees
