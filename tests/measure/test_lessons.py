@@ -189,13 +189,13 @@ def test_a_lesson_begins_at_the_first_weights_whatever_proved_its_settings(choic
 
 
 def test_the_first_step_counts_as_the_second_and_workers_wait_for_it() -> None:
-    """It takes half a second here, as if it compiled: no part of a training's speed, and no time to load ahead."""
+    """It takes two seconds here, as if it compiled: no part of a training's speed, and no time to load ahead."""
     task = task_with(1.0, workers=1, prefetch_factor=8)
     slow: list[int] = []
 
     def model(*_: object) -> nn.Module:
         made = nn.Linear(INPUTS, 1, bias=False)
-        made.register_forward_pre_hook(lambda *_: time.sleep(0.5) if not slow.append(1) and len(slow) == 1 else None)
+        made.register_forward_pre_hook(lambda *_: time.sleep(2.0) if not slow.append(1) and len(slow) == 1 else None)
         return made
 
     session = open_session(replace(task, parts=replace(task.parts, model=model)))
@@ -204,7 +204,7 @@ def test_the_first_step_counts_as_the_second_and_workers_wait_for_it() -> None:
     session.feed.close()
     assert before == 0
     assert len(steps) == 4
-    assert sum(spent_s for _, spent_s in steps) < 0.4
+    assert sum(spent_s for _, spent_s in steps) < 1.5
 
 
 # What losses under a growing rate say.
