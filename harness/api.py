@@ -33,13 +33,14 @@ from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan, Request
-from harness.core.records import Record
+from harness.core.records import Lost, Record
 from harness.report.advice import advice_parts, chapters
 from harness.report.document import to_terminal
 from harness.report.matrix import COMPOSED
 from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
 from harness.run.arm import Hosts, ProcessArm
+from harness.run.data import answers
 from harness.run.execution import Campaign
 from harness.run.fork_server import end_servers
 from harness.run.preparation import (
@@ -64,7 +65,17 @@ from harness.run.preparation import (
 )
 from harness.run.replicate import Watcher
 from harness.run.sentinel import Sentinel
-from harness.store import Journal, clock_note, create, finish, read_records, read_run, resumable
+from harness.store import (
+    Journal,
+    clock_note,
+    create,
+    finish,
+    finished,
+    hold_to_data,
+    read_records,
+    read_run,
+    resumable,
+)
 
 __all__ = ["Matrix", "Mistake", "Place", "Request", "Row", "compare", "load", "plan", "run"]
 
@@ -313,6 +324,9 @@ def measured(
     """
     budget_s, began_s = seconds_of(place.budget), monotonic() - spent_s
     ready = prepared(request, command or shlex.join(("speedmatrix", *request.words, "--budget", place.budget)))
+    if request.shard and not place.fresh and (done := finished(place.results, run_of(ready))):
+        watch.say(f"This shard was measured before, in {done}")  # an engine asks again where it missed the end
+        return done
     with measuring_alone(), stopping_on_terminate():
         check_budget(place.budget, monotonic() - began_s, forecast_of(ready, place))
         missing, before_s = are_data_missing(ready, place.data), monotonic()
@@ -360,9 +374,10 @@ def measure_into(
 
     `arm_s` holds what an arm of each workload was seen to take, as far as anybody knows, and is kept up to date.
     """
-    records, sentinel, journal = read_records(folder), Sentinel(), Journal(folder)
-    closing = ExitStack()
+    journal, sentinel, closing = Journal(folder), Sentinel(), ExitStack()
     try:
+        records, code = read_records(folder), ready.code(jobs=True)
+        hold_to_data(folder, {f"{name} {size}": place.resolve() for (name, size), place in data.items()})
         ends_s = inf if until.deadline_s is None else until.deadline_s + IN_FLIGHT_S
         services = {name: closing.enter_context(one) for name, one in served_in(ready, data, sentinel, ends_s)}
 
@@ -370,15 +385,24 @@ def measure_into(
         closing.callback(hosts.end)
 
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
+            if position == 0 and ready.code(jobs=True) != code:
+                raise Mistake("The code was changed while it was measured; restore it to continue, or give --fresh.")
             job = job_of(ready, data, block, replicate, position)
             if position == 0 and known_elsewhere(ready, records, block, replicate):
                 job = replace(job, observed=True)
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 
+        def append(record: Record) -> None:
+            if isinstance(record, Lost) and (gone := [name for name, one in services.items() if not answers(one)]):
+                raise Mistake(
+                    f"The service of {gone[0]} ended; what was measured is kept: give the same command again."
+                )
+            journal.append(record)
+
         thresholds = thresholds_of(folder)
         watcher = closing.enter_context(watch.measuring(ready.plan, records, lambda: campaign.left_s, thresholds))
         campaign = Campaign(
-            plan=ready.plan, records=records, start=start, append=journal.append, watcher=watcher,
+            plan=ready.plan, records=records, start=start, append=append, watcher=watcher,
             clock=monotonic, deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, paces=ready.paces,
             arm_s={} if arm_s is None else arm_s,
             precisions=partial(precisions, thresholds=thresholds), free=ready.free_bytes,

@@ -106,15 +106,15 @@ def read_workload(path: Path) -> Workload:
     return replace(first.as_workload(here, others), path=str(here))
 
 
-def code_digest(workloads: Iterable[Workload]) -> str:
+def code_digest(workloads: Iterable[Workload], *, jobs: bool = False) -> str:
     """Eight hexadecimal digits for all Python files that arms of those workloads run, the harness's own among them.
 
-    A job of the user's own is left out: the digest of its files is part of the plan already (`Workload.source`).
+    Those of a user's own `jobs` where wanted: the digest of these is part of a plan already (`Workload.source`).
     """
     package = Path(__file__).parent
     files = [file for room in ROOMS for file in sorted((package / room).rglob("*.py"))]
     for workload in workloads:
-        files += [] if workload.source else _files_of(workload)
+        files += [] if workload.source and not jobs else _files_of(workload)
     digest = hashlib.sha256()
     for file in files:
         text = file.read_bytes()

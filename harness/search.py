@@ -24,7 +24,16 @@ from harness.analyze.search.stage_model import (
     study_of,
     upper_bounds,
 )
-from harness.analyze.search.winner import SEARCH, WINNER, Certainty, Measured, Winner, as_fast, measured
+from harness.analyze.search.winner import (
+    SEARCH,
+    WINNER,
+    Certainty,
+    Measured,
+    Winner,
+    as_fast,
+    measured,
+    spoilt_losses,
+)
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option, settings
@@ -53,7 +62,7 @@ from harness.plan.search import (
 )
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, environment_of, run_of
-from harness.store import RUN, Run, create, is_finished, read_run
+from harness.store import RUN, Run, create, is_finished, is_own, read_run
 
 # Predictions of a run: what the stage model says beyond it.
 
@@ -296,7 +305,8 @@ def staged(search: Search, plan: Plan, until: float, since: str | None) -> Path:
     """
     budget, run = search.budget, run_of(replace(search.ready, plan=plan))
     before = sorted(budget.results.glob(f"*/*-{run.digest}/{RUN}"), key=lambda path: path.parent.name)
-    usable = [path.parent for path in before if since is None or read_run(path.parent).began >= since]
+    own = (path.parent for path in before if is_own(path.parent))
+    usable = [folder for folder in own if since is None or read_run(folder).began >= since]
     folder = usable[-1] if usable and not (budget.fresh and since is None) else create(budget.results, run)
     go_on(search, folder, until)
     return folder
@@ -316,7 +326,7 @@ def rounds_before(search: Search, first: Path) -> list[Path]:
     for path in sorted(search.budget.results.glob(f"*/*/{RUN}"), key=lambda path: path.parent.name):
         run = read_run(path.parent)
         if run.plan.design == SEARCH and run.began >= start.began and _conditions(run) == _conditions(start):
-            found += [path.parent] if _is_of(run.plan, start.plan) else []
+            found += [path.parent] if is_own(path.parent) and _is_of(run.plan, start.plan) else []
     return found
 
 
@@ -513,15 +523,17 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
     reference, best = so_far.possible.scope.reference, so_far.found.best
     is_picked = best != reference.options
     last: list[Matrix] = [matrix_of(runs[-1])] if is_picked else []
-    results = {row.comparison.treatment.options: row.result for matrix in last for row in matrix.rows}
-    stack = as_fast(results, best, LIMITS.least_gain)
+    rows = {row.comparison.treatment.options: row for matrix in last for row in matrix.rows}
+    stack = as_fast(rows, best, LIMITS.least_gain)
+    row = rows.get(stack)
     return Winner(
         reference=reference,
         name=search.ready.plan.names.get(str(reference), "baseline"),
         stack=stack if is_picked else (),
         idle=tuple(one for one in best if one not in stack),
         sought=so_far.found.ratio(best) if is_picked else None,
-        result=results.get(stack),
+        result=row.result if row else None,
+        spoilt=spoilt_losses(row) if row else "",
         decomposition=taken_apart(so_far, stack, last) if is_picked else None,
         certainty=certainty,
         runs=tuple(map(str, runs)),

@@ -5,10 +5,11 @@ that a crash cut short is ignored and cut off by the next append.
 """
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,17 @@ def unfinished(results: Path) -> list[Path]:
     return sorted((folder for folder in found if (folder / RUN).exists()), key=lambda folder: folder.name)
 
 
+def is_own(folder: Path) -> bool:
+    """Whether a run was measured here, and not taken in from elsewhere."""
+    return not (folder / ORIGIN).exists()
+
+
+def finished(results: Path, run: Run) -> Path | None:
+    """The newest run that the same command measured to its end on this machine."""
+    same = sorted((results / run.environment.machine).glob(f"*-{run.digest}"), reverse=True)
+    return next((one for one in same if is_finished(one) and is_own(one)), None)
+
+
 def is_finished(folder: Path) -> bool:
     """Whether nothing of a run is left to measure."""
     return not (folder / IN_PROGRESS).exists()
@@ -115,6 +127,24 @@ def is_finished(folder: Path) -> bool:
 def finish(folder: Path) -> None:
     """Says that nothing is left to measure: the same command then begins another run."""
     (folder / IN_PROGRESS).unlink(missing_ok=True)
+
+
+def hold_to_data(folder: Path, data: Mapping[str, Path]) -> None:
+    """Notes in an unfinished run where each workload's data lie; raises Mistake where it was begun on others.
+
+    The same data in another place load at another speed: their windows are never one measurement.
+    """
+    marker = folder / IN_PROGRESS
+    if not marker.exists():
+        return
+    before = json.loads(marker.read_text(encoding="utf-8") or "{}")
+    for name, place in data.items():
+        if before.setdefault(name, str(place)) != str(place):
+            raise Mistake(
+                f"The run in {folder} was begun with the data of {name} in {before[name]}, which now lie in {place}; "
+                "give --data as before to continue it, or begin anew with --fresh."
+            )
+    marker.write_text(json.dumps(before), encoding="utf-8")
 
 
 def read_run(folder: Path) -> Run:
@@ -184,6 +214,7 @@ class Journal:
         try:
             # Unbuffered: a buffer would keep what a full disk refused, and write it later in the wrong place.
             self._file = self._path.open("ab", buffering=0)
+            self._lock()
             self._cut_unfinished_line()
             _sync_folder(folder)
         except OSError as error:
@@ -211,6 +242,16 @@ class Journal:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+    def _lock(self) -> None:
+        """Two processes that append to one run would pair each other's windows; the kernel ends the lock."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise Mistake(f"Another process measures into {self._path.parent}; wait until it has ended.") from None
+        except OSError:  # a file system without locks
+            return
 
     def _cut_unfinished_line(self) -> None:
         content = self._path.read_bytes()

@@ -434,6 +434,7 @@ def _matches(tried: Tried, workload: str, trial: Trial) -> bool:
 # Generality: what several workloads say together of a claim about training in general.
 
 FEWEST_WORKLOADS = 4
+KNOWN = math.log(1.1)  # half-width of a log ratio at most: wider ones would count as agreeing with whatever there is
 
 
 def general(claim: Claim, parts: Sequence[Finding]) -> Finding:
@@ -441,6 +442,7 @@ def general(claim: Claim, parts: Sequence[Finding]) -> Finding:
     otherwise = ClaimVerdict.TESTED_OTHERWISE
     known = [one for one in parts if one.measured_value is not None and one.claim_verdict is not otherwise]
     values = [one.measured_value for one in known if one.measured_value is not None]
+    precise = [one for one in values if math.log(one.high / one.value) <= KNOWN]
     found = Finding(claim=claim, workload=ANY, claim_verdict=ClaimVerdict.UNDECIDED, parts=tuple(parts))
     if claim.metric is Metric.QUALITY:
         word, words = _quality(parts)
@@ -448,28 +450,29 @@ def general(claim: Claim, parts: Sequence[Finding]) -> Finding:
         word, words = _silence(parts)
     elif claim.bound is Bound.UP_TO:
         word, words = _best(known)
-    elif len(known) < FEWEST_WORKLOADS:
-        word, words = ClaimVerdict.UNDECIDED, _too_few(len(known))
+    elif len(precise) < FEWEST_WORKLOADS:
+        word, words = ClaimVerdict.UNDECIDED, _too_few(len(precise), " to ±10 %")
     else:
-        found = replace(found, measured_value=predicted(values))
-        word = rule(claim, predicted(values))
-        words = f"over {len(known)} workloads; the interval is where a further workload would lie"
+        found = replace(found, measured_value=predicted(precise))
+        word = rule(claim, predicted(precise))
+        words = f"over {len(precise)} workloads; the interval is where a further workload would lie"
     return replace(found, claim_verdict=word, words=words)
 
 
 def predicted(values: Sequence[MeasuredValue]) -> MeasuredValue:
     """The random-effects mean of ratios, with a 95 % prediction interval for a further workload.
 
-    DerSimonian and Laird's variance between workloads; the interval is that of Higgins, Thompson and Spiegelhalter
-    (2009), t with k - 2 degrees of freedom. A workload's standard error is its half-width over 1.96, which is more
-    than it needs to be where replicates are few.
+    DerSimonian and Laird's variance between workloads, and no less than that of the ratios themselves: standard errors
+    that are half-widths over 1.96, more than they need to be where replicates are few, would explain all of it away.
+    The interval is that of Higgins, Thompson and Spiegelhalter (2009), t with k - 2 degrees of freedom.
     """
     effects = np.array([math.log(one.value) for one in values])
     variances = np.array([min(max(math.log(one.high / one.value) / 1.96, 1e-6), 50.0) ** 2 for one in values])
     weights, freedom = 1 / variances, len(values) - 1
     fixed = float((weights * effects).sum() / weights.sum())
     excess = float((weights * (effects - fixed) ** 2).sum()) - freedom
-    between = max(0.0, excess / float(weights.sum() - (weights**2).sum() / weights.sum()))
+    drawn = excess / float(weights.sum() - (weights**2).sum() / weights.sum())
+    between = max(drawn, float(effects.var(ddof=1)))
     weights = 1 / (variances + between)
     mean = float((weights * effects).sum() / weights.sum())
     half_width = float(stats.t.ppf(0.975, len(values) - 2)) * math.sqrt(between + 1 / float(weights.sum()))
@@ -479,8 +482,8 @@ def predicted(values: Sequence[MeasuredValue]) -> MeasuredValue:
     return MeasuredValue(value=math.exp(mean), low=low, high=high, replicates=replicates, margin=margin)
 
 
-def _too_few(count: int) -> str:
-    return f"{count} workload{'s' if count != 1 else ''} so far; {FEWEST_WORKLOADS} are needed to speak in general"
+def _too_few(count: int, how: str = "") -> str:
+    return f"{count} workload{'s' if count != 1 else ''}{how} so far; {FEWEST_WORKLOADS} are needed to speak in general"
 
 
 def _silence(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:

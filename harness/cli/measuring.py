@@ -302,7 +302,9 @@ def measure(request: Request, place: Place, shown: Callable[[Path], int] | None 
     except KeyboardInterrupt:
         sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
         return 130
-    return (shown or partial(show_matrix, request.own))(folder)
+    status = (shown or partial(show_matrix, request.own))(folder)
+    # An engine that asks for shards would try a finished one again and again, although it has no ratio to give.
+    return 0 if request.shard and is_finished(folder) else status
 
 
 def tune(request: Request, place: Place, against: str | None, *, verbose: bool) -> int:
@@ -485,7 +487,7 @@ def _budget(ready: Prepared, place: Place, budget_s: float | None, words: Consol
     data = written(ready, place.data, Terminal(words))  # written once, and not from the budget
     return SearchBudget(
         results=place.results,
-        measure=lambda one, folder, until: measure_into(one, folder, data, Until(until), Terminal(Console())),
+        measure=lambda one, folder, until: measure_into(one, folder, data, Until(until), Terminal(words)),
         clock=monotonic,
         began_s=monotonic() - spent_s,
         budget_s=None if budget_s is None else max(0.0, budget_s - REPORT_S),

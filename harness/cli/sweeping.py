@@ -29,8 +29,8 @@ from harness.core.plan import Request
 from harness.core.workload import Workload
 from harness.report.sweep import figures_of, sweep_parts
 from harness.results import matrix_of
-from harness.run.preparation import Place, Prepared, age_s, prepared, run_of, seconds_of
-from harness.store import is_finished
+from harness.run.preparation import Place, age_s, prepared, run_of, seconds_of
+from harness.store import finished
 
 
 def step_times(text: str) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def sweep(asked: Request, times: str, place: Place, form: str, output: Path | No
     devices, until = step_times(times), monotonic() - age_s()
     budget_s = seconds_of(place.budget)
     # All that cannot be is refused before anything is measured; what was finished before is not measured again.
-    known = {device: _finished(prepared(replace(asked, device=device)), place) for device in devices}
+    known = {device: finished(place.results, run_of(prepared(replace(asked, device=device)))) for device in devices}
     folders = {device: folder for device, folder in known.items() if folder}
     open_ = [device for device in devices if device not in folders]
     for number, device in enumerate(open_):
@@ -76,18 +76,15 @@ def sweep(asked: Request, times: str, place: Place, form: str, output: Path | No
             command = shlex.join(("speedmatrix", *request.words))
             watch = Terminal(Console(stderr=True))
             folders[device] = measured(request, replace(place, budget=share), watch, command=command)
+        except Mistake as mistake:  # too little time for this step time: what others gave is shown all the same
+            if not folders and number == len(open_) - 1:
+                raise
+            sys.stderr.write(f"{device}: {mistake}\n")
         except KeyboardInterrupt:
             sys.stderr.write("Stopped; what was measured is kept, and the same command continues.\n")
             return 130
-    found = [(device, matrix_of(folders[device])) for device in devices]
+    found = [(device, matrix_of(folders[device])) for device in devices if device in folders]
     return show(found, read_catalogue(asked.own).workloads, form, (output, figures))
-
-
-def _finished(ready: Prepared, place: Place) -> Path | None:
-    """The newest run of the same plan in the same environment that has nothing left to measure."""
-    run = run_of(ready)
-    same = sorted((place.results / run.environment.machine).glob(f"*-{run.digest}"), reverse=True)
-    return next((one for one in same if is_finished(one)), None)
 
 
 def show(

@@ -414,6 +414,8 @@ def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[E
     if request.design == CLAIMS and (named := _claims_named(request.only, catalogue)):
         yield from DESIGNS[CLAIMS](replace(scope, claims=named))
         return
+    if request.stack and request.design not in {STAGES, ALONE}:
+        raise Mistake(f"--stack asks one question of its own; leave out --design {request.design}.")
     if request.stack:
         yield _stack(request.stack, scope)
     if request.only:
@@ -422,7 +424,7 @@ def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[E
         yield from DESIGNS[request.design](scope)
 
 
-CLAIMS = "claims"
+ALONE, CLAIMS = "alone", "claims"
 
 
 def _claims_named(names: Sequence[str], catalogue: Catalogue) -> tuple[Claim, ...]:
@@ -435,7 +437,7 @@ def _claims_named(names: Sequence[str], catalogue: Catalogue) -> tuple[Claim, ..
 
 
 def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
-    """Each optimization that was named, alone; or all of them as the design crosses them. And each batch."""
+    """What a design has of the optimizations that were named, or crosses of them; else each alone. And each batch."""
     crossed = request.design in CROSSED
     batches = () if crossed else tuple(name for name in request.only if batch_of(name))
     chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in request.only if name not in batches))
@@ -443,9 +445,23 @@ def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
     patient = replace(scope, protocol=PROTOCOLS["standard"], chosen=chosen)
     if crossed:
         yield from DESIGNS[request.design](patient)
+    elif request.design not in {STAGES, ALONE}:
+        entries = tuple(DESIGNS[request.design](replace(patient, chosen=scope.chosen)))
+        for name in request.only:
+            found = [one for one in entries if _is_about(one, name)]
+            reason = f"is no part of the design {request.design}"
+            yield from found or [NoResult(workload=scope.workload.name, label=name, reason=reason)]
     else:
         yield from (single(patient, scope.known[one.name], one.level) for one in chosen)
         yield from (with_batch(patient, name) for name in batches)
+
+
+def _is_about(entry: Entry, name: str) -> bool:
+    """Whether an entry adds what was named: an optimization at any level, or at one, or a batch."""
+    if isinstance(entry, NoResult):
+        return name in {entry.label, entry.label.partition("=")[0]}
+    added = set(entry.treatment.options) - set(entry.reference.options)
+    return name == entry.label or any(name in {one.name, str(one)} for one in added)
 
 
 def _leveled(name: str, scope: Scope) -> Option:
@@ -458,7 +474,9 @@ def _leveled(name: str, scope: Scope) -> Option:
 def _stack(text: str, scope: Scope) -> Entry:
     shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
     options = tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope)))
-    asked = {scope.known[one.name].timed_on for one in options if one not in scope.reference.options}
+    needed = {name for one in options for name in scope.known[one.name].requires}  # only there for another one
+    added = [one for one in options if one not in scope.reference.options]
+    asked = {scope.known[one.name].timed_on for one in added if one.name not in needed}
     timing = next((one for one in (Timing.EVALUATION, Timing.EPOCH) if asked == {one}), Timing.STEP)
     entry = compare(scope, shown, options, timing)
     if isinstance(entry, NoResult):

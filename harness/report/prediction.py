@@ -183,9 +183,8 @@ def headline(found: Winner) -> str:
         return one_line(f"{where}: no stack was measured that is faster than {called(found.name)}.")
     stack = "+".join(map(str, found.stack))
     if isinstance(found.result, Estimate):
-        return one_line(
-            f"{where}: {stack} trains {ratio(found.result)} as fast as {found.name} ({found.result.verdict})."
-        )
+        fast = f"{where}: {stack} trains {ratio(found.result)} as fast as {found.name} ({found.result.verdict})"
+        return one_line(f"{fast}, but do not use it: {found.spoilt}." if found.spoilt else f"{fast}.")
     return one_line(f"{where}: {stack} was the fastest in the search, and has no number of its own yet.")
 
 
@@ -219,7 +218,7 @@ def _sure(certainty: Certainty) -> Iterator[str]:
         yield f"No prediction says what the other stacks would give: {one_line(certainty.model)}."
     else:
         yield (
-            f"The model behind it foretold {certainty.model.stacks} stacks that it did not know with an error of "
+            f"The model behind it predicted {certainty.model.stacks} stacks that it did not know with an error of "
             f"{100 * certainty.model.median_error:.1f} % in the median."
         )
     if certainty.gain is not None:
@@ -243,6 +242,7 @@ def winner_to_json(found: Winner) -> str:
         "stack": [str(one) for one in found.stack],
         "estimate": result if isinstance(result, Estimate) else None,
         "absence": result if isinstance(result, Absence) else None,
+        "spoilt_losses": found.spoilt or None,
         "without_gain": [str(one) for one in found.idle],
         "ratio_in_the_search": found.sought,
         "anatomy": decomposition_data(found.decomposition) if found.decomposition else None,

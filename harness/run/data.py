@@ -5,9 +5,11 @@ Each workload's files are written by a process of its own:
 python -m harness.run.data WORKLOAD SIZE FOLDER [WORKLOAD_FILE]
 """
 
+import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -90,6 +92,7 @@ def _entry(path: Path) -> Entry:
     return [length, checksum]
 
 
+WAITS_S = 0.2  # between looks at whether another process has written what is wanted
 MOST_AT_ONCE = 5  # workloads whose files are written side by side, each in as many processes as there are cores
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # as in loader workers
 
@@ -190,8 +193,43 @@ class _Writers:
 
     def write(self, workload: Workload, size: str, show: Callable[[float], None]) -> Files:
         """Writes a workload's data beside their place and moves them there once they are complete."""
-        began_s, folder = monotonic(), data_folder(self._root, workload, size)
-        partial_folder = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+        folder = data_folder(self._root, workload, size)
+        with self._turn(folder):
+            if folder.exists():  # another process was faster
+                check_manifest(folder)
+                return Files(folder)
+            return self._written(workload, size, folder, show)
+
+    @contextmanager
+    def _turn(self, folder: Path) -> Iterator[None]:
+        """Holds a folder's lock, once another process that writes it has ended; what a killed one left is removed.
+
+        File systems without locks have none: the first to have written wins.
+        """
+        descriptor = os.open(folder.with_name(f"{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if self._is_locked(descriptor):
+                for left in folder.parent.glob(f"{folder.name}.partial-*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _is_locked(self, descriptor: int) -> bool:
+        while not self._is_stopped:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sleep(WAITS_S)
+            except OSError:
+                return False
+            else:
+                return True
+        raise Mistake("Stopped before it began.")
+
+    def _written(self, workload: Workload, size: str, folder: Path, show: Callable[[float], None]) -> Files:
+        began_s = monotonic()
+        partial_folder = folder.with_name(f"{folder.name}.partial-{secrets.token_hex(4)}")
         command = [sys.executable, "-m", "harness.run.data", workload.name, size, str(partial_folder)]
         try:
             if workload.sizes[size].data_bytes:
@@ -201,8 +239,13 @@ class _Writers:
                 complaint = None
             if complaint is not None:
                 raise Mistake(f"The data of {workload.name} could not be written to {self._root}: {complaint}.")
-            write_manifest(partial_folder)
-            partial_folder.rename(folder)
+            try:
+                write_manifest(partial_folder)
+                partial_folder.rename(folder)
+            except OSError as error:
+                if not folder.exists():
+                    raise Mistake(f"Cannot write {folder} ({error.strerror}); choose another with --data.") from error
+                check_manifest(folder)
         finally:
             shutil.rmtree(partial_folder, ignore_errors=True)
         return Files(folder, monotonic() - began_s)
@@ -280,6 +323,7 @@ def serving(service: Service, data: Path, sentinel: Sentinel, limit_s: float = S
     if reason := service.missing():
         raise Mistake(f"{service.title} cannot start: {reason}.")
     port = _free_port()
+    address = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryFile(mode="w+", errors="replace") as log:
         process = subprocess.Popen(
             service.command(data, port),
@@ -290,24 +334,30 @@ def serving(service: Service, data: Path, sentinel: Sentinel, limit_s: float = S
         )
         sentinel.add(process.pid)
         try:
-            if not _answers(process, port, limit_s):
+            if not _started(process, address, limit_s):
                 log.seek(0)
                 last = (log.read().strip().splitlines() or ["it said nothing"])[-1]
                 within = f" within {limit_s:.0f} s" if process.poll() is None else ""
                 raise Mistake(f"{service.title} did not start{within}: {last[-200:]}.")
-            yield f"http://127.0.0.1:{port}"
+            yield address
         finally:
             end_groups([process.pid])
             process.wait()
             sentinel.remove(process.pid)
 
 
-def _answers(process: subprocess.Popen[bytes], port: int, limit_s: float) -> bool:
+def answers(address: str) -> bool:
+    """Whether a service accepts connections."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+def _started(process: subprocess.Popen[bytes], address: str, limit_s: float) -> bool:
     until = monotonic() + limit_s
     while monotonic() < until and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return True
+        if answers(address):
+            return True
         sleep(0.05)
     return False
 

@@ -161,6 +161,11 @@ class Prepared:
         """How fast the baseline steps of the plan's workloads are, about."""
         return paces_of(self.plan, self.catalogue, self.environment)
 
+    def code(self, *, jobs: bool = False) -> str:
+        """Digest of all code that the plan's arms run, that of the user's own jobs with it or without."""
+        names = dict.fromkeys(block.reference.workload for block in self.plan.blocks)
+        return code_digest(map(self.catalogue.workload, names), jobs=jobs)
+
     def free_bytes(self) -> tuple[int, ...]:
         """Memory that could be had now, of the host and of the device; raises Mistake when the device is gone."""
         return free_bytes(self.environment.device)
@@ -188,7 +193,6 @@ def prepared(request: Request, command: str = "") -> Prepared:
 
 def run_of(ready: Prepared) -> Run:
     """A run of a plan that begins now."""
-    names = dict.fromkeys(block.reference.workload for block in ready.plan.blocks)
     return Run(
         began=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
@@ -196,7 +200,7 @@ def run_of(ready: Prepared) -> Run:
         rehearsed=False,
         environment=ready.environment,
         plan=ready.plan,
-        code=code_digest(map(ready.catalogue.workload, names)),
+        code=ready.code(),
     )
 
 

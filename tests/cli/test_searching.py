@@ -118,7 +118,7 @@ def test_what_is_printed_names_stack_number_certainty_and_command(whole: tuple[L
     text = " ".join(console.export_text().split())
     assert headline(found) in text
     assert "come from 4 fresh replicates of both" in text
-    assert "foretold 4 stacks that it did not know" in text
+    assert "predicted 4 stacks that it did not know" in text
     assert "The best stack that was not measured is predicted to be" in text
     assert f"--stack {'+'.join(map(str, found.stack))} --replicates 4 --device cpu --budget none" in text
     document = json.loads(winner_to_json(found))
@@ -188,6 +188,18 @@ def test_what_changes_losses_cannot_win(tmp_path: Path, known: Truth) -> None:
     assert "amp_bfloat16" not in names(found)
     assert any(one.startswith("amp_bfloat16: losses differ") for one in found.certainty.left_out)
     assert known.ratio(names(found)) > 0.97 * fastest(known, "amp_bfloat16")
+
+
+def test_a_winner_whose_losses_differ_in_fresh_replicates_is_not_recommended(tmp_path: Path, known: Truth) -> None:
+    def spoil(config: Configuration, told: dict[str, Any]) -> None:
+        if "losses" in told and there.measured[-1] == "winner" and "amp_bfloat16" in on_in(config):
+            told["losses"] = (9.0, 8.0)
+
+    there = Laboratory(results=tmp_path, truth=known, spoil=spoil)
+    found = won(there.search("amp_bfloat16", "conv1d_rewrite", "channels_last"))
+    assert names(found) == {"amp_bfloat16", "conv1d_rewrite"}
+    assert "but do not use it: losses differ" in headline(found)
+    assert json.loads(winner_to_json(found))["spoilt_losses"].startswith("losses differ")
 
 
 def test_what_does_not_fit_is_not_proposed(tmp_path: Path, known: Truth) -> None:

@@ -47,6 +47,7 @@ class Winner:
     idle: Stack  # what was on in the fastest stack of the search, and gained nothing in it
     sought: float | None  # ratio of the fastest stack in the search, which is too good on average: it was picked for it
     result: Estimate | Absence | None  # from fresh replicates; None before there are any
+    spoilt: str  # why nobody should use it, where its losses in those replicates are not what its options promise
     decomposition: Decomposition | None
     certainty: Certainty
     runs: tuple[str, ...]  # folders, in the order in which they were measured
@@ -54,13 +55,20 @@ class Winner:
     unfinished: tuple[str, ...]  # those of them in which something is left to measure
 
 
-def as_fast(results: Mapping[Stack, Estimate | Absence], best: Stack, least_gain: float) -> Stack:
-    """The smallest stack of fresh replicates that is no slower than the best by so much, as a share of its rate."""
-    ours = results.get(best)
-    if not isinstance(ours, Estimate):
+def as_fast(rows: Mapping[Stack, Row], best: Stack, least_gain: float) -> Stack:
+    """The smallest stack of fresh replicates that is no slower than the best by so much, as a share of its rate.
+
+    The best itself where it has no estimate, and where every other one has losses that are not what was promised.
+    """
+    if best not in rows or (ours := rows[best].estimate) is None:
         return best
-    known = ((stack, one) for stack, one in results.items() if isinstance(one, Estimate))
-    return min((stack for stack, one in known if one.ratio >= ours.ratio / (1 + least_gain)), key=len)
+    known = ((stack, row.estimate) for stack, row in rows.items() if stack == best or not spoilt_losses(row))
+    return min((stack for stack, one in known if one and one.ratio >= ours.ratio / (1 + least_gain)), key=len)
+
+
+def spoilt_losses(row: Row) -> str:
+    """Why nobody should use a configuration, where its losses are not what its options promise; else nothing."""
+    return row.quality.sentence if row.quality is not None and row.quality.status in _BROKEN else ""
 
 
 # What was measured so far.
@@ -162,8 +170,8 @@ def _times(together: Study, rows: Sequence[Row], bad: set[Stack], barred: frozen
 def _spoilt(rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
     """Rows that must not win, and why: their losses are not what was promised, or they failed for good."""
     for row in rows:
-        if row.quality is not None and row.quality.status in _BROKEN:
-            yield row, row.quality.sentence
+        if why := spoilt_losses(row):
+            yield row, why
         elif row.absence is not None and row.absence.outcome in _FINAL:
             yield row, row.absence.words
 
