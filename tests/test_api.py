@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 import speedmatrix
-from harness.store import MEASUREMENTS
+from harness.run.preparation import Prepared
+from harness.store import MEASUREMENTS, is_finished
 from speedmatrix import Matrix, Mistake
 from tests.integrations.recorded import record
 
@@ -47,6 +48,16 @@ def test_the_example_of_the_page_measures_a_ratio_with_an_interval(tmp_path: Pat
     assert again["leak:batched_fetch"].ratio == row["ratio"]
     recorded = json.loads((tmp_path / folder / "run.json").read_text())["command"]
     assert recorded.startswith("speedmatrix run leak --size smoke --only batched_fetch --replicates 2 --rounds 2")
+
+
+def test_code_that_changes_while_it_is_measured_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter(("before", "after"))
+    monkeypatch.setattr(Prepared, "code", lambda _, *, jobs=False: next(digests) if jobs else "same")
+    asked = {"workloads": "leak", "size": "smoke", "only": "batched_fetch", "budget": "none"}
+    with pytest.raises(Mistake, match="The code was changed while it was measured"):
+        speedmatrix.run(**asked, results=tmp_path / "results", data=tmp_path / "data")
+    (folder,) = (tmp_path / "results").glob("*/*/run.json")
+    assert not is_finished(folder.parent)
 
 
 @pytest.fixture

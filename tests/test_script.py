@@ -17,6 +17,8 @@ from types import ModuleType
 import pytest
 from _pytest.mark.expression import Expression
 
+from harness.run.preparation import measuring_alone
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "speedmatrix"
 # Stands for uv: notes each call, takes as long and ends as it is told, and prints like an installer.
@@ -69,11 +71,11 @@ def environment_with(**variables: str) -> dict[str, str]:
 
 
 def call(project: Path, *arguments: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Calls a project's script as a user would."""
+    """Calls a project's script as a user would, on a machine where nobody else measures."""
     return subprocess.run(
         [sys.executable, project / "speedmatrix", *arguments],
         cwd=cwd or project,
-        env=environment_with(**variables),
+        env=environment_with(TMPDIR=str(project), **variables),
         capture_output=True,
         text=True,
         check=False,
@@ -122,6 +124,18 @@ def test_changed_requirements_install_again(project: Path, name: str) -> None:
     call(project)
     with (project / name).open("a") as file:
         file.write("# more\n")
+    call(project)
+    assert installations(project) == 2
+
+
+def test_nothing_is_installed_beneath_a_measurement(project: Path) -> None:
+    call(project)
+    (project / "requirements.txt").write_text("# more\n")
+    with measuring_alone(project / "speedmatrix-measuring.lock"):
+        refused = call(project)
+    assert refused.returncode == 2
+    assert "a measurement is running; wait until it has ended" in refused.stderr
+    assert installations(project) == 1
     call(project)
     assert installations(project) == 2
 

@@ -14,12 +14,16 @@ from harness.store import (
     IN_PROGRESS,
     LONGEST_LINE,
     MEASUREMENTS,
+    ORIGIN,
     RUN,
     Journal,
     Run,
     create,
     finish,
+    finished,
+    hold_to_data,
     in_progress,
+    is_finished,
     read_records,
     read_run,
     unfinished,
@@ -273,6 +277,34 @@ def test_a_file_that_was_removed_meanwhile_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(Mistake, match="was removed while it was written"):
         journal.append(RECORDS[1])
     journal.close()
+
+
+def test_one_process_alone_measures_into_a_run(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    with pytest.raises(Mistake, match="Another process measures into"):
+        Journal(tmp_path)
+    journal.close()
+    Journal(tmp_path).close()
+
+
+def test_a_run_goes_on_with_the_data_it_was_begun_with(tmp_path: Path) -> None:
+    folder = create(tmp_path / "results", RUN_FACTS)
+    hold_to_data(folder, {"leak smoke": tmp_path / "disk"})
+    hold_to_data(folder, {"leak smoke": tmp_path / "disk", "spoof smoke": tmp_path / "disk"})
+    with pytest.raises(Mistake, match=r"begun with the data of leak smoke in .*disk, which now lie in .*memory"):
+        hold_to_data(folder, {"leak smoke": tmp_path / "memory"})
+    finish(folder)
+    hold_to_data(folder, {"leak smoke": tmp_path / "memory"})
+    assert is_finished(folder)
+
+
+def test_what_was_taken_in_is_nobody_s_own_measurement(tmp_path: Path) -> None:
+    folder = create(tmp_path, RUN_FACTS)
+    assert finished(tmp_path, RUN_FACTS) is None
+    finish(folder)
+    assert finished(tmp_path, RUN_FACTS) == folder
+    (folder / ORIGIN).write_text("{}")
+    assert finished(tmp_path, RUN_FACTS) is None
 
 
 def test_a_full_disk_leaves_no_half_written_run(tmp_path: Path) -> None:

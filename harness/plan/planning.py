@@ -414,7 +414,7 @@ def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[E
     if request.design == CLAIMS and (named := _claims_named(request.only, catalogue)):
         yield from DESIGNS[CLAIMS](replace(scope, claims=named))
         return
-    if request.stack and request.design not in {STAGES, ALONE}:
+    if request.stack and request.design not in SINGLES:
         raise Mistake(f"--stack asks one question of its own; leave out --design {request.design}.")
     if request.stack:
         yield _stack(request.stack, scope)
@@ -424,7 +424,8 @@ def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[E
         yield from DESIGNS[request.design](scope)
 
 
-ALONE, CLAIMS = "alone", "claims"
+CLAIMS = "claims"
+SINGLES = {STAGES, "alone", "combined"}  # designs whose place --only and --stack take
 
 
 def _claims_named(names: Sequence[str], catalogue: Catalogue) -> tuple[Claim, ...]:
@@ -437,7 +438,7 @@ def _claims_named(names: Sequence[str], catalogue: Catalogue) -> tuple[Claim, ..
 
 
 def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
-    """What a design has of the optimizations that were named, or crosses of them; else each alone. And each batch."""
+    """Each optimization that was named, alone; or what a design has of it, or crosses of all. And each batch."""
     crossed = request.design in CROSSED
     batches = () if crossed else tuple(name for name in request.only if batch_of(name))
     chosen = tuple(dict.fromkeys(_leveled(name, scope) for name in request.only if name not in batches))
@@ -445,7 +446,7 @@ def _of_named(request: Request, scope: Scope) -> Iterator[Entry]:
     patient = replace(scope, protocol=PROTOCOLS["standard"], chosen=chosen)
     if crossed:
         yield from DESIGNS[request.design](patient)
-    elif request.design not in {STAGES, ALONE}:
+    elif request.design not in SINGLES:
         entries = tuple(DESIGNS[request.design](replace(patient, chosen=scope.chosen)))
         for name in request.only:
             found = [one for one in entries if _is_about(one, name)]

@@ -178,10 +178,17 @@ class _Writers:
         self._lock, self._is_stopped = Lock(), False
 
     def __enter__(self) -> Self:
+        """Waits for another process that writes here, then removes what a killed one left half written."""
+        self._turn = os.open(self._root, os.O_RDONLY)
+        while not _is_locked(self._turn):
+            sleep(WAITS_S)
+        for left in self._root.glob("*.partial-*"):
+            shutil.rmtree(left, ignore_errors=True)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        os.close(self._turn)
 
     def stop(self) -> None:
         """Ends all of them, and lets no other begin."""
@@ -194,38 +201,10 @@ class _Writers:
     def write(self, workload: Workload, size: str, show: Callable[[float], None]) -> Files:
         """Writes a workload's data beside their place and moves them there once they are complete."""
         folder = data_folder(self._root, workload, size)
-        with self._turn(folder):
-            if folder.exists():  # another process was faster
-                check_manifest(folder)
-                return Files(folder)
-            return self._written(workload, size, folder, show)
-
-    @contextmanager
-    def _turn(self, folder: Path) -> Iterator[None]:
-        """Holds a folder's lock, once another process that writes it has ended; what a killed one left is removed.
-
-        File systems without locks have none: the first to have written wins.
-        """
-        descriptor = os.open(folder.with_name(f"{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            if self._is_locked(descriptor):
-                for left in folder.parent.glob(f"{folder.name}.partial-*"):
-                    shutil.rmtree(left, ignore_errors=True)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _is_locked(self, descriptor: int) -> bool:
-        while not self._is_stopped:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                sleep(WAITS_S)
-            except OSError:
-                return False
-            else:
-                return True
-        raise Mistake("Stopped before it began.")
+        if folder.exists():  # another process was faster
+            check_manifest(folder)
+            return Files(folder)
+        return self._written(workload, size, folder, show)
 
     def _written(self, workload: Workload, size: str, folder: Path, show: Callable[[float], None]) -> Files:
         began_s = monotonic()
@@ -279,6 +258,17 @@ class _Writers:
             )
             self._sentinel.add(process.pid)
             return process
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Whether a folder's lock could be had; file systems without locks let everybody in."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _check_room(root: Path, wanted: Sequence[Wanted]) -> None:

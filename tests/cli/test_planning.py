@@ -33,9 +33,32 @@ def labels(found: Plan) -> list[str]:
     return [one.label for one in found.comparisons]
 
 
-@pytest.mark.parametrize("design", ["alone", "levels", "combined"])
+@pytest.mark.parametrize("design", ["alone", "combined"])
 def test_what_is_named_takes_the_place_of_a_design_of_singles(design: str) -> None:
     assert sorted(labels(plan(design, *NAMED))) == ["amp_bfloat16", "prefetch_factor=4", "workers=2"]
+
+
+def test_other_designs_are_narrowed_to_what_is_named() -> None:
+    assert labels(plan("levels", "prefetch_factor")) == ["prefetch_factor=4", "prefetch_factor=8"]
+    assert labels(plan("levels", "prefetch_factor=8", "amp_bfloat16")) == ["prefetch_factor=8", "amp_bfloat16"]
+    evaluation = plan("evaluation", "inference_mode", "workers=2")
+    assert [(one.label, one.timing) for one in evaluation.comparisons] == [("inference_mode", Timing.EVALUATION)]
+    assert [(one.label, one.reason) for one in evaluation.no_results] == [
+        ("workers=2", "is no part of the design evaluation")
+    ]
+    claimed = plan("claims", "batched_fetch").comparisons
+    assert claimed
+    assert all("batched_fetch" in {option.name for option in one.treatment.options} for one in claimed)
+    with pytest.raises(Mistake, match="leave out --design pairs"):
+        plan("pairs", stack="workers=2+amp_bfloat16")
+
+
+def test_a_stack_is_timed_on_what_its_option_acts_on() -> None:
+    """Workers are only there for what needs them; an epoch's end is all that persistent workers change."""
+    (one,) = plan("alone", stack="workers=2+persistent_workers").comparisons
+    assert one.timing is Timing.EPOCH
+    (one,) = plan("alone", stack="workers=2+prefetch_factor=4").comparisons
+    assert one.timing is Timing.STEP
 
 
 def test_a_design_that_crosses_is_about_what_is_named() -> None:

@@ -7,13 +7,14 @@ import pytest
 from harness.analyze.matrix import Matrix
 from harness.analyze.sweep import known_times
 from harness.catalogue import read_catalogue
+from harness.cli import sweeping
 from harness.cli.sweeping import entries, show, show_steps, step_times
 from harness.core.configuration import Configuration
 from harness.core.emulation import times_in
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
 from harness.report.figures import MARK
-from harness.run.preparation import prepared
+from harness.run.preparation import Place, prepared
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import rehearsed
 
@@ -61,6 +62,26 @@ def test_runs_of_several_devices_become_one_table_and_a_figure(
     assert "emulated" in svg
     assert show(found, workloads, "json", (None, None)) == 0
     assert '"emulated": true' in capsys.readouterr().out
+
+
+def test_a_step_time_that_cannot_be_measured_costs_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(asked: Request, *_: object, **_words: object) -> Path:
+        if asked.device == "emulated:900ms":
+            raise Mistake("3 minutes are too few")
+        return tmp_path / asked.device
+
+    monkeypatch.setattr(sweeping, "measured", measured)
+    monkeypatch.setattr(sweeping, "matrix_of", lambda folder: invented(folder.name, 2.0))
+    asked = Request(workloads=("imagenet",), only=("local_copy",), target="none")
+    place = Place(results=tmp_path, data=None, budget="9m", fresh=False)
+    assert sweeping.sweep(asked, "2ms,40ms,900ms", place, "markdown", None, None) == 0
+    told = capsys.readouterr()
+    assert "emulated:900ms: 3 minutes are too few" in told.err
+    assert "local\\_copy" in told.out
+    with pytest.raises(Mistake, match="3 minutes are too few"):
+        sweeping.sweep(asked, "900ms", place, "markdown", None, None)
 
 
 def test_steps_of_a_real_device_become_entries_that_its_table_can_take() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -165,6 +166,16 @@ def test_an_interrupt_ends_all_and_leaves_nothing_that_counts_as_whole(
     assert [one for one in workloads if data_folder(root, one, "smoke").exists()] == []
     if number != signal.SIGKILL:
         assert list(root.iterdir()) == []  # nor do halves take up room
+
+
+def test_two_processes_write_once_and_halves_of_a_killed_one_go(tmp_path: Path, invented: Make, cores: Cores) -> None:
+    cores(2)
+    workload, root = invented("one", "time.sleep(1.0)"), tmp_path / "data"
+    (root / "one-smoke-0.partial-1").mkdir(parents=True)
+    with ThreadPoolExecutor(2) as pool:
+        folders = list(pool.map(lambda _: ensured(root, [workload]), range(2)))
+    assert folders[0] == folders[1]
+    assert list(root.iterdir()) == folders[0]
 
 
 def sleepers(pid: int) -> list[psutil.Process]:

@@ -12,7 +12,7 @@ import pytest
 
 from harness.core.mistake import Mistake
 from harness.core.workload import Service
-from harness.run.data import serving
+from harness.run.data import answers, serving
 from harness.run.sentinel import Sentinel
 
 
@@ -41,6 +41,8 @@ def test_a_service_answers_for_as_long_as_it_is_needed(tmp_path: Path, sentinel:
     (tmp_path / "hello.txt").write_text("hello")
     with serving(FILES, tmp_path, sentinel) as address:
         assert read(address) == b"hello"
+        assert answers(address)
+    assert not answers(address)
     with pytest.raises(OSError, match="refused"):
         read(address)
 
