@@ -87,7 +87,7 @@ def _is_stranger(number: int, launcher: int) -> bool:
     """Whether a process neither is the launcher nor was started below it; one that has ended is nobody."""
     try:
         above = psutil.Process(number).parents()
-    except psutil.NoSuchProcess:
+    except psutil.Error:  # it has ended, or is hidden from us
         return False
     return launcher not in {number, *(one.pid for one in above)}
 

@@ -283,6 +283,9 @@ def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, dict[str, float | N
     asked = asked_rate(session, warm.step_s, trial.protocol.upper_bound_s) if probed else None
     trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
     forget(opening, session.task.device)
+    if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
+        # What a step holds is taken again before the launcher counts how many such arms the device has room for.
+        timed(trial.step, session.task.parts.uneven_steps, session.task.device)
     if trial.timing is Timing.EPOCH:
         warm = _finish_epoch(trial, warm)
     trial.step_s = warm.step_s

@@ -108,6 +108,8 @@ SAID: tuple[tuple[Fault, str], ...] = (
         Fault.SHARED_MEMORY,
         r"unable to allocate shared memory|unable to \w+ (?:to )?(?:shared memory object|file) </torch_",
     ),
+    # cuDNN's words when no kernel finds the memory that it works in
+    (Fault.DEVICE_MEMORY, r"unable to find an engine to execute this computation"),
     (Fault.SHARED_MEMORY, r"unable to mmap \d+ bytes from file </torch_"),
     (Fault.HOST_MEMORY, r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|Cannot allocate memory"),
     (Fault.HOST_MEMORY, r"std::bad_alloc"),

@@ -162,7 +162,7 @@ class Attempt:
     leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
     arms: dict[int, LiveArm] = field(default_factory=dict)
     put_off: list[int] = field(default_factory=list)  # treatments for which there was no room
-    alone_next: list[int] = field(default_factory=list)  # larger batches that found no memory beside other arms
+    alone_next: list[int] = field(default_factory=list)  # what found no memory beside other arms
     _ready: dict[int, Ready] = field(default_factory=dict)
     _spent_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))  # by field of Spent
 
@@ -406,23 +406,23 @@ class Attempt:
         name, outcome, reason = self._name(position), lost.outcome, lost.reason
         if name.shared:  # whose fault it was is told by a process that it has for itself
             outcome, reason = INTERRUPTED, f"{reason}; next it gets a process of its own"
-        elif larger := self._too_large_beside(position, lost):
+        elif crowded := self._crowded_out(position, lost):
             outcome, reason = INTERRUPTED, f"{reason}; next it gets the memory for itself"
-            self.alone_next += larger
+            self.alone_next += crowded
         self._keep(Lost(arm=name, outcome=outcome, reason=reason, trace=lost.trace, kind=lost.kind))
         if lost.kind is Fault.DEVICE_LOST:  # every other arm would be lost to it too, and none by its own fault
             raise Mistake(f"{lost.reason}; what was measured is kept, and the same command continues.")
 
-    def _too_large_beside(self, position: int, lost: ArmLost) -> list[int]:
-        """The larger batch that found no memory beside other arms; all of them where they left none to the reference.
+    def _crowded_out(self, position: int, lost: ArmLost) -> list[int]:
+        """What found no memory beside other arms: the arm; for the reference the larger batches, or all treatments.
 
         None where the arm had nobody beside it: then there is no more memory to be had.
         """
         if lost.kind not in OUT_OF_MEMORY or self._ready.keys().isdisjoint(self.arms):
             return []
         usual = self.block.reference.batch
-        larger = [at for at, one in enumerate(self.block.comparisons, 1) if one.treatment.batch > usual]
-        return larger if position == 0 else [position] if position in larger else []
+        batches = {at: one.treatment.batch for at, one in enumerate(self.block.comparisons, 1)}
+        return [position] if position else [at for at, one in batches.items() if one > usual] or [*batches]
 
     def _keep(self, record: Kept) -> Kept:
         # An arm answers in plain data. What goes on from here must be what will be read again from the disk.

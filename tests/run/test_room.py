@@ -194,6 +194,20 @@ def test_a_larger_batch_that_finds_no_memory_beside_others_is_timed_alone_before
     assert {one.arm.position for one in given_up} == {3}
 
 
+@pytest.mark.parametrize("memory", [15, 35])
+def test_an_arm_that_finds_no_memory_beside_others_is_timed_alone_before_it_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    """As where arms that stand still kept more than was foreseen: it is nobody's fault but that of the neighbours."""
+    monkeypatch.setattr("tests.run.test_room.LargeArm", GreedyArm)
+    monkeypatch.setattr(Room, "fits", lambda *_: True)
+    _, records, complete = measured(PLAN, memory)
+    assert complete
+    assert [one for one in records if isinstance(one, Lost) and one.outcome == "failed"] == []
+    (table,) = build_matrix(PLAN, records, ENVIRONMENT).tables
+    assert all(row.estimate for row in table.rows)
+
+
 @pytest.mark.parametrize(("free", "fit"), [(89, False), (90, True)])
 def test_arms_of_varying_shapes_live_together_only_where_the_device_holds_what_they_may_grow_to(
     free: int, fit: bool
