@@ -127,10 +127,11 @@ def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...
 def _steps(session: Session, steps: int, advance: Callable[[], None]) -> Iterator[tuple[float, float]]:
     """The loss of every step and the seconds that it took with what follows it.
 
-    In the first step code is compiled and kernels are chosen, and workers wait meanwhile: it counts as the second does.
+    In the first step code is compiled and kernels are chosen, and workers wait meanwhile: it counts as the second does,
+    and what was waited for the first batches besides, in which workers had loaded those of the steps that follow.
     """
     began = perf_counter()
-    first_loss = _first_step(session)
+    first_loss, fetching_s = _first_step(session)
     advance()
     if steps == 1:
         yield first_loss, perf_counter() - began
@@ -141,18 +142,23 @@ def _steps(session: Session, steps: int, advance: Callable[[], None]) -> Iterato
         advance()
         spent_s = perf_counter() - began
         if number == 2:
-            yield first_loss, spent_s
+            yield first_loss, spent_s + (fetching_s if session.task.recipe.workers else 0.0)
         yield loss, spent_s
 
 
-def _first_step(session: Session) -> float:
-    """Its loss; loader workers load nothing while it computes, which would be a gift to steps that are timed."""
+def _first_step(session: Session) -> tuple[float, float]:
+    """Its loss and the seconds until its batches were there.
+
+    Loader workers load nothing while it computes, which would be a gift to steps that are timed.
+    """
     sent_ahead = session.ahead is not None
+    began = perf_counter()
     batches = [session.fetch() for _ in range(session.task.recipe.micro_batches + sent_ahead)]
+    fetching_s = perf_counter() - began
     session.feed.freeze()
     loss = float(session.step_from(iter(batches).__next__)())
     session.feed.thaw()
-    return loss
+    return loss, fetching_s
 
 
 def _growing(optimizer: Optimizer, first: float, growth: float) -> LRScheduler:

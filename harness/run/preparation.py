@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from math import ceil, inf
+from math import ceil, gcd, inf, lcm
 from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime, monotonic
 from types import FrameType
@@ -294,7 +294,7 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
     """The job of one arm of a block."""
     config = block.reference if position == 0 else block.comparisons[position - 1].treatment
     workload, known = ready.catalogue.workload(config.workload), ready.catalogue.known
-    size, device = workload.at(config.size, config.batch), ready.environment.device
+    size, device = epoch_of(ready, block, config), ready.environment.device
     recipe = ready.recipe(config)
     proof: dict[str, Value] = {}
     for option in config.options:
@@ -323,6 +323,23 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
         installed=installed_in(Path(path)) if path else (),
         service=None,
     )
+
+
+def epoch_of(ready: Prepared, block: Block, config: Configuration) -> Size:
+    """The facts of a configuration's size, its epoch so short that every loader worker comes to load all batches of it.
+
+    The order of samples stays the same from epoch to epoch, and batches go to workers in turn: where both numbers share
+    a divisor, each worker would load the same batches for ever, and all would wait for the one with the dearest.
+    """
+    size = ready.catalogue.workload(config.workload).at(config.size, config.batch)
+    arms = (block.reference, *(one.treatment for one in block.comparisons))
+    recipes = [ready.recipe(one) for one in arms]
+    if size.passes > 1 or any(one.batch != config.batch for one in arms) or any(one.keep_last_batch for one in recipes):
+        return size  # a shorter epoch would hold other samples in each arm, or no batch before the last
+    workers, steps = lcm(*(max(1, one.workers) for one in recipes)), size.epoch_steps
+    while gcd(steps, workers) > 1:
+        steps -= 1
+    return replace(size, epoch_steps=steps)
 
 
 def _loads_alike(config: Configuration, block: Block, known: Mapping[str, Optimization]) -> bool:

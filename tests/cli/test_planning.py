@@ -17,6 +17,7 @@ from harness.core.protocol import BRIEF, FEWEST_ROUNDS
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
 from harness.plan.planning import REPLICATES_ALONE, SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
+from harness.run.preparation import epoch_of, prepared
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU
 
@@ -59,6 +60,27 @@ def test_a_stack_is_timed_on_what_its_option_acts_on() -> None:
     assert one.timing is Timing.EPOCH
     (one,) = plan("alone", stack="workers=2+prefetch_factor=4").comparisons
     assert one.timing is Timing.STEP
+
+
+@pytest.mark.parametrize(
+    ("asked", "steps"),
+    [
+        ({"only": ("workers=1",)}, 8),
+        ({"only": ("workers=2",)}, 7),
+        ({"only": ("workers=2", "channels_last")}, 7),
+        ({"only": ("workers=4",), "workloads": ("imagenet",)}, 15),
+        ({"stack": "workers=2+keep_last_batch"}, 8),
+    ],
+)
+def test_every_loader_worker_comes_to_load_all_batches_of_an_epoch(asked: dict[str, Any], steps: int) -> None:
+    """In an order that repeats, two workers of eight batches would load the same four each for ever."""
+    request = Request(
+        **{"workloads": ("spoof",), "size": "quick", "device": "cpu", "environment": ENVIRONMENT, **asked}
+    )
+    ready = prepared(request)
+    (block,) = ready.plan.blocks
+    configs = (block.reference, *(one.treatment for one in block.comparisons))
+    assert {epoch_of(ready, block, one).epoch_steps for one in configs} == {steps}
 
 
 def test_a_design_that_crosses_is_about_what_is_named() -> None:

@@ -207,6 +207,23 @@ def test_the_first_step_counts_as_the_second_and_workers_wait_for_it() -> None:
     assert sum(spent_s for _, spent_s in steps) < 1.5
 
 
+class SlowLine(Line):
+    """A batch of 64 takes a fifth of a second."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        time.sleep(0.2 / 64)
+        return super().__getitem__(index)
+
+
+def test_what_workers_load_before_the_first_step_is_paid_for() -> None:
+    """Four batches of two workers take as long as two of them: those of the first wait are no gift."""
+    task = task_with(1.0, workers=2)
+    session = open_session(replace(task, parts=replace(task.parts, dataset=lambda *_: SlowLine(1.0))))
+    spent_s = sum(spent_s for _, spent_s in _steps(session, 4, lambda: None))
+    session.feed.close()
+    assert spent_s > 0.38
+
+
 # What losses under a growing rate say.
 
 
