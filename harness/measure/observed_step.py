@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from math import isclose
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 from torch.profiler import ProfilerActivity, profile
+from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.core.recipe import Value
@@ -193,8 +194,9 @@ def watching(model: nn.Module) -> Iterator[Watch]:
 
     def whole(_module: nn.Module, _inputs: Any, output: Any) -> None:
         watch.forwards += 1
-        first = output[0] if isinstance(output, tuple) else output
-        watch.inference &= bool(first.is_inference())
+        leaves = trees.tree_leaves(dict(output) if isinstance(output, Mapping) else output)
+        first = next((one for one in leaves if isinstance(one, Tensor)), None)
+        watch.inference &= first is not None and first.is_inference()
 
     kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
     hooks = [one.register_forward_hook(layer) for one in model.modules() if isinstance(one, kinds)]
@@ -287,9 +289,9 @@ def of_learning_rate(optimizer: torch.optim.Optimizer, task: Task) -> dict[str, 
     """The rule that the learning rate follows, told from the one that the system sets of itself."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
     own = task.parts.optimizer(parameters, {"foreach": False, "fused": False})
-    ratios = [one["lr"] / before["lr"] for one, before in zip(optimizer.param_groups, own.param_groups, strict=True)]
+    rates = [(one["lr"], before["lr"]) for one, before in zip(optimizer.param_groups, own.param_groups, strict=True)]
     rules = {"fixed": 1.0, "linear": float(task.recipe.batch_scale)}
-    found = (rule for rule, ratio in rules.items() if all(isclose(one, ratio) for one in ratios))
+    found = (rule for rule, ratio in rules.items() if all(isclose(one, ratio * before) for one, before in rates))
     return {"learning_rate_rule": next(found, "another")}
 
 

@@ -220,7 +220,8 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     torch.manual_seed(task.seed + 1 + rank_now())  # so that dropout does not depend on how the model was built
     scaler = GradScaler(device.torch.type) if recipe.gradient_scaling else None
     move = transfer_to(device, recipe, getattr(device_stage, "on_host", ()))
-    metrics = DeferredMetrics() if recipe.deferred_metrics else EagerMetrics()
+    own_loop = getattr(device_stage, "own_loop", False)  # which reads its losses itself, if at all
+    metrics = DeferredMetrics() if recipe.deferred_metrics or own_loop else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
     update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
     if average := averager_of([*model.parameters(), *loss.parameters()], recipe):

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from harness.core.mistake import Mistake
 from harness.own.items import called, is_factory
 from harness.own.job import Job, calling_module
+from harness.own.parts import of_copy
 
 OWN_LOOP = (
     "measure what feeds it with speedmatrix.from_loop(step, loader), or put `for batch in speedmatrix.watch(loader):` "
@@ -19,8 +20,8 @@ OWN_LOOP = (
 def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = None, name: str | None = None) -> Job:
     """A job of a Lightning module (or what makes one), with a data module, a loader, or its own `train_dataloader`.
 
-    The whole `training_step` is timed as the model; logging is left out. Raises Mistake for manual optimization and for
-    several optimizers.
+    The whole `training_step` is timed as the model; logging is left out. Raises Mistake for manual optimization, for
+    several optimizers and for hooks that change batches.
     """
     example = called(module) if is_factory(module) else module
     if not getattr(example, "automatic_optimization", True):
@@ -29,6 +30,7 @@ def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = N
         raise Mistake(
             f"{type(example).__name__} is no Lightning module: it has no training_step and configure_optimizers."
         )
+    refuse_hooks(example)
     return Job(
         model=(lambda: without_trainer(called(module))) if is_factory(module) else without_trainer(module),
         dataset=lambda: lightning_loader(module, datamodule),
@@ -56,18 +58,40 @@ def _nothing(*_given: Any, **_named: Any) -> None:
     """Takes what is logged."""
 
 
-def lightning_step(module: Any, batch: Any) -> Any:
+OF_BATCHES = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")  # hooks
+
+
+def refuse_hooks(source: Any) -> None:
+    """Raises Mistake where a module or a data module changes batches in hooks of its own, which no job calls."""
+    for hook in OF_BATCHES:
+        made_by = next((one.__module__ for one in type(source).__mro__ if hook in vars(one)), "lightning")
+        if made_by.partition(".")[0] not in {"lightning", "pytorch_lightning"}:
+            raise Mistake(
+                f"{type(source).__name__} has a {hook} of its own, which a job would leave out; move what it does "
+                "to the start of training_step, or into the collate function."
+            )
+
+
+def lightning_step(module: Any, batch: Any, batch_idx: int = 0) -> Any:
     """The loss of a batch."""
     import inspect
 
     wanted = len(inspect.signature(module.training_step).parameters)
-    found = module.training_step(batch, 0) if wanted > 1 else module.training_step(batch)
+    found = module.training_step(batch, batch_idx) if wanted > 1 else module.training_step(batch)
     return found["loss"] if isinstance(found, Mapping) else found
 
 
 def lightning_optimizer(module: Any) -> torch.optim.Optimizer:
     """The one optimizer of a module; its schedule is left out."""
-    found = module.configure_optimizers()
+    try:
+        found = module.configure_optimizers()
+    except RuntimeError as error:
+        if "attached to a `Trainer`" not in str(error):
+            raise
+        raise Mistake(
+            f"configure_optimizers of {type(module).__name__} asks for self.trainer, which no job has; let it take "
+            "what it needs, such as the number of steps, from arguments of the module."
+        ) from error
     if isinstance(found, Mapping):
         found = found["optimizer"]
     if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], (list, tuple)):
@@ -85,6 +109,7 @@ def lightning_loader(module: Any, datamodule: Any) -> DataLoader[Any]:
         return datamodule
     source = datamodule if datamodule is not None else module
     source = called(source) if is_factory(source) else source
+    refuse_hooks(source)
     for prepare, given in (("prepare_data", ()), ("setup", ("fit",))):
         if callable(getattr(source, prepare, None)):
             getattr(source, prepare)(*given)
@@ -99,12 +124,24 @@ def lightning_loader(module: Any, datamodule: Any) -> DataLoader[Any]:
 def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None = None) -> Job:
     """A job of a Hugging Face Trainer, or of a function that makes one: its model, loss, optimizer and collator.
 
-    Its schedule, its callbacks and its precision are left out: options switch precision. Raises Mistake where it has no
-    training set.
+    Its schedule, its callbacks and its precision are left out: options switch precision. The loss is read in every
+    step, as the Trainer does (`logging_nan_inf_filter`). Raises Mistake where it has no training set, and where it adds
+    up gradients or checkpoints activations.
     """
     example = called(trainer) if is_factory(trainer) else trainer
     if getattr(example, "train_dataset", None) is None:
         raise Mistake("The Trainer has no train_dataset; give it one, since training is what is measured.")
+    if (parts := example.args.gradient_accumulation_steps) > 1:
+        raise Mistake(
+            f"The Trainer adds up the gradients of {parts} batches, which a job does not; give it "
+            f"gradient_accumulation_steps=1, and ask for batch={parts}x{example.args.per_device_train_batch_size} "
+            "among the options."
+        )
+    if any(getattr(example.args, f"{kind}_checkpointing", None) for kind in ("gradient", "activation")):
+        raise Mistake(
+            "The Trainer switches checkpointing on when it trains, which a job does not see; switch it on in the model "
+            "(model.gradient_checkpointing_enable()) and leave it out of the TrainingArguments."
+        )
     return Job(
         model=example.model if not is_factory(trainer) else lambda: called(trainer).model,
         dataset=example.get_train_dataloader,
@@ -137,8 +174,10 @@ class _Optimizing:
     def __call__(self, model: Any) -> torch.optim.Optimizer:
         from copy import copy
 
+        if (given := self.trainer.optimizer) is not None:  # accelerate wraps it in a training
+            return of_copy(getattr(given, "optimizer", given), self.trainer.model, model)
         trainer = copy(self.trainer)
-        trainer.model, trainer.optimizer = model, None
+        trainer.model = model
         found: torch.optim.Optimizer = trainer.create_optimizer()
         return found
 

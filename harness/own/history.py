@@ -69,8 +69,11 @@ def _git(folder: Path, *words: str) -> bytes:
 def _extract(archive: bytes, folder: Path) -> None:
     """Into a folder that has its name only when it is whole."""
     begun = folder.with_name(f"{folder.name}.begun")
-    with tarfile.open(fileobj=BytesIO(archive)) as tree:
-        tree.extractall(begun, filter="data")
+    try:
+        with tarfile.open(fileobj=BytesIO(archive)) as tree:
+            tree.extractall(begun, filter="data")
+    except tarfile.FilterError as error:
+        raise Mistake(f"The commit cannot be unpacked: {error}; take the link out of the repository.") from error
     begun.rename(folder)
 
 

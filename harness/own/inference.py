@@ -48,6 +48,7 @@ from harness.own.items import (
     shape_of,
     shapes_of,
     source_of,
+    uses_generators,
 )
 from harness.own.parts import Builder, as_pair, fresh_model, kernels_of
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 EPOCH_S = 1.0  # about the seconds of a timed epoch
 FEWEST_STEPS, MOST_STEPS = 8, 512  # of one, where the data set has as many
+DRAWN_ITEMS = 3  # that are read several times to see whether they are drawn at random
 LOOK_ITEMS, LOOK_S = 8, 0.3  # items that are read to see what one costs, at most for so long
 TWICE_ITEMS, TWICE_S = 32, 0.03  # that are read once and once more, at most for about so long each time
 # What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
@@ -216,7 +218,7 @@ class Looking:
             compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, kept_outside=outside,
             fetches=fetches,
             least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
-            fixed=self.fixed, original=self._original(), notes=self.notes,
+            fixed=self.fixed, original=self._original(step.kernel), notes=self.notes,
             says=said(self.source, step.kernel, self.job.clip_norm),
         )  # fmt: skip
 
@@ -233,12 +235,17 @@ class Looking:
         return batch
 
     def _draws(self) -> bool:
-        """Whether items are drawn at random from what a seed reaches, so that each is to be drawn from its index."""
-        if _alike(*(self._drawn(seed=None, before=before) for before in (1, 2))):
+        """Whether items are drawn at random from what a seed reaches, so that each is to be drawn from its index.
+
+        What changes an item in every second case leaves many as they are: that it draws at all is what counts.
+        """
+        places = range(min(DRAWN_ITEMS, len(self.source.dataset)))
+        draws = uses_generators(lambda: [self.source.dataset[one] for one in places])
+        if not draws and all(_alike(*(self._drawn(one, None, before) for before in (1, 2))) for one in places):
             self.repeats = True
             self.note("items", "the same whenever they are read")
             return False
-        if _alike(*(self._drawn(seed=0, before=before) for before in (1, 2))):
+        if all(_alike(*(self._drawn(one, 0, before) for before in (1, 2))) for one in places):
             self.note("items", "drawn at random", "each draw is made to depend on the item's index, so that arms agree")
             return True
         self.note(
@@ -247,12 +254,12 @@ class Looking:
         )  # fmt: skip
         return False
 
-    def _drawn(self, seed: int | None, before: int) -> Any:
+    def _drawn(self, place: int, seed: int | None, before: int) -> Any:
         with drawn_from(before):
             if seed is None:
-                return self.source.dataset[0]
+                return self.source.dataset[place]
             with drawn_from(seed):
-                return self.source.dataset[0]
+                return self.source.dataset[place]
 
     def _seeds(self, batch: int, step_s: float) -> None:
         """Notes what setting seeds takes, where that is no small part of a step."""
@@ -414,9 +421,13 @@ class Looking:
             self.fixed["start_method"] = reason
             self.note("workers", reason, "workers are forked; write a function in place of a lambda to spawn them")
 
-    def _original(self) -> dict[str, str]:
-        """What the user has today: PyTorch's defaults, and what their loader and data set say."""
+    def _original(self, kernel: dict[str, Any]) -> dict[str, str]:
+        """What the user has today: PyTorch's defaults, and what their optimizer, loader and data set say."""
         found = dict(PYTORCH_DEFAULTS)
+        if kernel.get("fused") is True or kernel.get("foreach") is False:
+            found.pop("foreach_optimizer", None)
+        if kernel.get("fused") is True:
+            found["fused_optimizer"] = "your optimizer"
         loader = self.source.loader
         if loader is not None and loader.num_workers:
             found[f"workers={loader.num_workers}"] = "your DataLoader"
@@ -427,7 +438,9 @@ class Looking:
             found["pin_memory"] = "your DataLoader"
         if "batched_fetch" in self.traits and fetches_batches(self.source.dataset):
             found["batched_fetch"] = "your data set's __getitems__"
-        barred = [name for name in ("set_to_none", "foreach_optimizer") if _choice(name) in self.fixed]
+        barred = [
+            name for name in ("set_to_none", "foreach_optimizer", "fused_optimizer") if _choice(name) in self.fixed
+        ]
         return {name: words for name, words in found.items() if name not in barred}
 
 
@@ -437,7 +450,7 @@ def _blocks_read() -> int:
 
 
 def _choice(name: str) -> str:
-    return {"foreach_optimizer": "optimizer_kernel"}.get(name, name)
+    return {"foreach_optimizer": "optimizer_kernel", "fused_optimizer": "optimizer_kernel"}.get(name, name)
 
 
 class _Nowhere:
@@ -648,7 +661,8 @@ class Network:
         parameters = [*model.parameters(), *loss.parameters()]
         if not any(one.requires_grad for one in parameters):
             raise Mistake("The model has no parameter that could be trained; leave requires_grad on for some of them.")
-        optimizer = parts.optimizer(parameters, {"foreach": False, "fused": False})
+        with _in_words("The optimizer cannot be built"):
+            optimizer = parts.optimizer(parameters, {"foreach": False, "fused": False})
         model.train()
         moved = tuple(one.to(device) for one in tensors)
         inputs, targets = moved if shape.pair else as_pair(moved)

@@ -81,12 +81,18 @@ class Shape:
     pair: bool  # a batch is inputs and targets, one tensor each, and so are items
     collate: Callable[[list[Any]], Any] | None  # the user's own
     structure: Any = None  # of a batch that is no pair
-    constants: tuple[tuple[int, Any], ...] = ()  # leaves that are no tensors, with their places
+    constants: tuple[tuple[int, Any], ...] = ()  # leaves that are None, with their places
+    kind: type | None = None  # of a batch that is a mapping of another class than PyTorch's trees know
 
     @property
     def finished(self) -> bool:
         """Whether the data set has to hand over finished batches."""
         return self.collate is not None or not self.pair
+
+    @property
+    def tensors(self) -> int:
+        """How many of them a batch is that is no pair."""
+        return int(self.structure.num_leaves) - len(self.constants)
 
 
 def shape_of(job: "Job", source: Source | None = None) -> Shape:
@@ -96,15 +102,27 @@ def shape_of(job: "Job", source: Source | None = None) -> Shape:
         raise Mistake("The data set is empty; give one with at least as many items as a batch.")
     items = [source.dataset[index] for index in range(min(2, len(source.dataset)))]
     batch = collated(items, source.collate)
-    leaves, structure = trees.tree_flatten(batch)
+    known = plain(batch)
+    leaves, structure = trees.tree_flatten(known)
     constants = tuple((place, one) for place, one in enumerate(leaves) if not isinstance(one, Tensor))
-    if strange := next((one for _, one in constants if one is not None), None):
+    if strange := next((type(one) for _, one in constants if one is not None), None):
         raise Mistake(
-            f"A batch holds a {type(strange).__name__}, which cannot be sent to a device; let the data set return "
-            "tensors and numbers, or give collate=."
+            f"A batch holds a {strange.__name__}, which cannot be sent to a device; let the data set return tensors "
+            "and numbers, or give collate= a function that makes a tensor of it."
         )
+    if source.collate is not None and len(source.dataset) > len(items):
+        more = plain(collated([*items, source.dataset[len(items)]], source.collate))
+        if [type(one) for one in trees.tree_leaves(more)] != [type(one) for one in leaves] or (
+            trees.tree_structure(more) != structure
+        ):
+            raise Mistake(
+                "A batch of three items has other parts than a batch of two, so that none can be made anew from its "
+                "tensors; let collate= stack or pad them, or put `for batch in speedmatrix.watch(loader):` into your "
+                "own loop."
+            )
+    kind = None if type(known) is type(batch) else type(batch)
     if job.loop is not None or job.training_step is not None:
-        return Shape(pair=False, collate=source.collate, structure=structure, constants=constants)
+        return Shape(pair=False, collate=source.collate, structure=structure, constants=constants, kind=kind)
     if not isinstance(batch, (tuple, list)) or len(batch) != 2 or len(leaves) != 2:
         raise Mistake(
             f"A batch is {described(batch)} and no pair of inputs and targets; give "
@@ -150,9 +168,16 @@ def described(batch: Any) -> str:
     return type(batch).__name__
 
 
+def plain(batch: Any) -> Any:
+    """A batch whose mappings are dictionaries, such as a tokenizer's, into which PyTorch's trees do not look."""
+    return trees.tree_map(lambda one: plain(dict(one)) if isinstance(one, Mapping) else one, batch)
+
+
 def leaves_of(batch: Any) -> list[Any]:
     """The tensors and other values of a batch, in one order."""
     found: list[Any] = trees.tree_leaves(batch)
+    if any(isinstance(one, Mapping) for one in found):
+        return leaves_of(plain(batch))
     return found
 
 
@@ -308,12 +333,26 @@ def drawn_from(seed: int) -> Iterator[None]:
         np.random.set_state(numpys)  # noqa: NPY002
 
 
+def uses_generators(read: Callable[[], Any]) -> bool:
+    """Whether a call draws from the generators of torch, random or numpy that a seed reaches, whatever comes of it."""
+    with drawn_from(1):
+        before = _states()
+        read()
+        return _states() != before
+
+
+def _states() -> tuple[bytes, Any, bytes, int]:
+    _, key, place, *_ = np.random.get_state()  # noqa: NPY002
+    return bytes(torch.get_rng_state().numpy()), random.getstate(), np.asarray(key).tobytes(), int(place)
+
+
 def batch_of(tensors: Sequence[Tensor], shape: Shape) -> Any:
     """The batch as the user's code knows it."""
     leaves: list[Any] = list(tensors)
     for place, value in shape.constants:
         leaves.insert(place, value)
-    return trees.tree_unflatten(leaves, shape.structure)
+    found = trees.tree_unflatten(leaves, shape.structure)
+    return found if shape.kind is None else shape.kind(found)
 
 
 def shapes_of(item: Any) -> tuple[tuple[int, ...], ...]:

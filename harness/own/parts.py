@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from harness.own.items import (
     called,
     fetches_batches,
     is_factory,
+    leaves_of,
     shape_of,
     source_of,
 )
@@ -59,13 +61,14 @@ class Called(nn.Module):
 class Stepping(nn.Module):
     """A model whose call is the user's whole forward pass: a batch as the data set gives it, to the loss."""
 
-    def __init__(self, inner: Any, training_step: Callable[[Any, Any], Any], shape: Shape) -> None:
+    def __init__(self, inner: Any, training_step: Callable[..., Any], shape: Shape) -> None:
         super().__init__()
-        self.inner, self.training_step, self.shape = inner, training_step, shape
+        self.inner, self.training_step, self.shape, self.count = inner, training_step, shape, shape.tensors
 
-    def forward(self, tensors: tuple[Tensor, ...]) -> Any:
-        """The loss of a batch."""
-        found = self.training_step(self.inner, batch_of(tensors, self.shape))
+    def forward(self, inputs: tuple[Any, ...]) -> Any:
+        """The loss of a batch of tensors, behind which its number lies if the step asks for that."""
+        tensors, number = inputs[: self.count], inputs[self.count :]
+        found = self.training_step(self.inner, batch_of(tensors, self.shape), *number)
         return found["loss"] if isinstance(found, Mapping) else found
 
 
@@ -86,11 +89,20 @@ class Looping(nn.Module):
         self.weight = nn.Parameter(torch.zeros(()))
 
     def forward(self, tensors: tuple[Tensor, ...]) -> Tensor:
-        """The loss that the step returned, or zero where it returns none."""
+        """The sum of the losses that the step returned, one number each; zero where it returns none.
+
+        Nothing here waits for the device: numbers of the host go along with a kernel.
+        """
         with torch.enable_grad():  # the step trains, even where an arm only looks at its layers
             found = self.step(batch_of(tensors, self.shape))
-        value = found.detach().mean() if isinstance(found, Tensor) else torch.tensor(float(found or 0.0))
-        return value.to(self.weight.device) + 0.0 * self.weight
+        value: Tensor = 0.0 * self.weight
+        for one in leaves_of(found):
+            if isinstance(one, Tensor) and one.numel() == 1:
+                number = one.detach().reshape(())
+                value = value + (number.to(value.device) if number.is_cuda else number)
+            elif isinstance(one, Real):
+                value = value + float(one)
+        return value
 
 
 def as_pair(tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
@@ -98,8 +110,22 @@ def as_pair(tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
     return tensors, None
 
 
+class Numbered:
+    """The same with the batch's number in its epoch behind the tensors, counted outside what may be compiled."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.count = steps, 0
+
+    def __call__(self, tensors: tuple[Tensor, ...]) -> tuple[Any, Any]:
+        """The batch and its number as inputs without targets."""
+        number, self.count = self.count % self.steps, self.count + 1
+        return (*tensors, number), None
+
+
 class OnHost:
-    """The same for batches that the user's own loop moves."""
+    """The same for batches that the user's own loop moves, whose losses it reads or not."""
+
+    own_loop = True
 
     def __init__(self, count: int) -> None:
         self.on_host = tuple(range(count))
@@ -250,6 +276,9 @@ class Builder:
             return torch.optim.SGD(parameters, lr=1.0, **kernel)  # of a weight whose gradient is zero
         assert self.model is not None  # noqa: S101  the harness builds the model first
         found = optimizer_of(job, self.model, parameters)
+        for group in found.param_groups:
+            if "initial_lr" in group:  # a schedule was made for it, and one that warms up begins at zero
+                group["lr"] = group["initial_lr"]
         self.kernel = kernel_of(found)
         return with_kernel(found, kernel)
 
@@ -270,12 +299,14 @@ class Builder:
         usual = len(dataset) - size.samples < size.batch and not fetches_batches(dataset)
         return usual and recipe.start_method == "fork" and not getattr(dataset, "collated", False)
 
-    def _device_stage(self, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device) -> Any:
+    def _device_stage(self, _folder: Path, size: Size, recipe: Recipe, _device: torch.device) -> Any:
         job = self.changed(recipe)
         if job.loop is not None:
-            shape = self._shape(job)
-            return OnHost(shape.structure.num_leaves - len(shape.constants))
-        return None if job.training_step is None else as_pair
+            return OnHost(self._shape(job).tensors)
+        if job.training_step is None:
+            return None
+        asks = "batch_idx" in inspect.signature(job.training_step).parameters
+        return Numbered(size.original_epoch_steps) if asks else as_pair
 
     def _evaluate(
         self, model: nn.Module, _folder: Path, _size: Size, recipe: Recipe, _device: torch.device

@@ -39,6 +39,7 @@ class Effects:
     dtypes: set[str] = field(default_factory=set)  # in which products and convolutions were computed
     formats: set[str] = field(default_factory=set)  # of the inputs of convolutions
     kernels: set[str] = field(default_factory=set)  # of the optimizer
+    on_gpu: bool = False
     compiled_graphs: int = 0
     graph_breaks: int = 0
 
@@ -52,8 +53,9 @@ class Watched:
     waits: "np.ndarray[Any, Any]"  # seconds for each batch, beginning with the first that is timed
     works: "np.ndarray[Any, Any]"  # seconds between a batch and the request for the next
     first_s: float  # until the first batch was there
-    workers: int
+    workers: int | None  # None where the loader does not tell, such as a generator or a progress bar
     alive: int | None
+    persistent: bool  # workers, who live on from pass to pass
     pinned: bool
     device: str
     ready_s: float | None  # a batch of the loader alone, where that was probed
@@ -76,13 +78,18 @@ class Watched:
         return float(low), float(high)
 
     @property
-    def step_bound(self) -> float:
-        """Steps a second if no batch had to be waited for."""
-        return 1.0 / float(self.works.mean())
+    def runs_ahead(self) -> bool:
+        """Whether nothing is known to make the host wait for a GPU, so that its times are not the device's."""
+        return self.device == "cuda" and not self.effects.read_backs
+
+    @property
+    def step_bound(self) -> float | None:
+        """Steps a second if no batch had to be waited for; None where the host's time alone is known."""
+        return None if self.runs_ahead else 1.0 / float(self.works.mean())
 
     @property
     def loader_bound(self) -> float | None:
-        """Batches a second of the loader alone; None where it was always ahead and nobody probed it.
+        """Batches a second of the loader alone; None where it was always ahead or tells no workers, and is not probed.
 
         Without workers it is what was waited for; a loader with workers that is waited for delivers as fast as it can.
         """
@@ -90,11 +97,16 @@ class Watched:
             return 1.0 / self.ready_s
         if self.workers == 0:
             return 1.0 / float(self.waits.mean())
-        return None if self.wait_share < WAITS else 1.0 / self.step_s
+        return None if self.workers is None or self.wait_share < WAITS else 1.0 / self.step_s
 
     @property
     def held_back_by(self) -> str:
-        """`loader`, `step`, or `both` where they take turns and neither dominates."""
+        """`loader`, `step`, `both` where they take turns and neither dominates, or `unknown`.
+
+        A host that waits for batches while a GPU works does not show which of the two takes longer.
+        """
+        if self.runs_ahead and self.wait_share > WAITS:
+            return "unknown"
         if self.workers == 0 and WAITS < self.wait_share < 1 - WAITS:
             return "both"
         return "loader" if self.wait_share > WAITS else "step"
@@ -167,8 +179,9 @@ class Watch:
             self._finish(began, stamps, first, effects)
 
     def _finish(self, began: float, stamps: list[float], first: "Batch", effects: Effects) -> None:
-        workers = int(getattr(self.loader, "num_workers", 0) or 0)
-        queue = workers * int(getattr(self.loader, "prefetch_factor", 0) or 0)
+        workers = getattr(self.loader, "num_workers", None)
+        queue = (workers or 0) * int(getattr(self.loader, "prefetch_factor", 0) or 0)
+        looked = effects.read_backs is not None
         waits, works = times_of(stamps, skipped=queue, looked_at=LOOKED_AT if self.looks else None)
         if len(works) < FEWEST:
             return
@@ -180,8 +193,9 @@ class Watch:
             first_s=stamps[1] - began,
             workers=workers,
             alive=first.alive,
+            persistent=bool(getattr(self.loader, "persistent_workers", False)),
             pinned=first.pinned,
-            device="cuda" if torch.cuda.is_available() else "cpu",
+            device="cuda" if torch.cuda.is_available() and (effects.on_gpu or not looked) else "cpu",
             ready_s=probed(self.loader, self.probe_s, queue) if self.probe_s else None,
             effects=effects,
         )
@@ -210,13 +224,13 @@ def times_of(
     """Waits and works of the steps that count, from stamps before and behind each wait.
 
     The first steps are left out, in which workers start and their queue fills, and so are the one that was looked at
-    and those after it which draw on what was loaded meanwhile.
+    and those after it which draw on what was loaded meanwhile; in a short pass some of these, but never that one.
     """
     pairs = len(stamps) // 2
     before, behind = np.array(stamps[0 : 2 * pairs : 2]), np.array(stamps[1 : 2 * pairs : 2])
     ends = np.array(stamps[2 : 2 * pairs + 1 : 2])
     start = 1 + skipped + (0 if looked_at is None else looked_at + 1)
-    kept = slice(min(start, max(1, len(ends) // 2)), len(ends))
+    kept = slice(max(min(start, max(1, len(ends) // 2)), 0 if looked_at is None else looked_at + 1), len(ends))
     return (behind - before)[kept], (ends - behind[: len(ends)])[kept]
 
 
@@ -283,6 +297,7 @@ class Looking(TorchDispatchMode):
     def _note(self, name: str, args: Any, found: Any) -> None:
         effects = self.effects
         tensors = [one for one in args if isinstance(one, Tensor)]
+        effects.on_gpu = effects.on_gpu or any(one.is_cuda for one in (*tensors, found) if isinstance(one, Tensor))
         if (name in READ_BACKS and tensors and _counts(tensors[0])) or (
             name == "_to_copy" and tensors and tensors[0].is_cuda and isinstance(found, Tensor) and not found.is_cuda
         ):
@@ -331,20 +346,31 @@ def lines_of(seen: Watched) -> Iterator[str]:
         yield f"  try: {advice}"
 
 
-_HELD = {"loader": "the loader", "step": "the step", "both": "both, since one waits for the other"}
+_HELD = {
+    "loader": "the loader",
+    "step": "the step",
+    "both": "both, since one waits for the other",
+    "unknown": "the loader or the GPU, which may work while the host waits",
+}
 
 
 def _bounds(seen: Watched) -> str:
     unit, times = ("samples/s", seen.samples) if seen.samples else ("batches/s", 1)
-    loader = seen.loader_bound
-    told = "at least " if loader is None else ""
-    rate = (loader if loader is not None else 1 / seen.step_s) * times
-    more = "" if loader is not None else " (it was always ahead; probe_s=2 measures it)"
-    return f"loader alone {told}{_rate(rate)} {unit}{more}, step alone {_rate(seen.step_bound * times)} {unit}"
+    if seen.loader_bound is not None:
+        loader = f"{_rate(seen.loader_bound * times)} {unit}"
+    elif seen.workers is None:
+        loader = "unknown (it does not tell its workers; give watch the DataLoader itself)"
+    else:
+        loader = f"at least {_rate(times / seen.step_s)} {unit} (it was always ahead; probe_s=2 measures it)"
+    step = "unknown (the host was not seen to wait for the GPU, so only its own time is known)"
+    if seen.step_bound is not None:
+        step = f"{_rate(seen.step_bound * times)} {unit}"
+    return f"loader alone {loader}, step alone {step}"
 
 
 def _settings(seen: Watched) -> Iterator[str]:
-    yield f"{seen.workers} workers" + ("" if seen.alive in {None, seen.workers} else f", of which {seen.alive} live")
+    number = "unknown" if seen.workers is None else seen.workers
+    yield f"{number} workers" + ("" if seen.alive in {None, seen.workers} else f", of which {seen.alive} live")
     yield "pinned" if seen.pinned else "not pinned"
     effects = seen.effects
     if effects.dtypes:
@@ -362,11 +388,11 @@ def _settings(seen: Watched) -> Iterator[str]:
 def _next(seen: Watched) -> Iterator[str]:
     """What to try, the likeliest first."""
     effects = seen.effects
-    if seen.alive is not None and seen.alive < seen.workers:
+    if seen.alive is not None and seen.workers is not None and seen.alive < seen.workers:
         yield "look at the loader's workers: some of them have ended"
     if seen.held_back_by != "step":
         yield "speedmatrix.suggest_workers(dataset, batch=...), which measures how many workers pay"
-    if seen.first_s > 10 * seen.step_s and seen.workers:
+    if seen.first_s > 10 * seen.step_s and seen.workers and not seen.persistent:
         yield f"persistent_workers=True: the first batch of a pass took {_ms(seen.first_s)}"
     if seen.device == "cuda" and not seen.pinned:
         yield "DataLoader(..., pin_memory=True) and .to(device, non_blocking=True)"

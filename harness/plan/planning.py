@@ -414,7 +414,8 @@ def _entries(request: Request, scope: Scope, catalogue: Catalogue) -> Iterator[E
     if request.design == CLAIMS and (named := _claims_named(request.only, catalogue)):
         yield from DESIGNS[CLAIMS](replace(scope, claims=named))
         return
-    if request.stack and request.design not in SINGLES:
+    beside = request.only and request.design in CROSSED
+    if request.stack and not beside and request.design not in SINGLES:
         raise Mistake(f"--stack asks one question of its own; leave out --design {request.design}.")
     if request.stack:
         yield _stack(request.stack, scope)

@@ -1,6 +1,8 @@
 """Adapters, on the real packages where they are installed; small models from configurations, no weights."""
 
 import itertools
+from collections import UserDict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,27 +15,31 @@ from harness.core.optimization import Timing
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
 from harness.measure.devices import device_named
+from harness.measure.observed_step import Operators
 from harness.measure.opening import observe, take_first_steps
-from harness.measure.session import Task, open_session
+from harness.measure.session import Session, Task, open_session
 from harness.own.job import Job
 from harness.own.parts import Builder
 from tests.own.trainings import Net, Pictures, sgd
 
 
-def losses(job: Job, steps: int = 4, **changed: Any) -> list[float]:
-    """The first losses of an arm that trains the job and is looked at."""
+def opened(job: Job, **changed: Any) -> Session:
+    """An arm that trains the job."""
     facts = job.facts
     size = Size(
         batch=facts.batch, epoch_steps=facts.epoch_steps, evaluation_items=0, data_bytes=0, shape={},
         original_epoch_steps=facts.steps,
     )  # fmt: skip
-    from pathlib import Path
-
     parts = Builder(job=job, others={}, file=None).parts()
     task = Task(
         parts=parts, size=size, recipe=Recipe(**changed), data=Path(), device=device_named("cpu"), seed=0, endless=True
     )
-    session = open_session(task)
+    return open_session(task)
+
+
+def losses(job: Job, steps: int = 4, **changed: Any) -> list[float]:
+    """The first losses of an arm that trains the job and is looked at."""
+    session = opened(job, **changed)
     opening = take_first_steps(session, steps)
     observe(session, opening, Timing.STEP)
     session.feed.close()
@@ -46,6 +52,29 @@ def test_an_arm_repeats_its_losses_and_a_setting_of_the_input_keeps_them() -> No
     assert plain == losses(job) == losses(job, in_memory_data=True) == losses(job, workers=1)
     assert len(set(plain)) == 4
     assert plain[0] == pytest.approx(torch.log(torch.tensor(3.0)).item(), abs=0.4)  # three classes
+
+
+class Named(Net):
+    """Its outputs have names."""
+
+    def forward(self, pictures: Tensor) -> Any:
+        return {"hint": None, "logits": super().forward(pictures)}
+
+
+def of_logits(outputs: Any, targets: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(outputs["logits"], targets)
+
+
+def test_a_model_may_give_more_than_a_tensor() -> None:
+    plain = sm.job(model=Net, dataset=Pictures(), loss=nn.CrossEntropyLoss(), optimizer=sgd, batch=8)
+    assert losses(plain.replace(model=Named, loss=of_logits)) == losses(plain)
+
+
+def test_a_rate_of_zero_is_a_rate() -> None:
+    def still(parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=0.0)
+
+    assert losses(sm.job(model=Net, dataset=Pictures(), loss=nn.CrossEntropyLoss(), optimizer=still, batch=8))
 
 
 # A plain loop.
@@ -102,6 +131,39 @@ def test_a_step_that_is_given_itself_goes_on_where_it_was() -> None:
 def test_what_is_no_loop_is_told(step: Any, loader: Any, words: str) -> None:
     with pytest.raises(sm.Mistake, match=words):
         sm.from_loop(step, loader)
+
+
+def test_a_loop_is_not_made_to_wait_for_its_losses() -> None:
+    """Of a GPU that would be the measurement's own wait."""
+    for returned in (torch.ones(()), torch.ones(1), None, 0.5):
+        session = opened(sm.from_loop(lambda _batch, loss=returned: loss, DataLoader(Pictures(), batch_size=8)))
+        step = session.step()
+        step()  # opens the loader, which draws a seed
+        with Operators() as seen:
+            step()
+        assert "aten::add_" in seen.names
+        assert "aten::_local_scalar_dense" not in seen.names
+        session.feed.close()
+
+
+def test_the_losses_of_a_loop_are_added_up() -> None:
+    def step(batch: Any) -> Any:
+        return torch.tensor([1.5]), {"judge": 2.0, "pictures": batch[0], "name": "both"}
+
+    assert losses(sm.from_loop(step, DataLoader(Pictures(), batch_size=8))) == [3.5] * 4
+
+
+def in_a_box(items: list[Any]) -> UserDict[str, Any]:
+    """What a tokenizer's collator gives: no dictionary, but very like one."""
+    return UserDict(pictures=torch.stack([one for one, _ in items]), rest={"labels": torch.zeros(len(items))})
+
+
+def test_a_step_is_given_the_mapping_that_its_collate_function_makes() -> None:
+    def step(batch: Any) -> Tensor:
+        assert type(batch) is UserDict
+        return batch.data["pictures"].mean() + batch["rest"]["labels"].sum()
+
+    assert all(losses(sm.from_loop(step, DataLoader(Pictures(), batch_size=8, collate_fn=in_a_box))))
 
 
 def test_a_step_that_fails_is_told() -> None:
@@ -164,6 +226,38 @@ def test_a_data_module_is_set_up() -> None:
     assert sm.from_lightning(module(), Data()).facts.batch == 16
 
 
+def test_batches_of_a_lightning_module_are_numbered() -> None:
+    numbers: list[int] = []
+
+    def training_step(self: Any, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        numbers.append(batch_idx)
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
+
+    job = sm.from_lightning(module(training_step=training_step), DataLoader(Pictures(), batch_size=24))
+    session = opened(job)  # of four batches an epoch
+    numbers.clear()
+    take_first_steps(session, 6)
+    session.feed.close()
+    assert numbers == [0, 1, 2, 3, 0, 1]
+
+
+def test_a_warm_up_that_begins_at_zero_is_left_out_like_other_schedules() -> None:
+    def configure_optimizers(self: Any) -> Any:
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.01)
+        return [optimizer], [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 10)]
+
+    warm = sm.from_lightning(module(configure_optimizers=configure_optimizers), DataLoader(Pictures(), batch_size=8))
+    assert losses(warm) == losses(sm.from_lightning(module(), DataLoader(Pictures(), batch_size=8)))
+
+
+def of_trainer(self: Any) -> Any:
+    return torch.optim.SGD(self.parameters(), lr=1 / self.trainer.estimated_stepping_batches)
+
+
+def doubled(self: Any, batch: Any, _dataloader_idx: int) -> Any:
+    return 2 * batch[0], batch[1]
+
+
 def two(self: Any) -> Any:
     return [torch.optim.SGD(self.parameters(), lr=0.1), torch.optim.SGD(self.parameters(), lr=0.1)]
 
@@ -176,6 +270,13 @@ def test_what_a_lightning_job_cannot_express_is_told() -> None:
         sm.from_lightning(by_hand, loader)
     with pytest.raises(sm.Mistake, match=r"has 2 optimizers.*watch\(loader\)"):
         _ = sm.from_lightning(module(configure_optimizers=two), loader).facts
+    with pytest.raises(sm.Mistake, match=r"asks for self\.trainer, which no job has; let it take"):
+        _ = sm.from_lightning(module(configure_optimizers=of_trainer), loader).facts
+    with pytest.raises(sm.Mistake, match=r"has a on_after_batch_transfer of its own.*training_step"):
+        sm.from_lightning(module(on_after_batch_transfer=doubled), loader)
+    changing = type("Changing", (lightning().LightningDataModule,), {"transfer_batch_to_device": doubled})
+    with pytest.raises(sm.Mistake, match="Changing has a transfer_batch_to_device of its own"):
+        _ = sm.from_lightning(module(), changing).facts
     with pytest.raises(sm.Mistake, match="Net is no Lightning module"):
         sm.from_lightning(Net(), loader)
     with pytest.raises(sm.Mistake, match="has no train_dataloader"):
@@ -194,18 +295,15 @@ class Words(torch.utils.data.Dataset[Any]):
         return {"input_ids": words, "attention_mask": torch.ones(12, dtype=torch.long), "labels": index % 2}
 
 
-def trainer(folder: Any, **changed: Any) -> Any:
+def trainer(folder: Any, told: Any = None, **changed: Any) -> Any:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed: speedmatrix[huggingface]")
     pytest.importorskip("accelerate", reason="accelerate is not installed: speedmatrix[huggingface]")
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
     )
-    told = {"output_dir": str(folder), "per_device_train_batch_size": 8, "report_to": [], "use_cpu": True}
-    return transformers.Trainer(
-        model=transformers.BertForSequenceClassification(config),
-        args=transformers.TrainingArguments(**told),
-        **({"train_dataset": Words()} | changed),
-    )
+    usual = {"output_dir": str(folder), "per_device_train_batch_size": 8, "report_to": [], "use_cpu": True}
+    parts = {"model": transformers.BertForSequenceClassification(config), "train_dataset": Words()} | changed
+    return transformers.Trainer(args=transformers.TrainingArguments(**(usual | (told or {}))), **parts)
 
 
 def test_a_trainer_with_a_tiny_bert_becomes_a_job(tmp_path: Any) -> None:
@@ -221,6 +319,37 @@ def test_a_trainer_with_a_tiny_bert_becomes_a_job(tmp_path: Any) -> None:
     assert [type(one).__name__ for one in (job.optimizer(given.model),)] == ["AdamW"]
 
 
-def test_a_trainer_without_data_is_told(tmp_path: Any) -> None:
+def test_the_optimizer_that_a_trainer_was_given_is_taken_at_its_full_rate(tmp_path: Any) -> None:
+    model = trainer(tmp_path).model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 10)
+    assert optimizer.param_groups[0]["lr"] == 0
+    job = sm.from_huggingface(trainer(tmp_path, model=model, optimizers=(optimizer, warm)))
+    session = opened(job)
+    (group,) = session.trainee.optimizer.param_groups
+    assert (type(session.trainee.optimizer), group["lr"], group["momentum"]) == (torch.optim.SGD, 0.5, 0.9)
+    assert not set(group["params"]) & set(model.parameters())
+    assert len(group["params"]) == len(list(model.parameters()))
+    session.feed.close()
+
+
+def test_a_batch_that_a_tokenizer_pads_can_be_trained_on(tmp_path: Any) -> None:
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: speedmatrix[huggingface]")
+
+    def padded(items: list[Any]) -> Any:
+        return transformers.BatchEncoding(torch.utils.data.default_collate(items))
+
+    plain = trainer(tmp_path)
+    other = trainer(tmp_path, model=plain.model, data_collator=padded)
+    assert losses(sm.from_huggingface(other)) == losses(sm.from_huggingface(plain))
+
+
+def test_what_a_trainer_job_cannot_express_is_told(tmp_path: Any) -> None:
     with pytest.raises(sm.Mistake, match="The Trainer has no train_dataset"):
         sm.from_huggingface(trainer(tmp_path, train_dataset=None))
+    with pytest.raises(sm.Mistake, match=r"gradients of 4 batches.*gradient_accumulation_steps=1.*batch=4x8"):
+        sm.from_huggingface(trainer(tmp_path, {"gradient_accumulation_steps": 4}))
+    given = trainer(tmp_path)
+    given.args.gradient_checkpointing = True
+    with pytest.raises(sm.Mistake, match=r"checkpointing on when it trains.*leave it out"):
+        sm.from_huggingface(given)

@@ -232,6 +232,22 @@ def test_batches_that_cannot_stand_for_single_items_are_not_fetched_whole(datase
     assert any("`original` too" in note.means and reason in note.means for note in facts.notes)
 
 
+class SeldomFlipped(Pictures):
+    """Changes an item in one of a thousand cases."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        picture, label = super().__getitem__(index)
+        return (picture.flip(-1) if random.random() < 0.001 else picture), label
+
+
+def test_items_that_are_seldom_changed_are_drawn_at_random_all_the_same() -> None:
+    """Kept in memory, they would never be changed again."""
+    facts = a_job(dataset=SeldomFlipped()).facts
+    assert facts.seeded
+    assert "in_memory_data" not in facts.traits
+    assert any("drawn at random" in one.found for one in facts.notes)
+
+
 class Sleeping(Pictures):
     """Takes 2 ms an item, and 50 ms more before the very first, as where a file is opened."""
 
@@ -332,6 +348,22 @@ def test_an_optimizer_without_kernels_leaves_those_options_out() -> None:
     facts = a_job(optimizer=Plain).facts
     assert "optimizer_kernel" in facts.fixed
     assert "foreach_optimizer" not in facts.original
+
+
+def test_a_kernel_that_the_optimizer_was_made_with_is_what_the_user_has_today() -> None:
+    fused = a_job(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=0.1, fused=True)).facts
+    assert "fused_optimizer" in fused.original
+    assert "foreach_optimizer" not in fused.original
+    loop = a_job(optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=0.1, foreach=False)).facts
+    assert not {"fused_optimizer", "foreach_optimizer"} & loop.original.keys()
+
+
+@pytest.mark.parametrize(
+    "optimizer", [lambda: torch.optim.SGD([], lr=0.1), lambda model: torch.optim.SGD(model.weights(), lr=0.1)]
+)
+def test_an_optimizer_that_cannot_be_built_is_one_sentence(optimizer: Any) -> None:
+    with pytest.raises(sm.Mistake, match="The optimizer cannot be built"):
+        _ = a_job(optimizer=optimizer).facts
 
 
 # Two jobs in one comparison, and options of the user's own, share what every arm is given alike.

@@ -3,7 +3,9 @@
 import io
 import sys
 import time
+from collections import UserDict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import speedmatrix as sm
 from harness.own.suggestion import Rate, _rate, answer
-from harness.own.watch import Watched, times_of
+from harness.own.watch import Effects, Watched, times_of
 
 
 class Sleeping(Dataset[Tensor]):
@@ -96,6 +98,9 @@ def test_times_of_known_stamps() -> None:
     waits, works = times_of(stamps[:-1], skipped=1, looked_at=None)  # left in the middle of the last step
     assert waits.tolist() == list(range(3, 12))
     assert len(waits) == len(works)
+    for steps in range(1, 13):  # a short pass too leaves out the one that was looked at, which is the fourth
+        waits, _ = times_of(stamps[: 2 * steps + 1], skipped=0, looked_at=3)
+        assert 4 not in waits
 
 
 def test_batches_are_the_loaders_own_and_a_break_is_no_error() -> None:
@@ -116,7 +121,40 @@ def test_a_plain_generator_can_be_watched() -> None:
         for _ in range(20):
             yield torch.zeros(2)
 
-    assert went_through(batches(), step_ms=0).workers == 0
+    seen = went_through(batches(), step_ms=0)
+    assert (seen.workers, seen.loader_bound) == (None, None)
+    assert "loader alone unknown" in str(seen)
+    assert "unknown workers" in str(seen)
+
+
+def test_the_tensors_of_a_tokenizers_batch_are_seen() -> None:
+    assert went_through([UserDict(words=torch.zeros(4, 2))] * 20, step_ms=0).samples == 4
+
+
+def test_workers_that_live_on_already_are_not_advised() -> None:
+    loader = DataLoader(Sleeping(0), batch_size=4, num_workers=1, persistent_workers=True)
+    slow_start = replace(went_through(loader, step_ms=0), first_s=9.0)
+    assert "persistent_workers=True" not in str(slow_start)
+    assert "persistent_workers=True" in str(replace(slow_start, persistent=False))
+
+
+def test_where_nothing_is_read_back_the_gpu_is_not_judged_by_the_host() -> None:
+    host = went_through(DataLoader(Sleeping(2), batch_size=4), step_ms=0)
+    assert host.held_back_by == "loader"
+    ahead = replace(host, device="cuda", effects=Effects(read_backs=0))
+    assert (ahead.step_bound, ahead.held_back_by) == (None, "unknown")
+    assert "step alone unknown" in str(ahead)
+    waiting = replace(ahead, effects=Effects(read_backs=1))
+    assert (waiting.step_bound, waiting.held_back_by) == (host.step_bound, "loader")
+
+
+def test_a_loop_on_the_host_beside_an_idle_gpu_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    watched = sm.watch([torch.zeros(2)] * 20, to=io.StringIO())
+    for batch in watched:
+        batch.sum()
+    assert watched.last is not None
+    assert watched.last.device == "cpu"
 
 
 def trained(autocast: bool, *, reads: bool, fused: bool, layout: torch.memory_format) -> Watched:
