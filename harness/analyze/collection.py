@@ -120,9 +120,10 @@ def _surest(answers: Sequence[StoredRow]) -> StoredRow:
 
 # Repeated answers: the same question measured by two runs, each with processes of its own, often on different days.
 #
-# Of two honest 95 % intervals of equal width one holds the other's ratio in 83 % of cases only, since both ratios err;
-# their difference lies within the root of the sum of both squared half-widths in 95 % (G. Cumming and R. Maillardet
-# 2006, Confidence intervals and replication: where will the next mean fall?).
+# The ratios of two honest 95 % intervals differ by no more than the root of the sum of both squared half-widths in 95 %
+# of cases at least. How often one interval holds the other ratio depends on both widths, and is not counted.
+
+WIDEST = math.log(1.5)  # half-width beyond which an answer cannot disagree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +146,19 @@ class Repeated:
         return abs(self.apart) <= math.hypot(self.first.half_width, self.second.half_width)
 
     @property
-    def is_inside(self) -> bool:
-        """Whether each ratio lies inside the other's interval, as of 83 % of honest pairs."""
-        one, other = self.first, self.second
-        return one.low <= other.ratio <= one.high and other.low <= one.ratio <= other.high
+    def expected(self) -> float:
+        """How often honest pairs agree at least: 0.95, or 0.97 where the number of replicates depended on widths."""
+        return 2 * min(self.first.point, self.second.point) - 1
+
+    @property
+    def can_disagree(self) -> bool:
+        """Whether both were measured on a calm machine, and within ±50 %."""
+        return all(not one.disturbed and one.half_width <= WIDEST for one in (self.first, self.second))
+
+    @property
+    def on_one_day(self) -> bool:
+        """Whether both runs began on the same day."""
+        return self.earlier.run.began[:10] == self.later.run.began[:10]
 
 
 def repeated(runs: Iterable[StoredRun]) -> tuple[Repeated, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from harness.analyze.collection import Question, StoredRow, StoredRun, rows_of, surest
 from harness.analyze.estimate import Contrast, Difference, contrast
 from harness.analyze.grouping import together
-from harness.analyze.matrix import Prices, Row
+from harness.analyze.matrix import Prices
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.soundness import TRAINS
@@ -68,17 +68,19 @@ def of_runs(runs: Sequence[StoredRun]) -> tuple[Column, ...]:
 def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
     """A column for each environment, with its surest answers; the one with most ratios comes first.
 
-    What was emulated is compared with nothing, unless its run is named. Raises Mistake where all was measured in one
-    environment. Runs are named where they gave an answer that is shown.
+    What somebody else measured there has a column of its own. What was emulated is compared with nothing, unless its
+    run is named. Raises Mistake where all was measured in one environment. Runs are named where they gave an answer
+    that is shown.
     """
-    real = (run for run in runs if not run.environment.emulated)
-    found = together((entry.run.environment.digest, entry) for entry in surest(real))
+    real = ((run.environment.digest, run.contributed, run) for run in runs if not run.environment.emulated)
+    owned = together(((digest, contributed), run) for digest, contributed, run in real)
+    found = [answers for group in owned.values() if (answers := surest(group))]
     if len(found) < 2:
         where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"
         raise Mistake(
             f"It was measured {where}; run the same workloads on another machine, or import somebody's run, to compare."
         )
-    groups = sorted(found.values(), key=_rank)
+    groups = sorted(found, key=_rank)
     return tuple(
         Column(letter=letter(index), runs=_runs(group), entries=tuple(group)) for index, group in enumerate(groups)
     )
@@ -90,9 +92,9 @@ def letter(index: int) -> str:
     return (letter(before - 1) if before else "") + chr(ord("A") + last)
 
 
-def _rank(group: Sequence[StoredRow]) -> tuple[int, str, str]:
-    environment = group[0].run.environment
-    return -sum(entry.row.estimate is not None for entry in group), environment.machine, environment.digest
+def _rank(group: Sequence[StoredRow]) -> tuple[int, str, str, bool]:
+    run, ratios = group[0].run, sum(entry.row.estimate is not None for entry in group)
+    return -ratios, run.machine, run.environment.digest, run.contributed
 
 
 def _runs(group: Iterable[StoredRow]) -> tuple[StoredRun, ...]:
@@ -333,10 +335,14 @@ def throughputs(columns: Sequence[Column], question: Question, known: Known, pri
 
 
 def _throughput(column: Column, question: Question, known: Known, prices: Prices) -> Throughput | None:
-    """Of the newest run that has the question's reference; None where it gave no window."""
+    """Of the run with the best stack, else the newest that has the question's reference; None where it gave no window.
+
+    The reference's rate is of the same run: those of two days differ by what the machine did.
+    """
     entries = [one for one in column.entries if _has_reference(one, question)]
-    newest = max(entries, key=lambda one: one.run.began, default=None)
-    if newest is None or newest.table.profile is None:
+    best = _best(entries) if question.timing in TRAINS else None
+    told = best or max(entries, key=lambda one: one.run.began, default=None)
+    if told is None or told.table.profile is None:
         return None
 
     def speed(stack: str, profile: Profile) -> Speed:
@@ -345,15 +351,14 @@ def _throughput(column: Column, question: Question, known: Known, prices: Prices
             rate=profile.rate,
             low=min(profile.replicate_rates),
             high=max(profile.replicate_rates),
-            share=_share_of_limit(profile.rate, question, newest.table.name, known, column.environment),
+            share=_share_of_limit(profile.rate, question, told.table.name, known, column.environment),
             cost=prices.cost(profile.rate, column.environment.machine),
         )
 
-    best = _best(entries) if question.timing in TRAINS else None
     return Throughput(
         letter=column.letter,
-        reference=speed(newest.table.name, newest.table.profile),
-        best=speed(best.label, best.treatment) if best and best.treatment else None,
+        reference=speed(told.table.name, told.table.profile),
+        best=speed(best.row.label, best.row.treatment) if best and best.row.treatment else None,
     )
 
 
@@ -388,10 +393,10 @@ def _has_reference(entry: StoredRow, question: Question) -> bool:
     return (theirs.reference, theirs.timing, theirs.data) == (question.reference, question.timing, question.data)
 
 
-def _best(entries: Sequence[StoredRow]) -> Row | None:
+def _best(entries: Sequence[StoredRow]) -> StoredRow | None:
     """By the lower bound, so that of many stacks not the luckiest wins."""
-    alike = (one.row for one in entries if one.row.quality and one.row.quality.status in LEARNS_ALIKE)
-    sure = [(row.estimate.low, row) for row in alike if row.estimate and row.estimate.verdict.gains]
+    alike = ((one, one.row.estimate) for one in entries if one.row.quality and one.row.quality.status in LEARNS_ALIKE)
+    sure = [(estimate.low, one) for one, estimate in alike if estimate and estimate.verdict.gains]
     return max(sure, key=lambda one: one[0], default=(0.0, None))[1]
 
 

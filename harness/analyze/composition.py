@@ -11,21 +11,23 @@ freedom; it is never narrower than what the ends of r's own interval come to (do
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import Estimate, precision, results
+from harness.analyze.estimate import CONTENDED, Estimate, precision, results
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import together
-from harness.analyze.profile import phases
+from harness.analyze.pairing import evidence_against
+from harness.analyze.profile import Phases, phases
 from harness.analyze.soundness import Absence, unsound
 from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict, verdict
 from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import STAGES, Plan
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Place, Precision, Record
+from harness.core.records import Place, Precision, Record, Window
 
 NORMAL = 1.96  # half-widths of 95 % in standard deviations
 MISFIT = 0.01  # standard deviation of a log ratio by which the formula itself errs
@@ -33,7 +35,15 @@ MISFIT = 0.01  # standard deviation of a log ratio by which the formula itself e
 # of each by itself. Before anything was seen they add up to 0.15.
 IN_COMMON = EACH = 0.15 / math.sqrt(2)
 LEAST_LOG = 0.02  # of a composed ratio that can show what arrives
-Shares = Mapping[Timing, Sequence[float]]  # LOADER and COMPUTE -> of a reference's step, replicate by replicate
+SHARES_DISTURBED = "the machine was too disturbed while the reference's steps were timed, of which it is composed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What the parts take of a reference's step, replicate by replicate."""
+
+    of: Mapping[Timing, Sequence[float]]  # LOADER and COMPUTE
+    disturbed: bool  # too few replicates were not, so that all are here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +73,10 @@ class Composed:
 
 
 def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
-    """The shares of every reference that was timed on sound steps in as many replicates as an estimate takes."""
+    """The shares of every reference that was timed on sound steps in as many replicates as an estimate takes.
+
+    Without disturbed replicates, unless too few are left.
+    """
     windows = together(
         ((one.comparison.reference, window.arm.block, window.arm.replicate), window)
         for one in {id(found.reference): found for found in gathered}.values()
@@ -71,15 +84,23 @@ def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
         for window in one.reference.windows
         if window.timing is Timing.STEP
     )
-    seen = together((config, phases(found)) for (config, _, _), found in windows.items())
-    return {
-        config: {
-            Timing.LOADER: [one.input_wait for one in found],
-            Timing.COMPUTE: [one.compute for one in found],
-        }
-        for config, found in seen.items()
-        if len(found) >= FEWEST_REPLICATES
-    }
+    seen = together((config, (phases(found), _is_calm(found))) for (config, _, _), found in windows.items())
+    return {config: _shares(found) for config, found in seen.items() if len(found) >= FEWEST_REPLICATES}
+
+
+def _shares(found: Sequence[tuple[Phases, bool]]) -> Shares:
+    calm = [one for one, is_calm in found if is_calm]
+    disturbed = len(calm) < FEWEST_REPLICATES
+    kept = [one for one, _ in found] if disturbed else calm
+    of = {Timing.LOADER: [one.input_wait for one in kept], Timing.COMPUTE: [one.compute for one in kept]}
+    return Shares(of=of, disturbed=disturbed)
+
+
+def _is_calm(windows: Sequence[Window]) -> bool:
+    """Whether the machine let a replicate be, by what disturbs a ratio of steps."""
+    kept = [one for one in windows if evidence_against(one) is None]
+    others = [one.others for one in kept if one.others is not None]
+    return 2 * len(kept) >= len(windows) and (not others or fmean(others) <= CONTENDED)
 
 
 def arrival(pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float]) -> Arrival:
@@ -99,8 +120,10 @@ def arrival(pairs: Iterable[tuple[Estimate, Estimate]], shares: Sequence[float])
     return Arrival(share=total / weight, deviation=math.hypot(weight**-0.5, EACH), seen=seen)
 
 
-def composed(part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival()) -> Composed:
-    """The ratio of steps from that of a part and the part's shares of the reference's step."""
+def composed(
+    part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival(), *, disturbed: bool = False
+) -> Composed:
+    """The ratio of steps from that of a part and the part's shares of the reference's step, `disturbed` or not."""
     known, share = np.asarray(shares), float(np.mean(shares))
     left = share / part.ratio  # of a step of 1, what the part still takes
     step = 1 - share + left
@@ -118,12 +141,12 @@ def composed(part: Estimate, shares: Sequence[float], arrives: Arrival = Arrival
     log, *ends = (-arrives.share * math.log(1 - share + share / one) for one in (part.ratio, part.low, part.high))
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(one)) for one in (log, min(log - half, *ends), max(log + half, *ends)))
-    found = verdict(low, high, part.thresholds.margin, disturbed=part.disturbed)
+    found = verdict(low, high, part.thresholds.margin, disturbed=part.disturbed or disturbed)
     return Composed(ratio=ratio, low=low, high=high, verdict=found, share=share, arrives=arrives)
 
 
 Part = tuple[Configuration, Timing]  # a reference, and what of its steps is timed alone
-Known = Mapping[Part, tuple[Sequence[float], Arrival]]
+Known = Mapping[Part, tuple[Sequence[float], Arrival, bool]]  # the last: whether the shares are disturbed
 
 
 def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]]) -> Known:
@@ -137,12 +160,13 @@ def known_parts(found: Sequence[tuple[Evidence, Estimate | Absence]]) -> Known:
     pairs: dict[Part, list[tuple[Estimate, Estimate]]] = {}
     for (treatment, config, timing), part in measured.items():
         whole = measured.get((treatment, config, Timing.STEP))
-        if whole is not None and timing in {Timing.LOADER, Timing.COMPUTE}:
+        calm = whole is not None and not whole.disturbed and not part.disturbed
+        if whole is not None and calm and timing in {Timing.LOADER, Timing.COMPUTE}:
             pairs.setdefault((config, timing), []).append((whole, part))
     return {
-        (config, timing): (known, arrival(pairs.get((config, timing), ()), known))
+        (config, timing): (known, arrival(pairs.get((config, timing), ()), known), parts.disturbed)
         for config, parts in shares.items()
-        for timing, known in parts.items()
+        for timing, known in parts.of.items()
     }
 
 
@@ -158,7 +182,7 @@ def precisions(plan: Plan, records: Iterable[Record], thresholds: Thresholds = U
     found: dict[Place, Precision] = {}
     for place, evidence, estimate in zip(places, gathered, results(gathered, plan.protocol, thresholds), strict=True):
         if isinstance(estimate, Estimate):
-            known = shares.get(evidence.comparison.reference, {}).get(evidence.comparison.timing)
-            seen = precision(estimate)
+            parts, seen = shares.get(evidence.comparison.reference), precision(estimate)
+            known = parts.of.get(evidence.comparison.timing) if parts else None
             found[place] = replace(seen, half_width=seen.half_width * float(np.mean(known))) if known else seen
     return found

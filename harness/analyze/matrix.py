@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
-from harness.analyze.composition import Composed, Known, composed, known_parts
+from harness.analyze.composition import SHARES_DISTURBED, Composed, Known, composed, known_parts
 from harness.analyze.estimate import Estimate, energies, results
 from harness.analyze.evidence import Evidence, gather, merged
 from harness.analyze.grouping import together
@@ -329,14 +329,19 @@ def _table(
     comparison = entries[0][0].comparison
     name = names[comparison.reference]
     part = known.get((comparison.reference, comparison.timing))
-    rows = (
-        replace(
-            _row(evidence, result, name, protocol),
-            energy=energy,
-            on_steps=composed(result, *part) if part and isinstance(result, Estimate) else None,
-        )
-        for evidence, result, energy in entries
-    )
+    rows = [replace(_row(evidence, result, name, protocol), energy=energy) for evidence, result, energy in entries]
+    if part:
+        shares, arrives, disturbed = part
+        rows = [
+            replace(
+                row,
+                on_steps=composed(row.estimate, shares, arrives, disturbed=disturbed),
+                notes=(*row.notes, *[SHARES_DISTURBED] * disturbed),
+            )
+            if row.estimate
+            else row
+            for row in rows
+        ]
     return Table(
         config=comparison.reference,
         name=name,

@@ -1,7 +1,7 @@
 """Races: the same training with and without some options, from the same first weights, until its score is reached."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from statistics import fmean, stdev
@@ -49,10 +49,22 @@ class Race:
         asked = f"{self.size} {self.batch} {self.treatment} {self.reference} {self.goal}"
         return sha256((asked + " scheduled" * self.scheduled).encode()).hexdigest()[:8]
 
+    @property
+    def file_name(self) -> str:
+        """Of its file: one that is begun later, or in another environment, has another."""
+        began = self.began[:19].replace("-", "").replace(":", "")
+        return f"{self.workload}-{self.key}-{began}-{self.environment.digest[:8]}.json"
+
     def reached(self) -> tuple[int, int]:
         """In how many heats the treatment reached the goal, and the reference."""
         both = [(one.treatment.reached, one.reference.reached) for one in self.heats]
         return sum(ours for ours, _ in both), sum(theirs for _, theirs in both)
+
+
+def newest(races: Iterable[Race]) -> tuple[Race, ...]:
+    """Of each question the race that began last in each environment, in the order in which the questions come."""
+    found = {(one.workload, one.key, one.environment.digest): one for one in sorted(races, key=lambda one: one.began)}
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,7 @@ class Sweep:
 
 
 Measured = tuple[float, Environment, Sequence[Table]]  # the device's step time in seconds, and what was measured there
+_Option = tuple[str, Configuration]  # a name, and what it stands for: `all` is not the same on every day
 
 
 def sweep_of(measured: Iterable[Measured]) -> tuple[Sweep, ...]:
@@ -105,18 +106,19 @@ def sweep_of(measured: Iterable[Measured]) -> tuple[Sweep, ...]:
 
 def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
     """Of whole steps alone: a loader's own ratio is the same beside every device, and no speedup of training."""
-    rows: dict[str, list[tuple[float, Row]]] = {}
-    missing: dict[str, dict[float, str]] = {}
+    rows: dict[_Option, list[tuple[float, Row]]] = {}
+    missing: dict[_Option, dict[float, str]] = {}
     for step_s, _, tables in measured:
         whole = (one for one in tables if one.config == reference and one.timing in {Timing.STEP, Timing.EPOCH})
         for row in (row for table in whole for row in table.rows):
+            option = row.label, row.comparison.treatment
             if words := _unfit(row):
-                missing.setdefault(row.label, {})[step_s] = words
+                missing.setdefault(option, {})[step_s] = words
             else:
-                rows.setdefault(row.label, []).append((step_s, row))
+                rows.setdefault(option, []).append((step_s, row))
     curves = [
-        Curve(label=label, points=tuple(with_predictions(held)), no_results=missing.get(label, {}))
-        for label, held in rows.items()
+        Curve(label=_label(option, rows), points=tuple(with_predictions(held)), no_results=missing.get(option, {}))
+        for option, held in rows.items()
     ]
     environment = measured[0][1]
     return Sweep(
@@ -124,6 +126,18 @@ def _of_one(reference: Configuration, measured: Sequence[Measured]) -> Sweep:
         host=f"{environment.cpu}, {environment.cores} cores",
         curves=tuple(sorted(curves, key=lambda one: -one.best.estimate.ratio)),
     )
+
+
+def _label(option: _Option, options: Iterable[_Option]) -> str:
+    """What a curve is called; of stacks of one name also what they do not have in common."""
+    label, treatment = option
+    alike = [set(other.options) for name, other in options if name == label]
+    if len(alike) == 1:
+        return label
+    common = set.intersection(*alike)
+    own = [str(one) for one in treatment.options if one not in common]
+    lacking = sorted(map(str, set.union(*alike) - set(treatment.options)))
+    return f"{label} {'with' if own else 'without'} {', '.join(own or lacking)}"
 
 
 def _unfit(row: Row) -> str | None:

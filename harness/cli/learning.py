@@ -146,7 +146,7 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
         steps=task.steps, heats=tuple(heats), names=("+".join(request.names) or "baseline", against),
         scheduled=asked.scheduled,
     )  # fmt: skip
-    path = results / environment.machine / LEARNED / f"{config.workload}-{made.key}.json"
+    path = results / environment.machine / LEARNED / made.file_name
     _write(path, made)
     console.print(to_terminal(race_parts([made]), width=console.width, colour=console.is_terminal), markup=False)
     console.print(f"Kept in {path}.", markup=False)

@@ -7,11 +7,12 @@ from functools import partial
 from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product, learns_alike
-from harness.analyze.claims import REFUTED
+from harness.analyze.claims import REFUTED, Finding, MeasuredValue, rule
 from harness.analyze.collection import StoredRow, entries, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.quality import Agreement
+from harness.core.claims import Claim, Metric
 from harness.core.optimization import Timing
 from harness.report import claims
 from harness.report.document import escaped, grid
@@ -46,6 +47,7 @@ from harness.report.words import NOTHING, factor, ratio
 MOST, MOST_OF_A_RULE, FIRST = 8, 2, 3
 _LOADER_GAIN = 2.0  # the loader alone must gain as much before it surprises that training does not
 _SHOWS = 0.25  # of the loader's log gain that training would have to show
+_WIDER = 2  # times as wide as ours an interval may be that agrees
 _Where = tuple[Place, Setting, Topic]
 
 
@@ -108,12 +110,16 @@ def _fact(where: _Where, label: str, weight: float, text: str, *told: tuple[Stor
 
 
 def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
-    """The newest other run on the machine, in whatever environment, that asked the same and says the same."""
+    """The newest other run on the machine that asked the same, in whatever environment; None unless it says the same.
+
+    What was disturbed says nothing; an older run that agrees does not outweigh a newer one that contradicts.
+    """
     asked = replace(entry.question, environment="")
     runs = [run for setting in place.settings for run in setting.runs]
     for one in entries(run for run in runs if run.name != entry.run.name):
-        if one.row.estimate and replace(one.question, environment="") == asked and holds(one.row.estimate):
-            return one
+        estimate = one.row.estimate
+        if estimate and not estimate.disturbed and replace(one.question, environment="") == asked:
+            return one if holds(estimate) else None
     return None
 
 
@@ -136,14 +142,39 @@ def _loses(other: Estimate) -> bool:
 
 
 def _hardly(alone: Estimate, training: Estimate) -> bool:
-    """Whether training shows little of what its loader gains alone."""
-    return math.log(training.ratio) <= _SHOWS * math.log(alone.ratio)
+    """Whether training surely shows little of what its loader gains alone."""
+    return math.log(training.high) <= _SHOWS * math.log(alone.ratio)
 
 
 def _alike(entry: StoredRow, other: Estimate) -> bool:
-    """Whether another run's estimate is compatible with a row's."""
+    """Whether another run's estimate is compatible with a row's, and not so wide that it had to be."""
     ours = entry.row.estimate
-    return ours is not None and abs(math.log(ours.ratio / other.ratio)) <= math.hypot(ours.half_width, other.half_width)
+    if ours is None or other.half_width > _WIDER * ours.half_width:
+        return False
+    return abs(math.log(ours.ratio / other.ratio)) <= math.hypot(ours.half_width, other.half_width)
+
+
+def _refutes(claim: Claim, other: Estimate) -> bool:
+    """Whether another run's estimate refutes a claim about throughput."""
+    seen = MeasuredValue(
+        value=other.ratio,
+        low=other.low,
+        high=other.high,
+        replicates=other.processes,
+        margin=other.thresholds.margin,
+    )
+    return rule(claim, seen) in REFUTED
+
+
+def _judged_by(place: Place, finding: Finding) -> StoredRow | None:
+    """The row on which a finding about throughput rests; None of other findings."""
+    basis = finding.basis
+    if basis is None or finding.claim.metric is not Metric.THROUGHPUT:
+        return None
+    runs = (run for setting in place.settings for run in setting.runs if run.name == basis.run)
+    asked = ((one, one.row.comparison) for one in entries(runs) if one.row.estimate)
+    wanted = basis.config, basis.reference, basis.tried.timing
+    return next((one for one, its in asked if (its.treatment, its.reference, its.timing) == wanted), None)
 
 
 def _both_ways(publication: Publication) -> Iterator[Fact]:
@@ -208,13 +239,18 @@ def _refuted(publication: Publication) -> Iterator[Fact]:
             figure = claim.low or claim.high
             if finding.claim_verdict not in REFUTED or value is None or not figure or value.value <= 0:
                 continue
+            row = _judged_by(place, finding)
+            other = _another(place, row, partial(_refutes, claim)) if row else None
+            again = f"; again on {run_link(other.run, f'{place.name}/')}: {_bare(other)}" if other else ""
             name = f"[{escaped(claim.name)}](claims.md)" if publication.has_claims else escaped(claim.name)
             promised = claims.promised(claim) + (f" ({claim.conditions})" if claim.conditions else "")
             yield Fact(
                 weight=abs(math.log(value.value / figure)),
                 about=(place.name, finding.workload, claim.name),
                 text=f"Promised ({name}): {escaped(promised)}. Measured on {escaped(finding.workload)}: "
-                f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}.",
+                f"{escaped(claims.measured(finding))}, on {escaped(place.name)}; {escaped(claims.verdict(finding))}"
+                f"{again}.",
+                again=other is not None,
             )
 
 
@@ -345,8 +381,8 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
             topic.main and comparison.reference == topic.main.config and inside.issuperset(comparison.treatment.options)
         )
         on_steps = comparison.timing is Timing.STEP or row.on_steps is not None
-        gains = row.estimate and row.estimate.verdict.gains and shown and shown.low >= _FOR_SURE
-        if like and on_steps and gains and shown and learns_alike(row):
+        gains = row.estimate and row.estimate.verdict.gains and shown and shown.verdict.gains
+        if like and on_steps and gains and shown and shown.low >= _FOR_SURE and learns_alike(row):
             found.append((shown.ratio, f"{code(label)} {on_training(one)}"))
     if not is_single(best):
         yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
@@ -440,7 +476,7 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
             "",
             "## What surprises",
             "",
-            words + (f" {once} findings of a single run are left out." if once else ""),
+            words + (f" {once} that no second run confirms are left out." if once else ""),
             "",
         )
         yield from (f"- {fact}" for fact in facts[:FIRST])

@@ -59,19 +59,25 @@ def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
     """How many answers agree, and those that lie furthest apart; nothing where nothing was measured twice."""
     if not pairs:
         return
-    agreeing, inside = sum(one.agrees for one in pairs), sum(one.is_inside for one in pairs)
-    yield from ("", "### Measured again", "")
-    yield (
-        f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them, answered by two "
-        "runs, each with processes of its own, perhaps on one day. Compatible: "
-        f"{agreeing} ({_share(agreeing, pairs)}, expected 95 %). Each ratio inside the other's interval: {inside} "
-        f"({_share(inside, pairs)}, expected 83 %). The largest differences:"
+    telling = [one for one in pairs if one.can_disagree]
+    by_day = together((one.on_one_day, one) for one in telling)
+    asked = f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them"
+    said = [f"{asked}, answered by two runs, each with processes of its own."]
+    said += [_agreeing(by_day[one_day], "the same" if one_day else "another") for one_day in sorted(by_day)]
+    if left_out := len(pairs) - len(telling):
+        said.append(f"Not counted, since a side was disturbed or wider than ±50 %: {left_out}.")
+    yield from ("", "### Measured again", "", " ".join(said))
+    if telling:
+        yield from ("", "The largest differences:", "", *grid(_COLUMNS, map(_row, telling[:SHOWN])))
+
+
+def _agreeing(pairs: Sequence[Repeated], day: str) -> str:
+    agreeing, count = sum(one.agrees for one in pairs), len(pairs)
+    expected = sum(one.expected for one in pairs) / count
+    return (
+        f"On {day} day: {agreeing} of {count} compatible ({100 * agreeing / count:.0f} %, expected at least "
+        f"{100 * expected:.0f} %)."
     )
-    yield from ("", *grid(_COLUMNS, map(_row, pairs[:SHOWN])))
-
-
-def _share(count: int, pairs: Sequence[Repeated]) -> str:
-    return f"{100 * count / len(pairs):.0f} %"
 
 
 def _row(pair: Repeated) -> tuple[str, ...]:

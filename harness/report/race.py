@@ -2,21 +2,31 @@
 
 from collections.abc import Iterable, Iterator
 
-from harness.analyze.race import Race, sooner
+from harness.analyze.race import Race, newest, sooner
 from harness.report.document import Part, Table, Text
 from harness.report.words import NOTHING, one_line, ratio
 
-COLUMNS = ("workload", "configuration", "against", "until", "reached", "fewer steps, 95 %", "sooner, 95 %", "seeds")
+COLUMNS = (
+    "workload",
+    "configuration",
+    "against",
+    "until",
+    "reached",
+    "fewer steps, 95 %",
+    "sooner, 95 %",
+    "seeds",
+    "measured",
+)
 
 
 def race_parts(races: Iterable[Race]) -> Iterator[Part]:
-    """A row for each race."""
+    """A row for each question in each environment: its newest race."""
     yield Text(
         "Trained from the same first weights until an evaluation reached the score: how many times fewer steps that "
         "took, and how many times less training time, evaluations left out. Above 1 is better. Intervals are of seeds, "
         "and of all that lies between an evaluation that reached the score and the one before it."
     )
-    yield Table(COLUMNS, tuple(map(_row, races)))
+    yield Table(COLUMNS, tuple(map(_row, newest(races))))
 
 
 def _row(race: Race) -> tuple[str, ...]:
@@ -31,4 +41,5 @@ def _row(race: Race) -> tuple[str, ...]:
         ratio(sooner(race, in_steps=True)) if sooner(race, in_steps=True) else NOTHING,
         ratio(sooner(race)) if sooner(race) else NOTHING,
         str(count),
+        one_line(f"{race.began[:10]}, {race.environment.machine}, {race.environment.digest}"),
     )

@@ -69,7 +69,7 @@ def pays(curve: Curve) -> str:
         return f"was measured at one step time only, {time(point.step_s)}: {ratio(point.estimate)}"
     if not curve.until.low_s:
         return "is not sure to pay at any step time that was measured"
-    return _where(curve.since, curve.until)
+    return "".join((_where(curve.since, curve.until), *_unless(curve)))
 
 
 def _where(since: Crossover, until: Crossover) -> str:
@@ -79,12 +79,19 @@ def _where(since: Crossover, until: Crossover) -> str:
         return f"pays above {_crossed(since)} a step"
     if math.isfinite(until.at_s):
         return f"pays below {_crossed(until)} a step"
-    return _everywhere(until)
+    return "pays at all step times that were measured"
 
 
-def _everywhere(until: Crossover) -> str:
-    sure = "" if math.isinf(until.low_s) else f", for sure below {_bound(until.low_s)}"
-    return f"pays at all step times that were measured{sure}"
+def _unless(curve: Curve) -> Iterator[str]:
+    """From where to where that is sure, if not up to an end at which it pays, and where it does not pay in between."""
+    since, until = curve.since, curve.until
+    sure = [f"above {_bound(since.high_s)}"] if since.high_s and not since.at_s else []
+    sure += [f"below {_bound(until.low_s)}"] if math.isfinite(until.low_s) and math.isinf(until.at_s) else []
+    if sure:
+        yield f", for sure {' and '.join(sure)}"
+    within = (one for one in curve.points if since.at_s < one.step_s < until.at_s)
+    if dips := [time(one.step_s) for one in within if one.estimate.ratio < PAYS]:
+        yield f", except at {', '.join(dips)}"
 
 
 def _crossed(found: Crossover) -> str:

@@ -232,6 +232,15 @@ def test_machines_are_their_newest_answers_and_environments_are_never_mixed() ->
     assert [run.name[:8] for run in places[0].runs] == ["20260302", "20260301"]
 
 
+def test_what_somebody_else_measured_stands_in_for_nothing_of_ours() -> None:
+    theirs = replace(told(SMALL, {"workers": 9.0}, day=2), contributed=True)  # newer, and the same environment it says
+    places = of_machines([told(SMALL, {"workers": 1.5, "amp": 1.2}), theirs, told(LARGE, {"workers": 3.0}, day=3)])
+    assert sorted(one.contributed for one in places) == [False, False, True]
+    ours = config(compare(places, NOTHING_KNOWN, NO_PRICES), "workers").found[0].entry.row.estimate
+    assert ours is not None
+    assert ours.ratio == pytest.approx(1.5)
+
+
 def test_small_sizes_prove_nothing_unless_their_run_is_named() -> None:
     smoke = [replace(sized(64, "smoke"), name=name) for name in ("one", "two")]
     other = replace(smoke[1].matrix, environment=SMALL)
@@ -269,6 +278,18 @@ def test_throughputs_have_a_range_over_restarts_and_the_best_stack_learns_alike(
     assert (quotient.letter, quotient.low, quotient.high) == ("A", pytest.approx(2.0), pytest.approx(3.0))
     assert quotient.low < quotient.ratio < quotient.high
     assert not hasattr(quotient, "difference")
+
+
+def test_the_best_stack_stands_beside_the_reference_of_its_own_run() -> None:
+    """On the second day the machine is twice as fast."""
+    later = [
+        replace(one, wall_s=one.wall_s / 2) if isinstance(one, Window) else one for one in records(0, 1.2, replicates=4)
+    ]
+    of = planned([comparison("amp")])
+    stored = [told(SMALL, {"workers": 1.5}), run(SMALL, later, of, day=2), told(LARGE, {"workers": 2.0, "amp": 1.1})]
+    (group,) = compare(of_machines(stored), NOTHING_KNOWN, NO_PRICES).groups
+    (small,) = [one for one in group.throughputs if one.best and one.best.rate == pytest.approx(150.0)]
+    assert small.reference.rate == pytest.approx(100.0)
 
 
 def test_where_nothing_surely_pays_there_is_no_best_stack() -> None:

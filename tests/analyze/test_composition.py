@@ -1,4 +1,5 @@
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -6,13 +7,23 @@ import pytest
 from scipy import stats
 
 from harness.analyze.attribution import effects
-from harness.analyze.composition import EACH, IN_COMMON, MISFIT, Arrival, Composed, arrival, composed, precisions
+from harness.analyze.composition import (
+    EACH,
+    IN_COMMON,
+    MISFIT,
+    SHARES_DISTURBED,
+    Arrival,
+    Composed,
+    arrival,
+    composed,
+    precisions,
+)
 from harness.analyze.estimate import FIXED, Estimate, estimates
 from harness.analyze.matrix import Row
 from harness.analyze.verdict import Verdict
 from harness.core.optimization import Timing
 from harness.core.plan import STAGES, Plan
-from harness.core.records import Ready, Record
+from harness.core.records import Ready, Record, Window
 from harness.report import matrix as matrix_report
 from harness.report import overview, words
 from tests.analyze.synthetic import comparison, matrix, pairs_of, plan, records
@@ -157,6 +168,49 @@ def test_steps_that_are_no_longer_trusted_tell_no_share() -> None:
     ]
     assert any(one.on_steps for one in matrix(made, found).rows)
     assert not any(one.on_steps for one in matrix(made, before).rows)
+
+
+def disturbed(made: Iterable[Record], position: int = 0, replicates: Sequence[int] = (0, 1)) -> list[Record]:
+    """Those records with a neighbour beside the steps of an arm, who takes a core whenever it loads."""
+    return [
+        replace(one, wait_s=0.95 * one.wall_s, others=0.5)
+        if isinstance(one, Window)
+        and (one.timing, one.arm.position) == (Timing.STEP, position)
+        and one.arm.replicate in replicates
+        else one
+        for one in made
+    ]
+
+
+def test_shares_of_disturbed_steps_give_no_verdict() -> None:
+    made, found = of_stages()
+    (calm,) = (row for row in matrix(made, found).rows if row.on_steps)
+    (row,) = (row for row in matrix(made, disturbed(found)).rows if row.on_steps)
+    assert calm.on_steps
+    assert row.on_steps
+    assert (calm.on_steps.verdict, row.on_steps.verdict) == (Verdict.FASTER, Verdict.DISTURBED)
+    assert row.estimate
+    assert row.estimate.verdict is Verdict.FASTER, "the loader alone was timed in peace"
+    assert SHARES_DISTURBED in row.notes
+    assert SHARES_DISTURBED not in calm.notes
+
+
+def test_a_disturbed_replicate_tells_no_share() -> None:
+    made, found = of_stages()
+    third = [*records(0, 1.3, replicates=3), *found[len(found) // 2 :]]
+    (row,) = (row for row in matrix(made, disturbed(third, replicates=(1,))).rows if row.on_steps)
+    assert row.on_steps
+    assert row.on_steps.share == pytest.approx(0.8)
+    assert row.on_steps.verdict is Verdict.FASTER
+
+
+def test_disturbed_steps_do_not_tell_what_arrives() -> None:
+    told = replace(plan(comparison("workers"), comparison("workers", timing=Timing.LOADER)), design=STAGES)
+    found = [*records(0, 1.4), *records(1, 2.0, timing=Timing.LOADER)]
+    for made, count in ((found, 1), (disturbed(found, position=1), 0)):
+        (row,) = (row for row in matrix(told, made).rows if row.on_steps)
+        assert row.on_steps
+        assert row.on_steps.arrives.seen == count
 
 
 def test_no_other_design_composes() -> None:

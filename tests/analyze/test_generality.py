@@ -66,9 +66,20 @@ def test_three_workloads_are_too_few() -> None:
     found = general(claim(), parts(claim(), 1.3, 1.3, 1.3))
     assert (found.claim_verdict, found.words) == (
         ClaimVerdict.UNDECIDED,
-        "3 workloads so far; 4 are needed to speak in general",
+        "3 workloads to ±10 % so far; 4 are needed to speak in general",
     )
     assert found.measured_value is None
+
+
+def test_one_precise_workload_does_not_speak_for_others_of_which_little_is_known() -> None:
+    wide = [measured_value(value, half) for value, half in ((1.5, 0.013), (1.25, 0.6), (1.1, 0.6), (1.0, 0.7))]
+    known = [replace(one, measured_value=value) for one, value in zip(parts(claim(), *[1.3] * 4), wide, strict=True)]
+    found = general(claim(), known)
+    assert (found.claim_verdict, found.measured_value) == (ClaimVerdict.UNDECIDED, None)
+    assert "1 workload to ±10 % so far" in found.words
+    interval = predicted(wide)
+    assert interval.low < 1.0
+    assert interval.high > 1.6
 
 
 def test_the_prediction_covers_a_further_workload_as_often_as_it_says() -> None:

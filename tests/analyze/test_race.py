@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from harness.analyze.race import Heat, Race, sooner
+from harness.analyze.race import Heat, Race, newest, sooner
 from harness.core.workload import Goal, Trained
 from harness.report.document import to_markdown
 from harness.report.race import race_parts
@@ -100,6 +101,17 @@ def test_a_training_that_does_not_get_there_has_no_time() -> None:
     page = to_markdown(race_parts([found]))
     assert "4 of 5, against 5 of 5 | - | - |" in page
     assert sooner(race([(trained(50, 5.0), trained(50, 10.0))] * 2)) is None, "two seeds tell nothing"
+
+
+def test_of_one_question_the_page_has_the_newest_race_of_each_environment() -> None:
+    first = race([(trained(50, 5.0), trained(50, 10.0))] * 4)
+    later = replace(first, began="2026-01-03T00:00:00+00:00", heats=first.heats[:3])
+    elsewhere = replace(first, environment=replace(ENVIRONMENT, python="3.12.1"))
+    assert len({one.file_name for one in (first, later, elsewhere)}) == 3
+    assert newest([later, elsewhere, first]) in {(later, elsewhere), (elsewhere, later)}
+    page = to_markdown(race_parts([later, first]))
+    (row,) = [line for line in page.splitlines() if line.startswith("| leak")]
+    assert f"| 3 | 2026-01-03, {ENVIRONMENT.machine}, {ENVIRONMENT.digest} |" in row
 
 
 def test_the_key_tells_races_apart() -> None:

@@ -3,8 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
+from scipy import stats
 
 from harness.analyze.collection import Repeated, StoredRun, repeated
+from harness.analyze.estimate import BY_WIDTH, FIXED
+from harness.report.published_pages import repeats
 from tests.report.collected import ANOTHER, Made, kept
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
@@ -53,16 +57,32 @@ def test_agreement_is_judged_by_the_interval_of_the_difference() -> None:
     assert not bounded(pair, half_widths=(0.03, 0.04), logs=(0.0, 0.051)).agrees
 
 
-def test_inside_means_each_inside_the_others_interval() -> None:
-    (pair,) = repeated([kept(WORKERS, day=2), kept(WORKERS, day=3)])
-    assert bounded(pair, half_widths=(0.03, 0.04), logs=(0.0, 0.029)).is_inside
-    assert not bounded(pair, half_widths=(0.03, 0.04), logs=(0.0, 0.035)).is_inside
-
-
-def test_honest_intervals_agree_in_95_of_100_and_hold_each_other_in_83() -> None:
+@pytest.mark.parametrize("point", [FIXED, BY_WIDTH])
+def test_honest_intervals_agree_as_often_as_expected(point: float) -> None:
     """What the page says of honest intervals, by drawing pairs with known errors."""
     (pair,) = repeated([kept(WORKERS, day=2), kept(WORKERS, day=3)])
+    pair = replace(pair, first=replace(pair.first, point=point), second=replace(pair.second, point=point))
     drawn = np.random.default_rng(0).normal(0, 0.01, (4000, 2))
-    made = [bounded(pair, half_widths=(0.0196, 0.0196), logs=(float(one), float(two))) for one, two in drawn]
-    assert 0.94 < np.mean([one.agrees for one in made]) < 0.96
-    assert 0.815 < np.mean([one.is_inside for one in made]) < 0.85
+    half = 0.01 * float(stats.norm.ppf(point))
+    made = [bounded(pair, half_widths=(half, half), logs=(float(one), float(two))) for one, two in drawn]
+    assert np.mean([one.agrees for one in made]) == pytest.approx(pair.expected, abs=0.01)
+
+
+def test_what_is_disturbed_or_wide_cannot_disagree() -> None:
+    (pair,) = repeated([kept(WORKERS, day=2), kept(WORKERS, day=3)])
+    assert pair.can_disagree
+    assert not replace(pair, second=replace(pair.second, drift=1.0)).can_disagree
+    assert bounded(pair, half_widths=(0.03, 0.4), logs=(0.0, 0.0)).can_disagree
+    assert not bounded(pair, half_widths=(0.03, 0.41), logs=(0.0, 0.0)).can_disagree
+
+
+def test_the_page_counts_by_day_and_leaves_out_what_cannot_disagree() -> None:
+    first = kept(WORKERS, day=2)
+    again = replace(kept(WORKERS, day=2), name="20260102T090000-01234569", began="2026-01-02T09:00:00+00:00")
+    pairs = repeated([first, again, kept(replace(WORKERS, ratio=1.9), day=3)])
+    restless = replace(pairs[0], first=replace(pairs[0].first, drift=1.0))
+    text = "\n".join(map(str, repeats((*pairs, restless))))
+    assert "On the same day: 1 of 1 compatible (100 %, expected at least 95 %)." in text
+    assert "On another day: 0 of 1 compatible (0 %, expected at least 95 %)." in text
+    assert "Not counted, since a side was disturbed or wider than ±50 %: 1." in text
+    assert [line.endswith("| no |") for line in text.splitlines() if line.startswith("| leak")] == [True, False]

@@ -10,7 +10,7 @@ import pytest
 from harness.analyze.estimate import Estimate
 from harness.analyze.sweep import PAYS, Curve, Point, Sweep, between, last_above, spaced, sweep_of, with_predictions
 from harness.analyze.verdict import Verdict
-from harness.core.configuration import Configuration
+from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
 from harness.report.document import to_markdown
 from harness.report.sweep import figures_of, pays, sweep_figure, sweep_parts
@@ -91,7 +91,7 @@ def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
     def table(timing: Timing, ratio: float, drift: float = 0.0) -> Any:
         row = SimpleNamespace(
             label="mapped_noise", estimate=replace(estimate(ratio, 0.02), drift=drift), absence=None, treatment=None,
-            reference=None,
+            reference=None, comparison=SimpleNamespace(treatment=config),
         )  # fmt: skip
         return SimpleNamespace(config=config, timing=timing, rows=[row])
 
@@ -106,6 +106,25 @@ def test_a_curve_is_of_whole_steps_on_a_calm_machine() -> None:
     (found,) = sweep.curves
     assert [(one.step_s, one.estimate.ratio) for one in found.points] == [(0.03, 3.65), (2.0, 1.04)]
     assert "too disturbed" in found.no_results[0.2]
+
+
+def test_stacks_of_one_name_are_curves_of_their_own() -> None:
+    config = Configuration(workload="speaker", size="quick", batch=5)
+    environment: Any = SimpleNamespace(cpu="some CPU", cores=2)
+
+    def told(step_s: float, *names: str) -> Any:
+        treatment = replace(config, options=tuple(Option(name=name) for name in names))
+        row = SimpleNamespace(
+            label="all", estimate=estimate(1.5, 0.02), absence=None, treatment=None, reference=None,
+            comparison=SimpleNamespace(treatment=treatment),
+        )  # fmt: skip
+        return step_s, environment, [SimpleNamespace(config=config, timing=Timing.STEP, rows=[row])]
+
+    (sweep,) = sweep_of([told(0.01, "amp", "workers"), told(0.1, "amp", "workers"), told(0.5, "amp")])
+    found = {one.label: [point.step_s for point in one.points] for one in sweep.curves}
+    assert found == {"all with workers": [0.01, 0.1], "all without workers": [0.5]}
+    (alone,) = sweep_of([told(0.01, "amp"), told(0.1, "amp")])
+    assert [one.label for one in alone.curves] == ["all"]
 
 
 def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
@@ -171,6 +190,7 @@ def test_loader_and_step_alone_foretell_a_ratio_at_a_step_time_that_they_were_no
         ((1.3, 1.2, 1.1), "pays at all step times"),
         ((0.9, 1.0, 0.9), "pays at no step time"),
         ((1.04, 1.0, 0.9), "is not sure to pay at any step time that was measured"),
+        ((1.5, 0.9, 1.2), "pays at all step times that were measured, except at 20 ms"),
     ],
 )
 def test_where_an_option_pays_in_words(ratios: tuple[float, ...], words: str) -> None:
@@ -189,6 +209,7 @@ def test_what_is_not_sure_is_not_said_to_pay() -> None:
     assert told(1.0, 1.0, 1.0) == "is not sure to pay at any step time that was measured"
     assert told(0.02).startswith("was measured at one step time only, 2 ms: 1.30x [")
     assert told(0.02, 0.02, 1.0).startswith("pays at all step times that were measured, for sure below ")
+    assert told(1.0, 0.02, 0.02).startswith("pays at all step times that were measured, for sure above ")
 
 
 def test_tables_sentences_and_figures_say_emulated() -> None:

@@ -40,7 +40,9 @@ def test_composed_ratios_hold_the_truth_of_whole_steps() -> None:
     rows = rows_of([replace(one, plan=replace(one.plan, design="stages")) for one in found])
     composed = {row.comparison.treatment.options[0].level: row.on_steps for row in rows if row.on_steps}
     assert set(composed) == {*LOADERS, *STEPS}
-    assert composed["half"].arrives.seen == 1
+    # What was disturbed shows nothing of what arrives.
+    calm = not any(row.estimate.disturbed for row in rows if row.estimate)
+    assert composed["half"].arrives.seen in ({1} if calm else {0, 1})
     plain_s = added_up(told, "")
     for name, one in composed.items():
         assert isinstance(one, Composed)
