@@ -320,13 +320,32 @@ def address_of(*jobs: Job) -> Path:
     return _pickled(jobs)
 
 
+_found: dict[tuple[Path, str], Job] = {}  # the first job of a name that this process had others look for
+
+
 def _bound(one: Job) -> tuple[Path | None, str | None]:
-    """The file and the name of the module's variable that holds a job, where there is one."""
+    """The file and the name of the module's variable that holds a job, where there is one.
+
+    Raises Mistake where whoever imports the file would find another job of that name.
+    """
     module = sys.modules.get(one.module)
     file = getattr(module, "__file__", None)
     if module is None or file is None or not file.endswith(".py") or not Path(file).is_file():
         return None, None
-    return Path(file).resolve(), next((name for name, value in vars(module).items() if value is one), None)
+    path, name = Path(file).resolve(), next((name for name, value in vars(module).items() if value is one), None)
+    if name is None:
+        return path, None
+    if one.module == "__main__" and path == Path(sys.argv[0]).resolve() and sys.argv[1:]:
+        raise Mistake(
+            f"Arms import {path.name} without the words behind it ({' '.join(sys.argv[1:])[:60]}), and so might make "
+            "another job; write what they set into the file."
+        )
+    if _found.setdefault((path, name), one) is not one:
+        raise Mistake(
+            f"{path.name} had another job measured that was called {name} too, and arms would find that one; give each "
+            "job a name of its own at the top level."
+        )
+    return path, name
 
 
 def _pickled(jobs: tuple[Job, ...]) -> Path:
