@@ -329,9 +329,8 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
     )
     for label, found in others.items():
         ends = dict.fromkeys(factor(one) for one, _ in (min(found), max(found)))
-        unlike = "" if label != best.row.label or all(same for _, same in found) else " or of other options"
         whose = "" if label == best.row.label else f"{code(label)} "
-        yield f"{whose}in other environments{unlike} {unbroken(' to '.join(f'{one}x' for one in ends))}"
+        yield f"{whose}elsewhere {unbroken(' to '.join(f'{one}x' for one in ends))}"
 
 
 def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> str:
@@ -343,7 +342,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         if found.row.estimate and found.row.estimate.half_width >= 1:  # in the log: a factor of 2.7
             return f"[no useful bounds]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
         unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
-        return f"{estimated(found)}, {unlike}" if unlike else estimated(found)
+        return f"{estimated(found)} (measured {unlike})" if unlike else estimated(found)
 
     if found := topic.against(ORIGINAL, best):
         return told(found)
@@ -354,8 +353,12 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         for one in other.topics
         if one.name == topic.name and (found := one.against(ORIGINAL, best))
     )
-    elsewhere = next(others, None)
-    return f"{told(elsewhere)}, in another environment" if elsewhere else "not measured"
+    if elsewhere := next(others, None):
+        return f"{told(elsewhere)}, in another environment"
+    sheets = (one for one in topic.sheets if one.name == ORIGINAL and not one.data)
+    rows = (one for sheet in sheets for one in sheet.measured if one.row.label == ALL)
+    whole = next((one for one in rows if at(one.row.comparison) == at(best.row.comparison)), None)
+    return f"{code(ALL)} {estimated(whole)}" if whole else "not measured"
 
 
 def _slower_inside(topic: Topic) -> Iterator[str]:
@@ -372,20 +375,19 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
 
 
 def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
-    """The options of the best stack that gain most alone, on training steps: as timed, or as their part comes to."""
+    """What gains most alone on training steps, as timed or as its part comes to: of the best stack, if it is one."""
     inside = set(best.row.comparison.treatment.options)
     found = []
     for label, one in topic.alone.items():
         row, shown, comparison = one.row, one.row.shown, one.row.comparison
-        like = (
-            topic.main and comparison.reference == topic.main.config and inside.issuperset(comparison.treatment.options)
-        )
+        options = comparison.treatment.options
+        is_part = options != best.row.comparison.treatment.options and (is_single(best) or inside.issuperset(options))
+        like = topic.main and comparison.reference == topic.main.config and is_part
         on_steps = comparison.timing is Timing.STEP or row.on_steps is not None
         gains = row.estimate and row.estimate.verdict.gains and shown and shown.verdict.gains
         if like and on_steps and gains and shown and shown.low >= _FOR_SURE and learns_alike(row):
             found.append((shown.ratio, f"{code(label)} {on_training(one)}"))
-    if not is_single(best):
-        yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
+    yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
 
 
 def _switch_on(publication: Publication) -> Iterator[Part]:
@@ -398,7 +400,8 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
         yield (
             f"Speedups of training steps, 1.00x being as fast, with 95 % intervals. They are against the baseline, in "
             f"which every option is off; the real systems had some of them on, so what was left to gain for them is in "
-            f"a column of its own. {code('all')} switches on everything that applies together, listed below. No real "
+            f"a column of its own. {code('all')} switches on everything that applies together, listed below; elsewhere "
+            f"is in other environments, or of other options under that name. No real "
             f"GPU was measured, and no full-size model: sizes {code('smoke')} and {code('quick')} train smaller copies "
             f"of the models on smaller data. First losses are those of three steps. {COMPOSED}: composed from the "
             f"ratio of the part that the option changes. The fastest of many was lucky too: its ratio is more likely "
@@ -495,8 +498,8 @@ def _index_parts(publication: Publication, format_link: str | None) -> Iterator[
     yield (
         "Each run is a folder of plain data that nobody edits; every table and figure here is made of them by "
         f"`./speedmatrix publish`, which also checks them (`--check`).{described} A machine's page has every "
-        "environment, every ratio and every run. `./speedmatrix compare --machines` holds machines side by side, and "
-        "`./speedmatrix report RUN` shows one run whole."
+        "environment, every ratio and every run but those of isolation. `./speedmatrix compare --machines` holds "
+        "machines side by side, and `./speedmatrix report RUN` shows one run whole."
     )
     yield from ("", *grid(_INDEX_COLUMNS, map(_machine, publication.places)))
 

@@ -101,6 +101,7 @@ def label(optimization: Optimization, claims: Iterable[Judged], measured: Iterab
     """What there is about one optimization among all claims and all rows."""
     name = optimization.name
     own = [one for one in measured if parse_option(one.row.comparison.label).name == name and one.tells]
+    own = [one for one in own if one.row.estimate] or own  # reasons stand on the workloads' pages, if there are ratios
     return Label(
         optimization=optimization,
         claims=tuple((claim, findings) for claim, findings in claims if name in claim.differing),
@@ -256,7 +257,7 @@ def _cells(one: Measured) -> Iterator[str]:
     yield f"[{escaped(one.day)}]({quote(one.link)})"
 
 
-# The index of all pages: what each option gains on each workload, and all there are by stage.
+# The index of all pages: all there are by stage, and what each option gains on each workload.
 
 _INDEX_COLUMNS = "name", "what it is", "numerics", "where"
 _INTRODUCTION = (
@@ -265,24 +266,24 @@ _INTRODUCTION = (
 )
 _ALONE = (
     "Tables that begin with `Alone` hold speedups of training steps by one option, against the baseline, in which "
-    "every option is off, or over what the option needs. Intervals are of 95 %. Bold is faster, with first losses that "
-    f"agree; a ratio without a word is faster, and another training. {COMPOSED}: composed from the ratio of the loader "
-    "or of the step alone. Of several levels the one is shown that gains most for sure. "
+    "every option is off, or over what the option needs. Intervals are of 95 %. Bold: faster, and the first losses "
+    f"agree. Plain, without a verdict: faster, but it trains something else. {COMPOSED}: composed from the ratio of "
+    "the loader or of the step alone. Of several levels, the one with the highest lower bound. "
     f"{NOTHING}: not measured, or it does not apply."
 )
 
 
 def index(labels: Sequence[Label], machines: Sequence[Machine] = ()) -> str:
-    """What each option gains on the workloads of some machines, and the table of all pages by stage and name."""
+    """The table of all pages by stage and name, and what each option gains on the workloads of some machines."""
     lines = [PAGE_MARK, "", "# Optimizations", "", *textwrap.wrap(_INTRODUCTION, 118)]
     if any(_topics(place) for place, _ in machines):
         lines += ["", *textwrap.wrap(_ALONE, 118)]
-    for place, link_to in machines:
-        lines += _gained([one.name for one in labels], place, link_to)
     for stage in Stage:
         inside = sorted((one for one in labels if one.optimization.stage is stage), key=lambda one: one.name)
         if inside:
             lines += ["", f"## {str(stage).capitalize()}", "", *grid(_INDEX_COLUMNS, map(_entry, inside))]
+    for place, link_to in machines:
+        lines += _gained([one.name for one in labels], place, link_to)
     return "\n".join(lines) + "\n"
 
 

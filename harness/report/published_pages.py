@@ -56,19 +56,17 @@ _COLUMNS = "workload", "configuration", "timed on", "against", "first", "then", 
 
 
 def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
-    """How many answers agree, and those that lie furthest apart; nothing where nothing was measured twice."""
-    if not pairs:
-        return
+    """How many answers agree, and those that lie furthest apart; nothing where no two can disagree."""
     telling = [one for one in pairs if one.can_disagree]
+    if not telling:
+        return
     by_day = together((one.on_one_day, one) for one in telling)
-    asked = f"{counted(len(pairs), 'question')} of this environment, copies of the reference among them"
-    said = [f"{asked}, answered by two runs, each with processes of its own."]
+    said = [f"{counted(len(telling), 'comparison')} measured by two runs, copies of the reference among them."]
     said += [_agreeing(by_day[one_day], "the same" if one_day else "another") for one_day in sorted(by_day)]
     if left_out := len(pairs) - len(telling):
-        said.append(f"Not counted, since a side was disturbed or wider than ±50 %: {left_out}.")
+        said.append(f"{left_out} more were disturbed or wider than ±50 %, and cannot disagree.")
     yield from ("", "### Measured again", "", " ".join(said))
-    if telling:
-        yield from ("", "The largest differences:", "", *grid(_COLUMNS, map(_row, telling[:SHOWN])))
+    yield from ("", "The largest differences:", "", *grid(_COLUMNS, map(_row, telling[:SHOWN])))
 
 
 def _agreeing(pairs: Sequence[Repeated], day: str) -> str:
@@ -115,7 +113,7 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
             "",
             (
                 "Environments are never mixed: each has tables and figures of its own, the newest first. Intervals "
-                "hold what varies within a run, not what differs between environments or from one day to another."
+                "cover variation within a run, not between environments or days."
             ),
         )
         for setting in place.settings[1:]:
@@ -153,12 +151,12 @@ def _environment(setting: Setting) -> tuple[str, ...]:
 def _unlike(setting: Setting, first: Setting) -> str:
     """In what an environment differs from the first one, fact by fact."""
     unlike = differing(setting.environment, first.environment)
-    words = "; ".join(f"{name} {_known(ours)} instead of {_known(theirs)}" for name, ours, theirs in unlike)
+    words = "; ".join(f"{name} {_known(ours)}, there {_known(theirs)}" for name, ours, theirs in unlike)
     return f"{named(setting)} differs from the first environment: {escaped(words) or 'somebody else measured it'}."
 
 
 def _known(fact: str | int | None) -> str:
-    return "nothing on record" if fact is None else str(fact)
+    return "not recorded" if fact is None else str(fact)
 
 
 def _workload(name: str) -> str:
@@ -170,7 +168,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
     if setting.is_contributed:
         yield from ("Measured by somebody else and taken in; it stands in for no row of ours.", "")
     if not any(topic.main for topic in setting.topics):
-        yield "No training step has a ratio against the baseline yet."
+        yield "No ratio of training steps against the baseline is left: withdrawn, or never measured."
         return
     yield from (calibrated(setting), "")
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])

@@ -83,10 +83,10 @@ def test_an_option_that_was_slower_alone_is_named_beside_the_stack_that_holds_it
 def test_what_other_environments_gave_stands_beside_the_fastest() -> None:
     older = replace(ENVIRONMENT, python="3.12.1")
     runs = [kept(replace(EVERYTHING, ratio=ratio), day=day, environment=older) for day, ratio in ((1, 2.5), (2, 2.5))]
-    assert "in other environments 2.50x |" in fastest(kept(EVERYTHING, day=3), *runs)
+    assert "elsewhere 2.50x |" in fastest(kept(EVERYTHING, day=3), *runs)
     another = kept(replace(EVERYTHING, ratio=4.0), day=4, environment=replace(ENVIRONMENT, python="3.13.1"))
-    assert "in other environments 2.50x\xa0to\xa03.00x |" in fastest(another, kept(EVERYTHING, day=3), *runs)
-    assert "in other environments" not in fastest(kept(EVERYTHING))
+    assert "elsewhere 2.50x\xa0to\xa03.00x |" in fastest(another, kept(EVERYTHING, day=3), *runs)
+    assert "elsewhere 2" not in fastest(kept(EVERYTHING))
 
 
 def test_what_reads_faster_and_was_disturbed_is_not_passed_over() -> None:
@@ -195,7 +195,7 @@ def test_an_index_takes_each_workload_from_the_newest_environment_that_tells_of_
     assert "1.90x" in rows["| [spoof"]
     assert rows["| [spoof"].endswith(f"(example-9000/{newer.name}) |")
     page = machine_page(placed(older, newer)).text
-    assert "differs from the first environment: python 3.11.9 instead of 3.12.1." in page
+    assert "differs from the first environment: python 3.11.9, there 3.12.1." in page
 
 
 def first_row(*made: Made) -> str:
@@ -478,7 +478,7 @@ def test_one_step_time_is_no_curve() -> None:
 def test_nothing_measured_is_said_in_words() -> None:
     assert "Nothing was measured yet" in index_page(publication(), None).text
     page = machine_page(placed(kept(Made(treatment=("amp",), ratio=None)))).text
-    assert "No training step has a ratio against the baseline yet." in page
+    assert "No ratio of training steps against the baseline is left" in page
 
 
 EVIL = "x|<b>`$\n# y](javascript:z)"
@@ -545,7 +545,7 @@ def test_what_was_measured_twice_is_held_against_itself() -> None:
     assert "Measured again" not in once
     moved = kept(replace(WORKERS, ratio=1.9), AMP, day=3)
     page = machine_page(placed(kept(WORKERS, AMP), moved)).text
-    assert "2 questions of this environment" in page
+    assert "2 comparisons measured by two runs" in page
     assert "On another day: 1 of 2 compatible (50 %, expected at least 95 %)." in page
     rows = [line for line in page.splitlines() if line.endswith("| no |")]
     assert len(rows) == 1
