@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,7 +19,8 @@ from typing import Any
 from harness.core.mistake import Mistake
 
 PICKLED = ".job"  # the end of the name of a file that holds a job which no script defines
-MOST_FILES = 500  # beside a user's own, whose text is part of what it is
+MOST_FILES = 2_000  # below the folder of a user's own, whose text is part of what it is
+MOST_ENTRIES = 500  # of a folder below it that may hold code; larger ones hold data
 
 
 class Reached(BaseException):
@@ -62,11 +64,23 @@ def parse_address(text: str) -> Address:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A user's file, and the Python files beside it and one folder below, which it may import."""
-    if path.suffix == PICKLED:
-        return [path]
-    beside = {*path.parent.glob("*.py"), *path.parent.glob("*/*.py")}
-    return [path, *sorted(one for one in beside if one.parent.name != "__pycache__")][:MOST_FILES]
+    """A user's file, and the Python files below its folder, which it may import."""
+    return [path] if path.suffix == PICKLED else [path, *islice(python_files(path.parent), MOST_FILES)]
+
+
+def python_files(top: Path, most: int | None = None) -> Iterator[Path]:
+    """The Python files below a folder, in one order, without those of environments, hidden folders and data."""
+    try:
+        with os.scandir(top) as found:
+            entries = sorted(islice(found, most), key=lambda one: one.name)
+    except OSError:  # a folder of somebody else's
+        return
+    if len(entries) == most or any(one.name == "pyvenv.cfg" for one in entries):
+        return
+    yield from (Path(one) for one in entries if one.name.endswith(".py") and one.is_file())
+    for one in entries:
+        if one.is_dir(follow_symlinks=False) and not one.name.startswith((".", "__pycache__")):
+            yield from python_files(Path(one), MOST_ENTRIES)
 
 
 @dataclass(frozen=True, slots=True)

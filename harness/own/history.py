@@ -10,12 +10,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from harness.core.mistake import Mistake
 from harness.core.own_file import NOW, ORIGIN, Address, parse_address
 from harness.core.workload import Workload
 from harness.own.facts import Facts, differing, facts_text, read_facts, refused, together
+from harness.own.inference import settings_of_process
 from harness.own.job import facts_of, own_folder
 from harness.own.parts import check_own
 
@@ -73,7 +72,7 @@ def _extract(archive: bytes, folder: Path) -> None:
         with tarfile.open(fileobj=BytesIO(archive)) as tree:
             tree.extractall(begun, filter="data")
     except tarfile.FilterError as error:
-        raise Mistake(f"The commit cannot be unpacked: {error}; take the link out of the repository.") from error
+        raise Mistake(f"The commit cannot be unpacked: {error}; name a commit that has no such link.") from error
     begun.rename(folder)
 
 
@@ -118,17 +117,4 @@ def seen(address: Address) -> Seen:
 def told_of(where: str, workload: Workload) -> dict[str, Any]:
     """What `seen` asks of the process that it starts; raises Mistake where modules are those of another version."""
     check_own(parse_address(where).path.resolve())
-    return {"facts": facts_text(facts_of(workload)), "process": _of_process()}
-
-
-def _of_process() -> dict[str, str]:
-    """Settings of the process that every arm is given alike, whatever a file sets when it is imported."""
-    found = {
-        "set_num_threads": torch.get_num_threads(),
-        "cudnn.benchmark": torch.backends.cudnn.benchmark,
-        "cudnn.deterministic": torch.backends.cudnn.deterministic,
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
-        "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-    }
-    return {name: str(one) for name, one in found.items()}
+    return {"facts": facts_text(facts_of(workload)), "process": settings_of_process()}

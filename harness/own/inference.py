@@ -3,13 +3,12 @@
 import gc
 import hashlib
 import multiprocessing
-import os
 import pickle
 import random
 import resource
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,17 +19,19 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness import __version__
 from harness.core.mistake import Mistake
-from harness.core.own_file import PICKLED, files_of
+from harness.core.own_file import PICKLED, files_of, python_files
 from harness.core.recipe import Recipe
 from harness.core.workload import PYTORCH_DEFAULTS, Size
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
 from harness.own.facts import EVERY_TIME, TAKEN, USABLE, Facts, Note, differing, refused, said, together
 from harness.own.items import (
+    GOLDEN,
     Items,
     Shape,
     Source,
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 
 EPOCH_S = 1.0  # about the seconds of a timed epoch
 FEWEST_STEPS, MOST_STEPS = 8, 512  # of one, where the data set has as many
-DRAWN_ITEMS = 3  # that are read several times to see whether they are drawn at random
+DRAWN_ITEMS, DRAWN_LEAST = 8, 3  # that are read several times to see whether they are drawn at random
+DRAWN_SEEDS = (1, 2, 3)  # that are set for each of them
 LOOK_ITEMS, LOOK_S = 8, 0.3  # items that are read to see what one costs, at most for so long
 TWICE_ITEMS, TWICE_S = 32, 0.03  # that are read once and once more, at most for about so long each time
 # What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
@@ -110,15 +112,6 @@ def digest_of(path: Path, words: str, *, everywhere: bool = False) -> str:
     return digest.hexdigest()[:8]
 
 
-def python_files(top: Path) -> Iterator[Path]:
-    """The Python files below a folder, in one order, without those of environments and of hidden folders."""
-    for folder, inner, files in os.walk(top):
-        inner[:] = sorted(
-            one for one in inner if not one.startswith(".") and not Path(folder, one, "pyvenv.cfg").exists()
-        )
-        yield from (Path(folder, one) for one in sorted(files) if one.endswith(".py"))
-
-
 def device_here() -> torch.device:
     """Where a job is looked at: the GPU if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -150,13 +143,14 @@ def _seen(job: "Job", file: Path | None, looks: "list[Looking]") -> Facts:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One thread, as arms have; afterwards as many as before."""
-    threads = torch.get_num_threads()
+    """One thread, as arms have, and random numbers of the GPU; afterwards both are as before."""
+    threads, states = torch.get_num_threads(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(threads)
+        torch.cuda.set_rng_state_all(states)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -237,15 +231,23 @@ class Looking:
     def _draws(self) -> bool:
         """Whether items are drawn at random from what a seed reaches, so that each is to be drawn from its index.
 
-        What changes an item in every second case leaves many as they are: that it draws at all is what counts.
+        What changes an item in every second case leaves many as they are: that it draws at all is what counts. A
+        generator of the data set's own shows in items alone.
         """
-        places = range(min(DRAWN_ITEMS, len(self.source.dataset)))
-        draws = uses_generators(lambda: [self.source.dataset[one] for one in places])
-        if not draws and all(_alike(*(self._drawn(one, None, before) for before in (1, 2))) for one in places):
+        dataset, places, began = self.source.dataset, list[int](), perf_counter()
+
+        def read() -> None:
+            for number in range(min(DRAWN_ITEMS, len(dataset))):
+                places.append(int(number * GOLDEN % 1 * len(dataset)))
+                dataset[places[-1]]
+                if len(places) >= DRAWN_LEAST and perf_counter() - began > LOOK_S:
+                    break
+
+        if not uses_generators(read) and self._repeat(places, None):
             self.repeats = True
             self.note("items", "the same whenever they are read")
             return False
-        if all(_alike(*(self._drawn(one, 0, before) for before in (1, 2))) for one in places):
+        if self._repeat(places, 0):
             self.note("items", "drawn at random", "each draw is made to depend on the item's index, so that arms agree")
             return True
         self.note(
@@ -253,6 +255,15 @@ class Looking:
             "losses of two arms differ by their draws; seed that generator by the index to have them compared",
         )  # fmt: skip
         return False
+
+    def _repeat(self, places: Sequence[int], seed: int | None) -> bool:
+        """Whether items are the same again with that seed or with none, whatever was set before."""
+        return all(
+            _alike(first, self._drawn(place, seed, before))
+            for place in places
+            for first in [self._drawn(place, seed, DRAWN_SEEDS[0])]
+            for before in DRAWN_SEEDS[1:]
+        )
 
     def _drawn(self, place: int, seed: int | None, before: int) -> Any:
         with drawn_from(before):
@@ -422,8 +433,11 @@ class Looking:
             self.note("workers", reason, "workers are forked; write a function in place of a lambda to spawn them")
 
     def _original(self, kernel: dict[str, Any]) -> dict[str, str]:
-        """What the user has today: PyTorch's defaults, and what their optimizer, loader and data set say."""
-        found = dict(PYTORCH_DEFAULTS)
+        """What the user has today: PyTorch's defaults, and what their file, optimizer, loader and data set say."""
+        found, says = dict(PYTORCH_DEFAULTS), settings_of_process()
+        found |= {name: "your file" for name, (setting, value) in SET_BY_FILES.items() if says[setting] == value}
+        if says["cudnn.allow_tf32"] == "False":
+            found.pop("tf32_convolutions")
         if kernel.get("fused") is True or kernel.get("foreach") is False:
             found.pop("foreach_optimizer", None)
         if kernel.get("fused") is True:
@@ -438,19 +452,41 @@ class Looking:
             found["pin_memory"] = "your DataLoader"
         if "batched_fetch" in self.traits and fetches_batches(self.source.dataset):
             found["batched_fetch"] = "your data set's __getitems__"
-        barred = [
-            name for name in ("set_to_none", "foreach_optimizer", "fused_optimizer") if _choice(name) in self.fixed
-        ]
-        return {name: words for name, words in found.items() if name not in barred}
+        choices = dict.fromkeys(("foreach_optimizer", "fused_optimizer"), "optimizer_kernel")
+        return {name: words for name, words in found.items() if choices.get(name, name) not in self.fixed}
+
+
+SET_BY_FILES = {
+    "cudnn_benchmark": ("cudnn.benchmark", "True"),
+    "cudnn_deterministic": ("cudnn.deterministic", "True"),
+    "tf32_matmul": ("float32_matmul_precision", "high"),
+    "medium_matmul_precision": ("float32_matmul_precision", "medium"),
+}
+
+
+def settings_of_process() -> dict[str, str]:
+    """Settings of the process that every arm is given alike, whatever a file sets when it is imported."""
+
+    def told(setting: Callable[[], object], otherwise: object) -> object:
+        try:
+            return setting()
+        except RuntimeError:  # a part of it was set through `fp32_precision`, to another value than its default
+            return otherwise
+
+    found = {
+        "set_num_threads": torch.get_num_threads(),
+        "cudnn.benchmark": torch.backends.cudnn.benchmark,
+        "cudnn.deterministic": torch.backends.cudnn.deterministic,
+        "float32_matmul_precision": told(torch.get_float32_matmul_precision, "high"),
+        "cudnn.allow_tf32": told(lambda: torch.backends.cudnn.allow_tf32, otherwise=False),
+        "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+    }
+    return {name: str(one) for name, one in found.items()}
 
 
 def _blocks_read() -> int:
     """Blocks that this process had to have read from storage so far; what the operating system held is not counted."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_inblock
-
-
-def _choice(name: str) -> str:
-    return {"foreach_optimizer": "optimizer_kernel", "fused_optimizer": "optimizer_kernel"}.get(name, name)
 
 
 class _Nowhere:
@@ -533,7 +569,7 @@ class Step:
         times = []
         for _ in range(2):
             began = perf_counter()
-            with _in_words("The loop's step fails"):
+            with _in_words("The loop's step fails on a batch of your data"):
                 step(batch_of(tensors, shape))
             times.append(perf_counter() - began)
         return min(times) / samples * batch
@@ -544,9 +580,12 @@ class Step:
         self.parameters = sum(one.numel() for one in model.parameters())
         self._tell_draws()
         network.step()  # what is wrong with it is told here
-        operators = Operators()
-        with operators:
+        operators, products = Operators(), Products()
+        with operators, products:
             network.loss(model(network.inputs), network.targets)
+        if short := products.dtypes & {torch.bfloat16, torch.float16}:
+            name = str(short.pop()).removeprefix("torch.")
+            self.seen.fixed["autocast"] = f"the step computes in {name} already; take that out of it to measure this"
         self._tell_model(network, operators)
         self._tell_activations()
         self.operations = network.operations() // samples
@@ -619,8 +658,23 @@ class Step:
         return tuple(one for one in leaves_of(collated(items, source.collate)) if isinstance(one, Tensor))
 
 
+class Products(TorchDispatchMode):
+    """Notes the types of what matrix products, convolutions and recurrent layers give while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.dtypes: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Lets the operator run and notes the types."""
+        found = function(*args, **(kwargs or {}))
+        if function.overloadpacket in flop_registry or "_rnn" in str(function):
+            self.dtypes |= {one.dtype for one in leaves_of(found) if isinstance(one, Tensor)}
+        return found
+
+
 @contextmanager
-def _in_words(what: str) -> Iterator[None]:
+def _in_words(what: str, remedy: str = "put it right, then measure") -> Iterator[None]:
     """A failure of the user's code as a sentence; raises Mistake."""
     try:
         yield
@@ -633,7 +687,7 @@ def _in_words(what: str) -> Iterator[None]:
                 f"{what}, since it asks for CUDA and this machine has no GPU; leave out .cuda() and .to('cuda'): each "
                 "arm is sent to its device."
             ) from error
-        raise Mistake(f"{what} on a batch of your data ({words}); put it right, then measure.") from error
+        raise Mistake(f"{what} ({words}); {remedy}.") from error
 
 
 @dataclass(slots=True)
@@ -661,7 +715,8 @@ class Network:
         parameters = [*model.parameters(), *loss.parameters()]
         if not any(one.requires_grad for one in parameters):
             raise Mistake("The model has no parameter that could be trained; leave requires_grad on for some of them.")
-        with _in_words("The optimizer cannot be built"):
+        remedy = f"put it right: it is given the {(given := job.optimizer_takes)} and no more, as lambda {given}: ..."
+        with _in_words("The optimizer cannot be built", remedy):
             optimizer = parts.optimizer(parameters, {"foreach": False, "fused": False})
         model.train()
         moved = tuple(one.to(device) for one in tensors)
@@ -670,9 +725,9 @@ class Network:
 
     def value(self) -> Tensor:
         """The loss of the batch; raises Mistake where there is none that could be trained on."""
-        with _in_words("The model fails"):
+        with _in_words("The model fails on a batch of your data"):
             outputs = self.model(self.inputs)
-        with _in_words("The loss fails"):
+        with _in_words("The loss fails on a batch of your data"):
             value = self.loss(outputs, self.targets)
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = f"a tensor of the shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
@@ -686,7 +741,7 @@ class Network:
     def step(self) -> None:
         """One training step."""
         value = self.value()
-        with _in_words("The backward pass fails"):
+        with _in_words("The backward pass fails on a batch of your data"):
             value.backward()
         try:
             self.optimizer.step()

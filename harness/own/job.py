@@ -6,16 +6,26 @@ import io
 import pickle
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Literal
 
 from harness.api import Matrix, run
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage
-from harness.core.own_file import NOW, PICKLED, Address, Reached, is_being_read, parse_address, unpacked
+from harness.core.own_file import (
+    NOW,
+    PICKLED,
+    Address,
+    Reached,
+    is_being_read,
+    parse_address,
+    read_file,
+    unpacked,
+)
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Lesson, Size, Workload
 from harness.own.facts import Facts, facts_text, read_facts, together
@@ -28,6 +38,7 @@ from harness.store import replace_file
 SIZES = ("smoke", "quick", "standard")  # a job has one size, under whatever name it is asked for
 LESSON_EPOCHS = 10  # of a job that is trained for its score, unless as many steps are asked for
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+LINES = "__speedmatrix_lines__"  # among a module's names: how many jobs each of its lines has made since it began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +50,34 @@ class OwnOption:
     active: Callable[[Any], bool]  # of what was built: model, loss, dataset, batch
     numerics: Numerics = Numerics.CLOSE
     title: str = ""
+
+
+def _caller() -> FrameType:
+    """The nearest frame on the stack whose module is none of ours."""
+    depth = 1
+    while (frame := sys._getframe(depth)).f_back is not None:  # noqa: SLF001  as warnings do
+        name = str(frame.f_globals.get("__name__", ""))
+        if not name.startswith("harness.") and name not in {"speedmatrix", "dataclasses"}:
+            return frame
+        depth += 1
+    return frame
+
+
+def calling_module() -> str:
+    """The name of the nearest module on the stack that is none of ours."""
+    return str(_caller().f_globals.get("__name__", "__main__"))
+
+
+def calling_line() -> tuple[str, int, int]:
+    """The file's name and the line at its top level that make a job, and how many that line has made so far."""
+    frame = _caller()
+    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
+        frame = frame.f_back
+    names, line = frame.f_globals, frame.f_lineno
+    if names.get(LINES, (LINES,))[0] is not names.get("__spec__"):  # which is another when a module is loaded again
+        names[LINES] = names.get("__spec__"), Counter[int]()
+    names[LINES][1][line] += 1
+    return Path(frame.f_code.co_filename).name, line, names[LINES][1][line]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +99,11 @@ class Job:
     loop: Callable[..., Any] | None = None  # a whole step of the user's own, or what makes one
     optimizer_takes: str = "parameters"  # or `model`: what its factory is given
     module: str = field(default="__main__", compare=False)  # where it was made
+    line: tuple[str, int, int] = field(default_factory=calling_line, init=False, compare=False)  # that made it
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the line: a cell of a notebook that runs again makes the same job."""
+        return {**vars(self), "line": ("", 0, 0)}
 
     def __repr__(self) -> str:
         """Its parts by their types."""
@@ -73,9 +117,9 @@ class Job:
 
     def replace(self, **changes: Any) -> "Job":
         """The same job with other parts; raises Mistake for what it does not have."""
-        known = {one.name for one in fields(self)}
+        known = {one.name for one in fields(self) if one.compare}
         if unknown := sorted(changes.keys() - known):
-            raise Mistake(f"A job has no '{unknown[0]}'; replace one of {', '.join(sorted(known - {'module'}))}.")
+            raise Mistake(f"A job has no '{unknown[0]}'; replace one of {', '.join(sorted(known))}.")
         return replace(self, **changes)
 
     def fresh_step(self) -> Callable[[Any], Any]:
@@ -250,17 +294,6 @@ def _name_of(part: Any) -> str:
     return getattr(part, "__name__", type(part).__name__)
 
 
-def calling_module() -> str:
-    """The name of the nearest module on the stack that is none of ours."""
-    depth = 1
-    while (frame := sys._getframe(depth)).f_back is not None:  # noqa: SLF001  as warnings do
-        name = str(frame.f_globals.get("__name__", ""))
-        if not name.startswith("harness.") and name != "speedmatrix":
-            return name
-        depth += 1
-    return "__main__"
-
-
 # What is seen of a job is kept beside the data, so that every process of a run plans the same.
 
 
@@ -316,36 +349,33 @@ def address_of(*jobs: Job) -> Path:
     found = [_bound(one) for one in jobs]
     files = {file for file, _ in found if file is not None}
     if len(files) == 1 and all(name for _, name in found):
-        return Path(str(Address(files.pop(), tuple(name for _, name in found if name))))
+        address = Address(files.pop(), tuple(name for _, name in found if name))
+        _check_found(jobs, address)
+        return Path(str(address))
     return _pickled(jobs)
 
 
-_found: dict[tuple[Path, str], Job] = {}  # the first job of a name that this process had others look for
+def _check_found(jobs: tuple[Job, ...], address: Address) -> None:
+    """Raises Mistake where whoever imports the file would find other jobs under those names."""
+    file = address.path
+    if sys.argv[1:] and any(one.module == "__main__" for one in jobs):
+        raise Mistake(f"Arms import {file.name} without its command line; set these values in the file.")
+    there = read_file(file).names
+    for name, one in zip(address.names, jobs, strict=True):
+        if getattr(there.get(name), "line", None) != one.line:
+            raise Mistake(
+                f"Arms import {file.name}, and find another job '{name}' there, or none, than the one of line "
+                f"{one.line[1]}; give each job a name of its own above the first measure() and any guard of __main__."
+            )
 
 
 def _bound(one: Job) -> tuple[Path | None, str | None]:
-    """The file and the name of the module's variable that holds a job, where there is one.
-
-    Raises Mistake where whoever imports the file would find another job of that name.
-    """
+    """The file and the name of the module's variable that holds a job, where there is one."""
     module = sys.modules.get(one.module)
     file = getattr(module, "__file__", None)
     if module is None or file is None or not file.endswith(".py") or not Path(file).is_file():
         return None, None
-    path, name = Path(file).resolve(), next((name for name, value in vars(module).items() if value is one), None)
-    if name is None:
-        return path, None
-    if one.module == "__main__" and path == Path(sys.argv[0]).resolve() and sys.argv[1:]:
-        raise Mistake(
-            f"Arms import {path.name} without the words behind it ({' '.join(sys.argv[1:])[:60]}), and so might make "
-            "another job; write what they set into the file."
-        )
-    if _found.setdefault((path, name), one) is not one:
-        raise Mistake(
-            f"{path.name} had another job measured that was called {name} too, and arms would find that one; give each "
-            "job a name of its own at the top level."
-        )
-    return path, name
+    return Path(file).resolve(), next((name for name, value in vars(module).items() if value is one), None)
 
 
 def _pickled(jobs: tuple[Job, ...]) -> Path:

@@ -476,9 +476,7 @@ def _leveled(name: str, scope: Scope) -> Option:
 def _stack(text: str, scope: Scope) -> Entry:
     shown = "+".join(str(_settled(name, scope)) if name.endswith(f"={AUTO}") else name for name in text.split("+"))
     options = tuple(sorted(_settled(name, scope) for name in spelled_out(shown.split("+"), scope)))
-    needed = {name for one in options for name in scope.known[one.name].requires}  # only there for another one
-    added = [one for one in options if one not in scope.reference.options]
-    asked = {scope.known[one.name].timed_on for one in added if one.name not in needed}
+    asked = {scope.known[one.name].timed_on for one in options if one not in scope.reference.options}
     timing = next((one for one in (Timing.EVALUATION, Timing.EPOCH) if asked == {one}), Timing.STEP)
     entry = compare(scope, shown, options, timing)
     if isinstance(entry, NoResult):

@@ -55,14 +55,6 @@ def test_other_designs_are_narrowed_to_what_is_named() -> None:
         plan("pairs", stack="workers=2+amp_bfloat16")
 
 
-def test_a_stack_is_timed_on_what_its_option_acts_on() -> None:
-    """Workers are only there for what needs them; an epoch's end is all that persistent workers change."""
-    (one,) = plan("alone", stack="workers=2+persistent_workers").comparisons
-    assert one.timing is Timing.EPOCH
-    (one,) = plan("alone", stack="workers=2+prefetch_factor=4").comparisons
-    assert one.timing is Timing.STEP
-
-
 @pytest.mark.parametrize(
     ("asked", "steps"),
     [
@@ -233,7 +225,7 @@ def called(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     [
         ("batched_evaluation+inference_mode", Timing.EVALUATION),
         ("inference_mode+workers=1", Timing.STEP),
-        ("persistent_workers+workers=1", Timing.EPOCH),
+        ("persistent_workers+workers=1", Timing.STEP),
         ("workers=1", Timing.STEP),
     ],
 )

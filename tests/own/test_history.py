@@ -115,6 +115,18 @@ def test_edited_code_is_another_plan(file: Path) -> None:
     assert source() != before
 
 
+def test_a_commit_with_a_link_to_elsewhere_is_told(file: Path) -> None:
+    (file.parent / "data").symlink_to("/somewhere/else")
+    git(file.parent, "add", "-A")
+    git(file.parent, "commit", "-qm", "linked")
+    for _ in range(2):  # nothing of a first try stands in the way
+        with pytest.raises(
+            Mistake, match=r"cannot be unpacked.*'below/data' is a link.*name a commit that has no such"
+        ):
+            since(Address(file), "HEAD")
+    assert since(Address(file), "HEAD~1")[0].path.is_file()
+
+
 def test_another_batch_must_be_said(file: Path) -> None:
     file.write_text(file.read_text().replace("batch=8", "batch=16"))
     then, now = since(Address(file), "HEAD")

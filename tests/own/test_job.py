@@ -4,11 +4,9 @@ import functools
 import pickle
 import random
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from harness.core.own_file import Address
 from harness.core.recipe import Recipe
 from harness.own import inference
 from harness.own.items import Indexed, Items, Kept, drawn_from
-from harness.own.job import Job, address_of
+from harness.own.job import Job
 from tests.own.trainings import Augmented, Named, Net, Pictures, Ragged, named_loss, sgd
 
 
@@ -366,27 +364,6 @@ def test_a_kernel_that_the_optimizer_was_made_with_is_what_the_user_has_today() 
 def test_an_optimizer_that_cannot_be_built_is_one_sentence(optimizer: Any) -> None:
     with pytest.raises(sm.Mistake, match="The optimizer cannot be built"):
         _ = a_job(optimizer=optimizer).facts
-
-
-def test_a_job_that_others_would_not_find_by_its_name_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A loop makes one after another; a command line tells a script what to make."""
-    module, path = ModuleType("made"), tmp_path / "made.py"
-    path.write_text("# whatever makes jobs\n")
-    module.__file__ = str(path)
-    monkeypatch.setitem(sys.modules, "made", module)
-    first, second = (a_job(batch=batch).replace(module="made") for batch in (8, 16))
-    module.job = first  # type: ignore[attr-defined]
-    assert address_of(first) == address_of(first) == path.with_name("made.py:job")
-    module.job = second  # type: ignore[attr-defined]
-    with pytest.raises(sm.Mistake, match=r"made\.py had another job measured that was called job too"):
-        address_of(second)
-    monkeypatch.setitem(sys.modules, "__main__", module)
-    monkeypatch.setattr(sys, "argv", [str(path), "--width", "256"])
-    module.job = third = first.replace(module="__main__")  # type: ignore[attr-defined]
-    with pytest.raises(sm.Mistake, match=r"without the words behind it \(--width 256\)"):
-        address_of(third)
 
 
 # Two jobs in one comparison, and options of the user's own, share what every arm is given alike.
