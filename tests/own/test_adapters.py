@@ -161,8 +161,8 @@ def in_a_box(items: list[Any]) -> UserDict[str, Any]:
 def test_a_step_is_given_the_mapping_that_its_collate_function_makes() -> None:
     def step(batch: Any) -> Tensor:
         assert type(batch) is UserDict
-        pictures: Tensor = batch.data["pictures"]
-        return pictures.mean() + batch["rest"]["labels"].sum()
+        found: Tensor = batch.data["pictures"].mean() + batch["rest"]["labels"].sum()
+        return found
 
     assert all(losses(sm.from_loop(step, DataLoader(Pictures(), batch_size=8, collate_fn=in_a_box))))
 
