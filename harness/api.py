@@ -362,6 +362,17 @@ class Until:
     plan_ends_s: float | None = None  # until when others may go on with it: a ratio may then be left half done
 
 
+def _appending(journal: Journal, services: Mapping[str, str]) -> Callable[[Record], None]:
+    """Keeps records, but no loss to a service that has ended: no arm is at fault, and all others would follow."""
+
+    def append(record: Record) -> None:
+        if isinstance(record, Lost) and (gone := [name for name, one in services.items() if not answers(one)]):
+            raise Mistake(f"The service of {gone[0]} ended; what was measured is kept: give the same command again.")
+        journal.append(record)
+
+    return append
+
+
 def measure_into(
     ready: Prepared,
     folder: Path,
@@ -392,17 +403,10 @@ def measure_into(
                 job = replace(job, observed=True)
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 
-        def append(record: Record) -> None:
-            if isinstance(record, Lost) and (gone := [name for name, one in services.items() if not answers(one)]):
-                raise Mistake(
-                    f"The service of {gone[0]} ended; what was measured is kept: give the same command again."
-                )
-            journal.append(record)
-
         thresholds = thresholds_of(folder)
         watcher = closing.enter_context(watch.measuring(ready.plan, records, lambda: campaign.left_s, thresholds))
         campaign = Campaign(
-            plan=ready.plan, records=records, start=start, append=append, watcher=watcher,
+            plan=ready.plan, records=records, start=start, append=_appending(journal, services), watcher=watcher,
             clock=monotonic, deadline_s=until.deadline_s, plan_ends_s=until.plan_ends_s, paces=ready.paces,
             arm_s={} if arm_s is None else arm_s,
             precisions=partial(precisions, thresholds=thresholds), free=ready.free_bytes,

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.api import _appending
 from harness.core.mistake import Mistake
+from harness.core.records import Fault, Lost, Window
 from harness.core.workload import Service
 from harness.run.data import answers, serving
 from harness.run.sentinel import Sentinel
+from harness.store import Journal, read_records
+from tests.analyze.synthetic import arm, window
 
 
 def files(folder: Path, port: int) -> tuple[str, ...]:
@@ -45,6 +49,20 @@ def test_a_service_answers_for_as_long_as_it_is_needed(tmp_path: Path, sentinel:
     assert not answers(address)
     with pytest.raises(OSError, match="refused"):
         read(address)
+
+
+def test_a_loss_to_a_service_that_ended_is_no_record(tmp_path: Path, sentinel: Sentinel) -> None:
+    lost = Lost(arm=arm(position=1), outcome="failed", reason="connection refused", trace="", kind=Fault.ERROR)
+    (tmp_path / "run").mkdir()
+    journal = Journal(tmp_path / "run")
+    with serving(FILES, tmp_path, sentinel) as address:
+        append = _appending(journal, {"imagenet": address})
+        append(lost)
+    with pytest.raises(Mistake, match="The service of imagenet ended; what was measured is kept"):
+        append(lost)
+    append(window(arm(), 0, 100.0))
+    journal.close()
+    assert [type(one) for one in read_records(tmp_path / "run")] == [Lost, Window]
 
 
 def _read_until(address: str, until: float) -> None:
