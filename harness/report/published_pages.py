@@ -64,7 +64,7 @@ def repeats(pairs: Sequence[Repeated]) -> Iterator[Part]:
     said = [f"{counted(len(telling), 'comparison')} measured by two runs, copies of the reference among them."]
     said += [_agreeing(by_day[one_day], "the same" if one_day else "another") for one_day in sorted(by_day)]
     if left_out := len(pairs) - len(telling):
-        said.append(f"{left_out} more were disturbed or wider than ±50 %, and cannot disagree.")
+        said.append(f"Left out, since a side was disturbed or wider than ±50 % and cannot disagree: {left_out}.")
     yield from ("", "### Measured again", "", " ".join(said))
     yield from ("", "The largest differences:", "", *grid(_COLUMNS, map(_row, telling[:SHOWN])))
 

@@ -84,5 +84,5 @@ def test_the_page_counts_by_day_and_leaves_out_what_cannot_disagree() -> None:
     text = "\n".join(map(str, repeats((*pairs, restless))))
     assert "On the same day: 1 of 1 compatible (100 %, expected at least 95 %)." in text
     assert "On another day: 0 of 1 compatible (0 %, expected at least 95 %)." in text
-    assert "Not counted, since a side was disturbed or wider than ±50 %: 1." in text
+    assert "Left out, since a side was disturbed or wider than ±50 % and cannot disagree: 1." in text
     assert [line.endswith("| no |") for line in text.splitlines() if line.startswith("| leak")] == [True, False]

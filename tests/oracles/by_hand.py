@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from itertools import islice
+from math import lcm
 from time import perf_counter
 from typing import Any
 
@@ -54,11 +55,13 @@ def loop(
 
     for _ in range(-(-max(4, 2 * workers * prefetch) // stages.epoch_steps) * stages.epoch_steps):
         step()
+    # A worker comes to load all batches within so many epochs.
+    whole = stages.epoch_steps if epochs else lcm(stages.epoch_steps, max(1, workers))
     count, began = 0, perf_counter()
     while perf_counter() - began < seconds:
-        for _ in range(stages.epoch_steps):
+        for _ in range(whole):
             step()
-        count += stages.epoch_steps
+        count += whole
     return {"seconds_per_sample": (perf_counter() - began) / (count * stages.batch), "batches": count}
 
 

@@ -14,8 +14,9 @@ from tests.oracles.pipeline import Loader, seconds_per_sample
 from tests.oracles.runner import PROTOCOL, Experiment
 from tests.oracles.stages import PLAIN, Stages
 
-Truth = Literal["sum", "loop"]  # added up from the stages, or timed in a loop without the harness
-ALLOWANCES: Mapping[Truth, float] = {"sum": 0.005, "loop": 0.01}  # of the truth's own error
+# Added up from the stages, likewise with another order in every epoch, or timed in a loop without the harness.
+Truth = Literal["sum", "shuffled", "loop"]
+ALLOWANCES: Mapping[str, float] = {"sum": 0.005, "shuffled": 0.01, "loop": 0.01}  # of the truth's own error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ def parsed(stack: str) -> Parsed:
     )
 
 
-def added_up(stages: Mapping[str, Stages], stack: str) -> float:
+def added_up(stages: Mapping[str, Stages], stack: str, *, shuffled: bool = False) -> float:
     """Seconds for a sample, added up from the stages."""
     one = parsed(stack)
     told = stages[one.variant]
@@ -97,7 +98,8 @@ def added_up(stages: Mapping[str, Stages], stack: str) -> float:
         seconds = sum(told.batch_s(position) + told.pass_s(position) for position in range(full))
         seconds -= sum(told.item_s(rank) for rank in range(told.samples - half, told.samples))
         return seconds / (told.samples - half)
-    return seconds_per_sample(told, Loader(workers=one.workers, prefetch=one.prefetch, passes=one.passes))
+    loader = Loader(workers=one.workers, prefetch=one.prefetch, passes=one.passes, shuffled=shuffled)
+    return seconds_per_sample(told, loader)
 
 
 def combined(workers: int, prefetch: int, *, pinned: bool = False) -> str:
@@ -122,13 +124,13 @@ def cross(step_ms: int, points: Sequence[Point], protocol: Protocol = PROTOCOL) 
     made = []
     for computes in (False, True):
         chosen = [one for one in points if one.computes == computes]
-        stages, oracles = {PLAIN: Stages(step_s=step_ms / 1e3, epoch_steps=8)}, []
+        stages, oracles = {PLAIN: Stages(step_s=step_ms / 1e3, epoch_steps=7)}, []
         for one in chosen:
             cores = min(one.workers, 1 if one.pinned else 2) if computes else one.workers
             load_s = step_ms / 1e3 * (1 + one.deficit / 100) * cores
             variant = f"d{one.deficit}w{one.workers}p{one.prefetch}"
             stages[variant] = Stages(
-                step_s=step_ms / 1e3, epoch_steps=8, load_s=load_s, load="compute" if computes else "sleep"
+                step_s=step_ms / 1e3, epoch_steps=7, load_s=load_s, load="compute" if computes else "sleep"
             )
             option = f"variant={variant}+{combined(one.workers, one.prefetch, pinned=one.pinned)}"
             loop = computes or step_ms < 10
@@ -206,7 +208,7 @@ def threatened(threat: str, *options: str) -> list[Oracle]:
 
 def stalls() -> Trial:
     """One item in sixteen batches takes as long as all the rest of them together, and more."""
-    plain = Stages(load_s=0.0032, step_s=0.009, stall_every=16, stall_s=0.6, epoch_steps=16)
+    plain = Stages(load_s=0.0032, step_s=0.009, stall_every=15, stall_s=0.6)
     oracles = threatened(
         "rare stalls are thrown away as noise", "workers=1", "workers=2", "workers=1+prefetch_factor=8"
     )
@@ -216,8 +218,7 @@ def stalls() -> Trial:
 def both() -> Trial:
     """Unequal costs of samples and steps, and a stall in every eighth batch."""
     plain = Stages(
-        load_s=0.014, step_s=0.009, load_pattern="halves", step_pattern="halves", stall_every=8, stall_s=0.25,
-        epoch_steps=16,
+        load_s=0.014, step_s=0.009, load_pattern="halves", step_pattern="halves", stall_every=8, stall_s=0.25
     )  # fmt: skip
     oracles = threatened("stalls and a queue at once", "workers=1", "workers=2", "workers=2+prefetch_factor=8")
     return trial("both faults", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=QUICK)
@@ -225,7 +226,7 @@ def both() -> Trial:
 
 def innocent() -> Trial:
     """Arms that only a careless clock tells from their reference."""
-    plain = Stages(step_s=0.020, epoch_steps=16)
+    plain = Stages(step_s=0.020)
     stages = {
         PLAIN: plain,
         "copy": replace(plain, copy=1),
@@ -252,7 +253,7 @@ def innocent() -> Trial:
 
 def halves() -> Trial:
     """Half of the epoch's samples cost four times as much as the others."""
-    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=64)
+    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=63)
     stages = {
         PLAIN: plain,
         "copy": replace(plain, copy=1),
@@ -269,7 +270,7 @@ def halves() -> Trial:
 
 def long_epochs() -> Trial:
     """The same, but a window holds a fifth of an epoch."""
-    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=128)
+    plain = Stages(load_s=0.015, step_s=0.010, load_pattern="halves", epoch_steps=127)
     stages = {PLAIN: plain, "copy": replace(plain, copy=1), "less": replace(plain, load_s=0.012)}
     unequal = "samples of unequal cost fall into windows of different arms"
     return trial("windows that are parts of an epoch", stages, [
@@ -321,7 +322,7 @@ def counting() -> Trial:
 
 def hidden() -> Trial:
     """A stall in every eighth batch that batches in flight hide in part or in all."""
-    plain = Stages(load_s=0.005, step_s=0.015, stall_every=8, stall_s=0.060, epoch_steps=16)
+    plain = Stages(load_s=0.005, step_s=0.015, stall_every=8, stall_s=0.060)
     stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
     threat = "prefetching hides a stall"
     return trial("stalls that are hidden", stages, [
@@ -376,7 +377,7 @@ def lucky() -> Trial:
 
 def epochs() -> Trial:
     """Every epoch begins with workers that take 0.1 s to open their files."""
-    plain = Stages(load_s=0.012, step_s=0.010, late_s=0.1, epoch_steps=16)
+    plain = Stages(load_s=0.012, step_s=0.010, late_s=0.1)
     threat = "the boundary between epochs costs"
     return trial("epochs with a costly boundary", {PLAIN: plain}, [
         Oracle(option="workers=1+persistent_workers", threat=threat, truth="loop"),
@@ -392,7 +393,7 @@ def probes() -> Trial:
     stages = {
         PLAIN: plain,
         "cheat": replace(plain, first_loads=60, first_load_s=0.02),
-        "tail": replace(plain, load_s=0.010, stall_every=16, stall_s=0.3),
+        "tail": replace(plain, load_s=0.010, stall_every=15, stall_s=0.3),
         "copy": replace(plain, copy=1),
     }
     return trial("probes that are too short", stages, [
@@ -405,7 +406,7 @@ def probes() -> Trial:
 
 def waves() -> Trial:
     """Eight workers that finish together, in epochs of fifteen steps: one of them holds one wait, or two."""
-    plain = Stages(step_s=0.020, epoch_steps=15)
+    plain = Stages(step_s=0.020)
     stages = {
         PLAIN: plain,
         "copy": replace(plain, copy=1),
@@ -423,7 +424,7 @@ def waves() -> Trial:
 
 def waves_of_the_reference() -> Trial:
     """The same eight workers in the reference, as most systems have some before anybody tunes them."""
-    plain = Stages(step_s=0.020, epoch_steps=15)
+    plain = Stages(step_s=0.020)
     stages = {PLAIN: plain, "half": replace(plain, load_s=0.320), "copy": replace(plain, load_s=0.320, copy=1)}
     threat = "workers finish side by side, and a window holds part of a group"
     return trial("eight workers of the reference", stages, [
@@ -443,6 +444,17 @@ def unequal_samples_of_the_reference() -> Trial:
         Oracle(option="variant=less", threat=threat),
         Oracle(option="variant=copy+workers=2", threat="two equal arms differ"),
     ], reference="workers=2", protocol=replace(PROTOCOL, rounds=6), pool="unequal")  # fmt: skip
+
+
+def own_batches() -> Trial:
+    """Epochs as long as a power of two whose dear batches would all come to one of two workers, for ever."""
+    plain = Stages(load_s=0.020, step_s=0.006, load_pattern="every_other", epoch_steps=64)
+    stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
+    threat = "each worker keeps its own batches, where a training shuffles them"
+    return trial("dear batches at even places", stages, [
+        Oracle(option="workers=2+prefetch_factor=8", threat=threat, truth="shuffled"),
+        Oracle(option="variant=copy", threat="two equal arms differ"),
+    ])  # fmt: skip
 
 
 def remembered() -> Trial:
@@ -479,7 +491,7 @@ def lengths() -> list[Trial]:
 
 def computing() -> Trial:
     """Loading and computing for the same cores: 60 ms and 30 ms of CPU time, halved."""
-    plain = Stages(load_s=0.030, step_s=0.015, load="compute", step="compute", epoch_steps=8)
+    plain = Stages(load_s=0.030, step_s=0.015, load="compute", step="compute", epoch_steps=7)
     stages = {PLAIN: plain, "copy": replace(plain, copy=1)}
     threat = "a queue refills, on shared cores"
     return trial("60 ms of CPU for loading, 30 for the step", stages, [
@@ -502,5 +514,5 @@ def all_trials() -> list[Trial]:
         refill(), stalls(), both(), computing(), collections(), *crosses, *lengths(), innocent(), halves(),
         long_epochs(), in_step(), counting(), hidden(), periodic(), weather("a machine that swings", 0.15, 3.7),
         weather("a machine that drifts", 0.3, 150.0), lucky(), epochs(), probes(),
-        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), remembered(),
+        waves(), waves_of_the_reference(), unequal_samples_of_the_reference(), own_batches(), remembered(),
     ]  # fmt: skip

@@ -32,7 +32,7 @@ class Judged:
     experiment: str
     option: str
     threat: str
-    how: str  # the truth is known: sum, loop or refused
+    how: str  # the truth is known: as `Truth` says, or refused
     true: float | None
     ratio: float | None
     low: float | None
@@ -53,7 +53,7 @@ class Judged:
             return self.ratio is None
         if self.low is None or self.high is None:
             return False
-        allowance = ALLOWANCES["loop" if self.how == "loop" else "sum"]
+        allowance = ALLOWANCES[self.how]
         return self.low * (1 - allowance) <= self.true <= self.high * (1 + allowance)
 
 
@@ -140,7 +140,8 @@ def _held(experiment: Experiment, oracle: Oracle, row: Row, loops: dict[str, flo
 def _truth(experiment: Experiment, oracle: Oracle, loops: dict[str, float]) -> float:
     if oracle.truth == "loop":
         return loops[experiment.reference] / loops[oracle.option]
-    return added_up(experiment.stages, experiment.reference) / added_up(experiment.stages, oracle.option)
+    seconds = partial(added_up, experiment.stages, shuffled=oracle.truth == "shuffled")
+    return seconds(experiment.reference) / seconds(oracle.option)
 
 
 def _loops(one: Trial, zygote: Zygote) -> dict[str, float]:

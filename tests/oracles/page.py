@@ -125,10 +125,11 @@ def _oracles(results: Results) -> Iterator[str]:
     yield ""
     yield (
         "Real processes, data sets, `DataLoader` workers and training steps, of which only the durations are told. The "
-        "truth is *added up* from these durations, or timed in a *loop* of some seconds or whole epochs without the "
-        "harness, just before the measurement and, where cores are shared, after it too. "
-        f"A truth that is added up may be off by {100 * ALLOWANCES['sum']:.1f} %, one from a loop by "
-        f"{100 * ALLOWANCES['loop']:.0f} %: an oracle holds when its 95 % interval, widened by that, holds the truth. "
+        "truth is *added up* from these durations, also over epochs that are *shuffled* anew, or timed in a *loop* of "
+        "some seconds or whole epochs without the harness, just before the measurement and, where cores are shared, "
+        f"after it too. A truth that is added up may be off by {100 * ALLOWANCES['sum']:.1f} %, one from shuffled "
+        f"epochs or a loop by {100 * ALLOWANCES['loop']:.0f} %: an oracle holds when its 95 % interval, widened by "
+        "that, holds the truth. "
         "One that does not is measured once more with other turns, and must hold then: a correct 95 % interval fails "
         "twice in 1 of 400 cases, a wrong one fails again. How many bare intervals miss at first is held against the "
         "99.9 % point of the binomial law, so that intervals that are a little too narrow everywhere show as well."
@@ -147,7 +148,7 @@ def _oracles(results: Results) -> Iterator[str]:
 
 
 def _row(one: Judged) -> tuple[str, ...]:
-    how = {"sum": "added up", "loop": "loop", "refused": "no ratio"}[one.how]
+    how = {"sum": "added up", "shuffled": "shuffled", "loop": "loop", "refused": "no ratio"}[one.how]
     true = "—" if one.true is None else f"{one.true:.3f}"
     holds = ("yes" if one.holds else "**no**") + (", at the second attempt" if one.attempts > 1 else "")
     if one.ratio is None:

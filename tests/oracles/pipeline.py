@@ -4,11 +4,14 @@ A loader without workers and the step take turns. Workers load side by side: bat
 for when batch k - n * prefetch is taken, and batches are taken in their order. Everything is added up event by event.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from random import Random
 
 from tests.oracles.stages import Stages
 
 CYCLES = 24  # epochs of each worker, the second half of which counts: then the queue is steady, and groups are whole
+SHUFFLED_CYCLES = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +21,13 @@ class Loader:
     workers: int = 0
     prefetch: int = 2
     passes: int = 1  # micro-batches of a step
+    shuffled: bool = False  # batches come in another order in every epoch
 
 
 def seconds_per_sample(stages: Stages, loader: Loader) -> float:
     """Mean seconds over whole epochs, in the long run."""
-    count = CYCLES * max(1, loader.workers) * stages.epoch_steps * loader.passes
+    cycles = SHUFFLED_CYCLES if loader.shuffled else CYCLES
+    count = cycles * max(1, loader.workers) * stages.epoch_steps * loader.passes
     ends = _alone(stages, loader, count) if loader.workers == 0 else _ahead(stages, loader, count)
     half = ends[count // 2 - 1]
     return (ends[-1] - half) / ((count - count // 2) * stages.batch / loader.passes)
@@ -30,10 +35,8 @@ def seconds_per_sample(stages: Stages, loader: Loader) -> float:
 
 def _alone(stages: Stages, loader: Loader, count: int) -> list[float]:
     ends, clock = [], 0.0
-    for number in range(count):
-        position = number // loader.passes
-        load_s = _load_s(stages, number, loader)
-        clock += load_s + stages.pass_s(position) + _stall_s(stages, number)
+    for number, fetch in enumerate(_order(stages, loader, count)):
+        clock += _load_s(stages, fetch, loader) + stages.pass_s(fetch // loader.passes) + _stall_s(stages, number)
         ends.append(clock)
     return ends
 
@@ -44,16 +47,25 @@ def _ahead(stages: Stages, loader: Loader, count: int) -> list[float]:
     ends: list[float] = []
     free = [0.0] * loader.workers
     clock = 0.0
-    for number in range(count):
+    for number, fetch in enumerate(_order(stages, loader, count)):
         worker = number % loader.workers
         asked = taken[number - in_flight] if number >= in_flight else 0.0
         begun = max(asked, free[worker])
-        free[worker] = begun + _load_s(stages, number, loader)
+        free[worker] = begun + _load_s(stages, fetch, loader)
         clock = max(clock, free[worker])
         taken.append(clock)
-        clock += stages.pass_s(number // loader.passes) + _stall_s(stages, number)
+        clock += stages.pass_s(fetch // loader.passes) + _stall_s(stages, number)
         ends.append(clock)
     return ends
+
+
+def _order(stages: Stages, loader: Loader, count: int) -> Iterator[int]:
+    """The place of every fetch in an epoch, epoch by epoch."""
+    chance, places = Random(0), list(range(stages.epoch_steps * loader.passes))
+    for _ in range(count // len(places)):
+        if loader.shuffled:
+            chance.shuffle(places)
+        yield from places
 
 
 def _load_s(stages: Stages, number: int, loader: Loader) -> float:

@@ -86,14 +86,8 @@ class Measured:
 def measure(experiment: Experiment) -> Measured:
     """Runs the experiment's campaign to its end."""
     began_s = monotonic()
-    catalogue = _catalogue(experiment)
-    plan = _plan(experiment, catalogue)
-    ready: Any = SimpleNamespace(
-        catalogue=catalogue,
-        environment=SimpleNamespace(device=experiment.device),
-        plan=plan,
-        recipe=lambda config: compose(catalogue.workload("oracle"), config.options, catalogue.known),
-    )
+    ready = prepared(experiment)
+    plan: Plan = ready.plan
     sentinel, records = Sentinel(), list[Record]()
     told = {VARIABLE: Told(variants=experiment.stages).to_json(), sabotage.VARIABLE: experiment.sabotage}
 
@@ -112,6 +106,17 @@ def measure(experiment: Experiment) -> Measured:
         finally:
             sentinel.close()
     return Measured(plan=plan, records=records, seconds=monotonic() - began_s)
+
+
+def prepared(experiment: Experiment) -> Any:
+    """What a campaign takes its jobs from."""
+    catalogue = _catalogue(experiment)
+    return SimpleNamespace(
+        catalogue=catalogue,
+        environment=SimpleNamespace(device=experiment.device),
+        plan=_plan(experiment, catalogue),
+        recipe=lambda config: compose(catalogue.workload("oracle"), config.options, catalogue.known),
+    )
 
 
 def rows_of(found: Sequence[Measured]) -> list[Row]:

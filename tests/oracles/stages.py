@@ -8,13 +8,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from random import Random
 from typing import Any, Literal
 
 from harness.core.workload import Parts, Size, Workload
 
 VARIABLE = "SPEEDMATRIX_ORACLE"  # environment variable: JSON of Told
 Kind = Literal["sleep", "compute"]
-Pattern = Literal["equal", "ragged", "halves"]
+Pattern = Literal["equal", "ragged", "halves", "every_other"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,9 @@ class Stages:
     """What the loader and the step of one arm do. Durations in seconds, of a batch where nothing else is said."""
 
     batch: int = 4
-    epoch_steps: int = 16
+    epoch_steps: int = (
+        15  # shares no divisor with loader workers: else each of them would load the same batches for ever
+    )
     load_s: float = 0.0
     load: Kind = "sleep"  # computing is counted in CPU time of the thread, so that company shows
     slices: int = 4  # a batch is loaded in so many parts: a pause can end one sleep, not all of them
@@ -84,6 +87,8 @@ class Stages:
             return 0.4 if position < self.epoch_steps // 2 else 1.6
         if pattern == "ragged":
             return _ragged(self.epoch_steps)[position]
+        if pattern == "every_other":
+            return _every_other(self.epoch_steps)[position]
         return 1.0
 
 
@@ -91,6 +96,14 @@ class Stages:
 def _ragged(count: int) -> tuple[float, ...]:
     """Weights from a seventh to several times the mean, without order, with the mean 1."""
     drawn = [0.15 + 4 * ((0.5 + 0.618034 * (one + 1)) % 1.0) ** 4 for one in range(count)]
+    return tuple(one * count / sum(drawn) for one in drawn)
+
+
+@cache
+def _every_other(count: int) -> tuple[float, ...]:
+    """Half or all of some weight, with the mean 1: of four dear batches, three lie at even places."""
+    chance = Random(0)
+    drawn = [2 if chance.random() < (0.25 if one % 2 else 0.75) else 1 for one in range(count)]
     return tuple(one * count / sum(drawn) for one in drawn)
 
 

@@ -1,5 +1,6 @@
 """Ratios that are composed from a part of a step: real arms whose stages are known."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -48,4 +49,5 @@ def test_composed_ratios_hold_the_truth_of_whole_steps() -> None:
         assert isinstance(one, Composed)
         truth = plain_s / added_up(told, f"variant={name}")
         assert one.low < truth < one.high, (name, one, truth)
-        assert one.half_width < 0.09, (name, one)
+        # Of a gain in a part, how much arrives is known to 0.13 at best.
+        assert one.half_width < 0.03 + 0.3 * abs(math.log(truth)), (name, one)

@@ -4,11 +4,13 @@ import itertools
 
 import pytest
 
-from tests.oracles.catalogue import POINTS, added_up, all_trials
+from harness.run.preparation import epoch_of
+from tests.oracles.catalogue import POINTS, Trial, added_up, all_trials
 from tests.oracles.judged import Judged, most_misses
 from tests.oracles.page import PAGE, read, rendered
 from tests.oracles.pipeline import Loader, seconds_per_sample
-from tests.oracles.stages import Stages
+from tests.oracles.runner import prepared
+from tests.oracles.stages import PLAIN, Stages
 from tests.oracles.threats import THREATS
 
 SECONDS = Stages(batch=2, epoch_steps=8, load_s=4.0, step_s=3.0)
@@ -40,7 +42,7 @@ def test_batches_in_flight_hide_a_stall() -> None:
 
 
 def test_costs_by_place_have_the_mean_that_was_told() -> None:
-    for pattern in ("halves", "ragged"):
+    for pattern in ("halves", "ragged", "every_other"):
         stages = Stages(load_s=2.0, load_pattern=pattern, epoch_steps=24)
         assert sum(map(stages.batch_s, range(24))) / 24 == pytest.approx(2.0)
 
@@ -53,6 +55,23 @@ def test_batches_come_in_the_order_that_the_truth_is_added_up_in() -> None:
     rank = Batches(stages, "baseline").rank
     given = [index for batch in Order(32, 4, 0, endless=False) for index in batch]
     assert [rank[index] for index in given] == list(range(32))
+
+
+@pytest.mark.parametrize("one", all_trials(), ids=lambda one: one.experiment.name)
+def test_arms_have_the_epoch_that_the_truth_is_added_up_over(one: Trial) -> None:
+    """But where it is the threat that they had it."""
+    ready = prepared(one.experiment)
+    told, shuffled = one.experiment.stages[PLAIN].epoch_steps, any(row.truth == "shuffled" for row in one.oracles)
+    for block in ready.plan.blocks:
+        for config in (block.reference, *(row.treatment for row in block.comparisons)):
+            assert (epoch_of(ready, block, config).epoch_steps == told) is not shuffled
+
+
+def test_another_order_in_every_epoch_changes_what_workers_wait_for_alone() -> None:
+    stages = Stages(batch=1, epoch_steps=64, load_s=20.0, step_s=6.0, load_pattern="every_other")
+    assert seconds_per_sample(stages, Loader(shuffled=True)) == pytest.approx(26.0)
+    kept = seconds_per_sample(stages, Loader(workers=2, prefetch=8))
+    assert kept > 1.15 * seconds_per_sample(stages, Loader(workers=2, prefetch=8, shuffled=True))
 
 
 def test_the_cross_covers_every_pair_of_levels() -> None:

@@ -54,6 +54,11 @@ THREATS = (
         "fifteen steps of eight workers; eight workers of the reference",
     ),
     Threat(
+        "The order of samples repeats, and each worker loads the same batches for ever, one of them the dearest",
+        "an epoch is shortened until its length shares no divisor with the workers of any arm",
+        "dear batches at even places: `workers=2+prefetch_factor=8`",
+    ),
+    Threat(
         "A cache fills while it is timed: in a training it is full after an epoch",
         "two batches are read twice; where the second reading is clearly cheaper, an arm without workers reads an "
         "epoch before its first window, and where that takes too long the row says so; caches of workers are not seen",
