@@ -66,15 +66,16 @@ def train_until(
     """Trains until an evaluation reaches the goal, for so many steps at most.
 
     The clock stands still while the model is evaluated, and so do loader workers: what they would have loaded meanwhile
-    would make training look faster.
+    would make training look faster. Losses are read when it is evaluated and not before, which would be a wait in every
+    step.
     """
     session, inactive = _begun(task, proof)
     scores, train_s = [], 0.0
     advance = _schedule(session, steps, scheduled=scheduled)
-    for number, (loss, spent_s) in enumerate(_steps(session, steps, advance), 1):
+    for number, (loss, spent_s) in enumerate(_steps(session, steps, advance, read_every=goal.every), 1):
         train_s += spent_s
-        show(number, loss)
         if number % goal.every == 0:
+            show(number, loss)
             session.feed.freeze()
             scores.append((number, train_s, session.evaluate().score))
             session.feed.thaw()
@@ -124,9 +125,12 @@ def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...
     return open_session(task), ready["inactive"]
 
 
-def _steps(session: Session, steps: int, advance: Callable[[], None]) -> Iterator[tuple[float, float]]:
-    """The loss of every step and the seconds that it took with what follows it.
+def _steps(
+    session: Session, steps: int, advance: Callable[[], None], *, read_every: int = 1
+) -> Iterator[tuple[float, float]]:
+    """The loss of every step and the seconds that it took with what follows it; the loss that was read last.
 
+    After `read_every` steps the device is waited for, within their time.
     In the first step code is compiled and kernels are chosen, and workers wait meanwhile: it counts as the second does,
     and what was waited for the first batches besides, in which workers had loaded those of the steps that follow.
     """
@@ -135,11 +139,14 @@ def _steps(session: Session, steps: int, advance: Callable[[], None]) -> Iterato
     advance()
     if steps == 1:
         yield first_loss, perf_counter() - began
-    step = session.step()
+    step, loss = session.step(), first_loss
     for number in range(2, steps + 1):
         began = perf_counter()
-        loss = float(step())
+        last = step()
         advance()
+        if number == 2 or number % read_every == 0:
+            loss = float(last)
+            session.task.device.synchronize()
         spent_s = perf_counter() - began
         if number == 2:
             yield first_loss, spent_s + (fetching_s if session.task.recipe.workers else 0.0)

@@ -207,6 +207,17 @@ def test_the_first_step_counts_as_the_second_and_workers_wait_for_it() -> None:
     assert sum(spent_s for _, spent_s in steps) < 1.5
 
 
+def test_losses_are_read_as_often_as_is_asked() -> None:
+    def losses(every: int) -> list[float]:
+        session = open_session(task_with(1.0))
+        told = [loss for loss, _ in _steps(session, 7, lambda: None, read_every=every)]
+        session.feed.close()
+        return told
+
+    each = losses(1)
+    assert losses(3) == [each[0], each[1], each[2], each[2], each[2], each[5], each[5]]
+
+
 class SlowLine(Line):
     """A batch of 64 takes a fifth of a second."""
 
