@@ -16,3 +16,10 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     targets = [target for target in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in target]
     files = [target.partition("#")[0] for target in targets]
     assert [file for file in files if file and not (page.parent / file).exists()] == []
+
+
+def test_every_decision_stands_once_in_their_list() -> None:
+    folder = ROOT / "docs/decisions"
+    listed = LINK.findall((folder / "README.md").read_text(encoding="utf-8"))
+    files = sorted(page.name for page in folder.glob("*.md") if page.name != "README.md")
+    assert sorted(one for one in listed if "/" not in one) == files
