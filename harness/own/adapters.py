@@ -1,5 +1,6 @@
 """Adapters: a Lightning module, a Hugging Face Trainer or the step of a plain loop as a job."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +22,7 @@ def from_lightning(module: Any, datamodule: Any = None, *, batch: int | None = N
     """A job of a Lightning module (or what makes one), with a data module, a loader, or its own `train_dataloader`.
 
     The whole `training_step` is timed as the model; logging is left out. Raises Mistake for manual optimization, for
-    several optimizers and for hooks that change batches.
+    several optimizers and for hooks that change batches or updates.
     """
     example = called(module) if is_factory(module) else module
     if not getattr(example, "automatic_optimization", True):
@@ -58,18 +59,34 @@ def _nothing(*_given: Any, **_named: Any) -> None:
     """Takes what is logged."""
 
 
-OF_BATCHES = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")  # hooks
+# Hooks of Lightning that no job calls: those that change batches or an update, and those that see them go by.
+OF_BATCHES = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
+OF_UPDATES = ("backward", "optimizer_step", "optimizer_zero_grad", "configure_gradient_clipping")
+OF_STEPS = ("on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward")
+OF_STEPS += ("on_before_optimizer_step", "on_train_batch_end")
 
 
 def refuse_hooks(source: Any) -> None:
-    """Raises Mistake where a module or a data module changes batches in hooks of its own, which no job calls."""
-    for hook in OF_BATCHES:
-        made_by = next((one.__module__ for one in type(source).__mro__ if hook in vars(one)), "lightning")
-        if made_by.partition(".")[0] not in {"lightning", "pytorch_lightning"}:
-            raise Mistake(
-                f"{type(source).__name__} has a {hook} of its own, which a job would leave out; move what it does "
-                "to the start of training_step, or into the collate function."
-            )
+    """Raises Mistake where a module or a data module changes batches or updates in hooks of its own.
+
+    Warns of its other hooks that Lightning calls in every step.
+    """
+    kind = type(source).__name__
+    for hook in _own_hooks(source, OF_BATCHES):
+        raise Mistake(
+            f"{kind} has its own {hook}, which a job would leave out; move what it does to the start of "
+            "training_step, or into the collate function."
+        )
+    for hook in _own_hooks(source, OF_UPDATES):
+        raise Mistake(f"{kind} has its own {hook}, which a job would leave out; {OWN_LOOP}.")
+    if left_out := _own_hooks(source, OF_STEPS):
+        warnings.warn(f"{kind}: what {', '.join(left_out)} does in a step is not measured", stacklevel=3)
+
+
+def _own_hooks(source: Any, hooks: tuple[str, ...]) -> list[str]:
+    kinds = {hook: next((one for one in type(source).__mro__ if hook in vars(one)), None) for hook in hooks}
+    lightning = {"lightning", "pytorch_lightning"}
+    return [hook for hook, kind in kinds.items() if kind and kind.__module__.partition(".")[0] not in lightning]
 
 
 def lightning_step(module: Any, batch: Any, batch_idx: int = 0) -> Any:

@@ -273,10 +273,14 @@ def test_what_a_lightning_job_cannot_express_is_told() -> None:
         _ = sm.from_lightning(module(configure_optimizers=two), loader).facts
     with pytest.raises(sm.Mistake, match=r"asks for self\.trainer, which no job has; let it take"):
         _ = sm.from_lightning(module(configure_optimizers=of_trainer), loader).facts
-    with pytest.raises(sm.Mistake, match=r"has a on_after_batch_transfer of its own.*training_step"):
+    with pytest.raises(sm.Mistake, match=r"has its own on_after_batch_transfer.*training_step"):
         sm.from_lightning(module(on_after_batch_transfer=doubled), loader)
+    with pytest.raises(sm.Mistake, match=r"has its own optimizer_step.*watch\(loader\)"):
+        sm.from_lightning(module(optimizer_step=doubled), loader)
+    with pytest.warns(UserWarning, match="what on_train_batch_end does in a step is not measured"):
+        sm.from_lightning(module(on_train_batch_end=doubled), loader)
     changing = type("Changing", (lightning().LightningDataModule,), {"transfer_batch_to_device": doubled})
-    with pytest.raises(sm.Mistake, match="Changing has a transfer_batch_to_device of its own"):
+    with pytest.raises(sm.Mistake, match="Changing has its own transfer_batch_to_device"):
         _ = sm.from_lightning(module(), changing).facts
     with pytest.raises(sm.Mistake, match="Net is no Lightning module"):
         sm.from_lightning(Net(), loader)
