@@ -54,6 +54,7 @@ class ClaimVerdict(StrEnum):
     HOLDS_EMULATED = "holds on an emulated device"
     FAILS_EMULATED = "fails on an emulated device"
     UNDECIDED = "undecided"
+    NO_RESULT = "no result"  # it was tried, and no number came of it
     NOT_MEASURED = "not measured yet"
     NOT_TESTABLE_HERE = "not testable here"
     UNTESTABLE = "untestable"
@@ -269,9 +270,9 @@ class Look:
     trial: Trial | None
 
 
-def as_timed(resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
+def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
     """The resolution with what the size of a run adds to its shortfalls: a small set has short epochs."""
-    if trial is None or not isinstance(resolution, Tried):
+    if trial is None or not isinstance(resolution, Tried) or claim.metric is Metric.QUALITY:
         return resolution
     name = trial.evidence.comparison.reference.size
     size, found = workload.sizes[name], list(resolution.shortfalls)
@@ -322,21 +323,31 @@ class Account:
 def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
     """What runs of one machine, the newest first, say of a claim on a workload.
 
-    The newest run with an estimate of what the claim names decides, else the newest with an estimate of something like
-    it; runs are never pooled. Raises ValueError where there is no run at all.
+    A run with an estimate of what the claim names decides, else one with an estimate of something like it: of those
+    with most replicates the narrower of the newest two. Runs are never pooled. Raises ValueError where there is none.
     """
     newest = looks[0].resolution
     if claim.untestable:
         return Finding(claim=claim, workload=workload, claim_verdict=ClaimVerdict.UNTESTABLE, words=claim.untestable)
     answers = [look for look in looks if look.trial is not None and _is_answer(claim, look.trial)]
-    answers.sort(key=lambda look: _rank(claim, look))  # stable: the newest of each kind stays first
     if answers:
-        return _judged(claim, workload, answers[0])
+        return _judged(claim, workload, _surest(claim, answers))
     if isinstance(newest, Untried):
         here = ClaimVerdict.NOT_TESTABLE_HERE
         return Finding(claim=claim, workload=workload, claim_verdict=here, words=newest.reason)
     command = f"speedmatrix run {workload} --design claims"
     return Finding(claim=claim, workload=workload, claim_verdict=ClaimVerdict.NOT_MEASURED, words=command)
+
+
+def _surest(claim: Claim, answers: Sequence[Look]) -> Look:
+    best = min(_rank(claim, look) for look in answers)
+    ranked = [look for look in answers if _rank(claim, look) == best]
+    known = [(look.trial.result, look) for look in ranked if look.trial and isinstance(look.trial.result, Estimate)]
+    if claim.metric is Metric.QUALITY or not known:
+        return ranked[0]
+    most = max(estimate.processes for estimate, _ in known)
+    newest = [pair for pair in known if pair[0].processes == most][:2]
+    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
 
 
 def _rank(claim: Claim, look: Look) -> int:
@@ -376,7 +387,7 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
     found = Finding(claim=claim, workload=workload, claim_verdict=ClaimVerdict.UNDECIDED, basis=basis)
     quality = trial.evidence.quality if claim.metric is Metric.QUALITY else None
     if isinstance(trial.result, Absence) and not (quality and _is_broken(trial)):
-        return replace(found, words=trial.result.words)
+        return replace(found, claim_verdict=ClaimVerdict.NO_RESULT, words=trial.result.words)
     if quality is not None:
         claim_verdict = ClaimVerdict.TESTED_OTHERWISE if tried.shortfalls else _ruled_quality(claim, quality)
         return replace(found, claim_verdict=claim_verdict, words=quality.sentence)
@@ -492,7 +503,12 @@ def _silence(parts: Sequence[Finding]) -> tuple[ClaimVerdict, str]:
         return ClaimVerdict.TESTED_OTHERWISE, f"on {', '.join(otherwise)}"
     if any(one.claim_verdict is ClaimVerdict.NOT_MEASURED for one in parts):
         return ClaimVerdict.NOT_MEASURED, "speedmatrix run --design claims"
-    for word in (ClaimVerdict.UNDECIDED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE):
+    for word in (
+        ClaimVerdict.UNDECIDED,
+        ClaimVerdict.NO_RESULT,
+        ClaimVerdict.NOT_TESTABLE_HERE,
+        ClaimVerdict.UNTESTABLE,
+    ):
         if words := [one.words for one in parts if one.claim_verdict is word]:
             return word, "; ".join(dict.fromkeys(words))
     return ClaimVerdict.UNTESTABLE, "no workload to test it on"

@@ -411,7 +411,7 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
     for one in witnesses:
         resolution = meant[one.environment]
         trial = matching(resolution, name, one.trials)
-        looks.append(Look(run=one.folder, resolution=as_timed(resolution, trial, workload), trial=trial))
+        looks.append(Look(run=one.folder, resolution=as_timed(claim, resolution, trial, workload), trial=trial))
     return find(claim, name, looks)
 
 

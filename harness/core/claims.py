@@ -63,6 +63,7 @@ class Claim:
     conditions: str = ""  # hardware, sizes and whatever else was said to hold
     remark: str = ""  # what is known of the claim before any measurement of ours
     essential: tuple[str, ...] = ()  # optimizations without which it is not tested, however much else remains
+    said_of: str = ""  # the kind of device, where it is that of all claims of a file: GPU
     deviation: str = ""  # how the stacks differ from the promise on any machine, without a full stop
     stand_in: str = ""  # the stack that is tested where nothing of the treatment can run
     untestable: str = ""  # why no configuration of this suite can test it; then treatment is empty
@@ -123,15 +124,18 @@ _OF_ONE_CONFIG = {Metric.DEVICE_SHARE, Metric.RATE}
 
 
 def parsed(text: str, file: str) -> tuple[Claim, ...]:
-    """The claims of one TOML file, tables `[[claim]]`; raises Mistake that names the file and the claim."""
+    """The claims of one TOML file, tables `[[claim]]`, and what all of them are `said_of`.
+
+    Raises Mistake that names the file and the claim.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Mistake(f"{file} is not TOML ({error}); put it right.") from error
-    entries = document.get("claim")
-    if set(document) != {"claim"} or not isinstance(entries, list):
-        raise Mistake(f"{file} must hold tables [[claim]] and nothing else.")
-    return tuple(_claim(entry, f"{file}, claim {number}") for number, entry in enumerate(entries, 1))
+    entries = document.pop("claim", None)
+    if not set(document) <= {"said_of"} or not isinstance(entries, list):
+        raise Mistake(f"{file} must hold tables [[claim]], before them perhaps said_of, and nothing else.")
+    return tuple(_claim(entry, document, f"{file}, claim {number}") for number, entry in enumerate(entries, 1))
 
 
 def checked(
@@ -164,13 +168,13 @@ def options(stack: str, workload: Workload, device: str = "cuda") -> tuple[Optio
     return tuple(sorted(chosen.values()))
 
 
-def _claim(entry: object, where: str) -> Claim:
+def _claim(entry: object, shared: Mapping[str, object], where: str) -> Claim:
     if not isinstance(entry, dict):
         raise Mistake(f"{where} must be a table.")
     where = f"{where} ({entry.get('name', 'no name')})"
     absent = {one.name: encode(one.default) for one in fields(Claim) if one.default is not MISSING}
     try:
-        return decode(Claim, {**absent, **entry}, where)
+        return decode(Claim, {**absent, **shared, **entry}, where)
     except Malformed as malformed:
         raise Mistake(f"{malformed}; put the ledger right.") from malformed
 

@@ -62,8 +62,10 @@ def _nothing(*_given: Any, **_named: Any) -> None:
 # Hooks of Lightning that no job calls: those that change batches or an update, and those that see them go by.
 OF_BATCHES = ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer")
 OF_UPDATES = ("backward", "optimizer_step", "optimizer_zero_grad", "configure_gradient_clipping")
-OF_STEPS = ("on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward")
-OF_STEPS += ("on_before_optimizer_step", "on_train_batch_end")
+OF_STEPS = (
+    *("on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward"),
+    *("on_before_optimizer_step", "on_train_batch_end"),
+)
 
 
 def refuse_hooks(source: Any) -> None:

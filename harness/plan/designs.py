@@ -394,7 +394,7 @@ def _tried(claim: Claim, context: ClaimContext) -> Resolution:
             return Untried(reason=str(impossible).rstrip("."))
     known = (claim.deviation,) if claim.deviation else ()
     left_out = tuple(f"tested without {', '.join(names)}: {why}" for why, names in _by_reason(reasons).items())
-    short = (*known, *left_out, *_of_a_gpu(claim, context.environment))
+    short = (*known, *left_out, *_of_a_gpu(claim, context.environment), *_of_cores(claim, ours, context.environment))
     return Tried(treatment=ours, reference=theirs, timing=claim.timing, shortfalls=short)
 
 
@@ -407,11 +407,18 @@ def _of_a_gpu(claim: Claim, environment: Environment) -> Iterator[str]:
     """That another kind of device took the place of the one of which something was said; what loads is the host's."""
     if claim.metric not in _BY_A_DEVICE or claim.timing is Timing.LOADER:
         return
-    said = f"{claim.text} {claim.conditions}"
+    said = f"{claim.text} {claim.conditions} {claim.said_of}"
     if environment.device == "cpu" and A_GPU.search(said):
         yield "said of a GPU, and tested on a CPU"
     if environment.device != "cpu" and A_CPU.search(said) and not A_GPU.search(said):
         yield "said of a CPU, and tested beside a GPU"
+
+
+def _of_cores(claim: Claim, stack: Iterable[Option], environment: Environment) -> Iterator[str]:
+    """That there are fewer cores than workers, where a claim is about workers."""
+    found = [one.level for one in stack if one.name == "workers" and one.name in claim.differing]
+    if claim.metric is Metric.THROUGHPUT and any(isinstance(one, int) and one > environment.cores for one in found):
+        yield f"tested with {found[0]} workers on {environment.cores} cores"
 
 
 def _by_reason(reasons: Mapping[Option, str]) -> dict[str, list[str]]:

@@ -111,6 +111,7 @@ _TESTED_FIRST = (
     (ClaimVerdict.HOLDS_EMULATED, ClaimVerdict.FAILS_EMULATED),
     (ClaimVerdict.TESTED_OTHERWISE,),
     (ClaimVerdict.UNDECIDED,),
+    (ClaimVerdict.NO_RESULT,),
     (ClaimVerdict.NOT_MEASURED,),
     (ClaimVerdict.NOT_TESTABLE_HERE,),
     (ClaimVerdict.UNTESTABLE,),
@@ -125,10 +126,11 @@ _SAID = {
     ClaimVerdict.FAILS_EMULATED: "failed on an emulated device",
     ClaimVerdict.TESTED_OTHERWISE: "tested under other conditions than promised",
     ClaimVerdict.UNDECIDED: "tested without a decision",
+    ClaimVerdict.NO_RESULT: "tried without a result",
 }
 
 
-_UNTESTED = (ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
+_UNTESTED = (ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
 
 
 def foremost(accounts: Iterable[Account]) -> list[Finding]:

@@ -325,7 +325,7 @@ def _where(sheet: Sheet, entry: StoredRow) -> str:
 
 # The page of one workload on one machine: stacks, causes, every table with its plot, claims and missing results.
 
-_SILENT = {ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE}
+_SILENT = {ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE}
 _STACK_COLUMNS = "stack", "options", "timed on", "speedup, 95 %", "quality", "memory", "run"
 
 

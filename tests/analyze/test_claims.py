@@ -131,10 +131,10 @@ def test_what_is_not_measured_says_by_what_it_would_be() -> None:
 def test_a_failure_and_what_did_not_engage_decide_nothing() -> None:
     lost = Lost(arm=arm(0, 0, 1), outcome="failed", reason="out of memory")
     found = judged(claim(), [*records(0, 1.7), lost])
-    assert found.claim_verdict is ClaimVerdict.UNDECIDED
+    assert found.claim_verdict is ClaimVerdict.NO_RESULT
     assert "out of memory" in found.words
     found = judged(claim(), records(0, 1.7, inactive=("workers is 0, not 2",)))
-    assert found.claim_verdict is ClaimVerdict.UNDECIDED
+    assert found.claim_verdict is ClaimVerdict.NO_RESULT
     assert "workers is 0, not 2" in found.words
 
 
@@ -174,7 +174,13 @@ def test_the_newest_run_with_an_estimate_decides_and_none_is_pooled() -> None:
     assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.OVERSTATED, "r2")
     found = find(claim(), "leak", looks[:2])
     assert found.basis is not None
-    assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.UNDECIDED, "r3")
+    assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.NO_RESULT, "r3")
+
+
+def test_of_two_answers_the_one_with_more_replicates_decides() -> None:
+    found = find(claim(), "leak", [look(records(0, 1.2), "r2"), look(records(0, 1.7, replicates=4), "r1")])
+    assert found.basis is not None
+    assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.CONFIRMED, "r1")
 
 
 def test_a_newer_loss_that_became_nan_decides_about_quality_and_not_about_speed() -> None:
