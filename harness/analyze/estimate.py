@@ -31,7 +31,7 @@ from harness.core.protocol import FEWEST_REPLICATES, Protocol
 from harness.core.records import Precision, Window
 
 DISTURBED = 0.25  # interference above which no verdict is given
-CONTENDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/contention.md)
+CONTENDED = 0.1  # of all cores, beyond which others took too many for one (docs/decisions/crowding.md)
 # Points of Student's t for an interval that holds in 95 % of cases: where the number of replicates was fixed before,
 # and where it depended on the interval's width (docs/decisions/width-stopping.md).
 FIXED, BY_WIDTH = 0.975, 0.985
@@ -62,6 +62,8 @@ class Estimate:
     point: float = FIXED  # of Student's t behind the interval, unless that is the narrowest that is believed
     windows: int = 0  # of both arms, with those that were left out
     left_out: tuple[tuple[str, int], ...] = ()  # reason -> windows; evidence from outside of the arms alone
+    spoilt: int = 0  # replicates that were left out, since most of their windows were disturbed from outside
+    tainted: int = 0  # such replicates that stayed, since too few others remain
     tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
 
     @property
@@ -225,6 +227,8 @@ def _estimate(pairs: Pairs, half_width: float, thresholds: Thresholds, **rests_o
         device=pairs.device,
         windows=pairs.windows,
         left_out=pairs.left_out,
+        spoilt=pairs.spoilt,
+        tainted=pairs.tainted,
         tails=pairs.tails,
         **rests_on,
     )
@@ -235,6 +239,10 @@ def _disturbance(found: Pairs | Estimate) -> str | None:
         return f"the reference's own rate changed by {100 * found.drift:.0f} % from window to window"
     if found.contention > CONTENDED:
         return f"other processes took {100 * found.contention:.0f} % of its cores"
+    if found.tainted:
+        return (
+            f"most windows of {found.tainted} of its replicates were disturbed from outside, and too few others remain"
+        )
     return found.device.disturbance if found.device else None
 
 

@@ -45,7 +45,9 @@ def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pro
         yield "both arms lived in one process, beside others; memory was not measured there"
     if sentence := _still_wide(estimate, protocol):
         yield sentence
-    if estimate.processes < protocol.replicates:
+    if estimate.spoilt:
+        yield f"replicates left out, since most of their windows were disturbed from outside: {estimate.spoilt}"
+    if estimate.processes + estimate.spoilt < protocol.replicates:
         yield f"{estimate.processes} of {protocol.replicates} replicates so far"
     if any(arm is not None and not arm.steady for arm in arms):
         yield "not settled when its warm-up ended"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from harness.analyze.grouping import together
+from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import POWER_CAP, SLOWDOWNS, Window, WindowPair, alone, window_pairs
 
 # Moderated variances: what comparisons of one machine say of each other's spread.
@@ -278,7 +279,7 @@ def _in_shares(found: Both | None) -> str:
 
 # Share of all cores that others took in a window, none being idle, beyond which it is left out: twice the mean that
 # forbids a verdict. The kernel counts in hundredths of a second, so that a window of 0.1 s on two cores is read to
-# within 0.1 (docs/decisions/contention.md): no misreading of a calm window gets there.
+# within 0.1 (docs/decisions/crowding.md): no misreading of a calm window gets there.
 OTHERS = 0.2
 LIKE = 4  # changes between windows with the same samples, from which on they alone tell how restless a machine is
 TOGETHER = 3  # neighbouring windows whose sum shows whether what is slow comes by turns
@@ -314,6 +315,8 @@ class Pairs:
     device: Device | None = None  # how it was meanwhile, where a driver told
     windows: int = 0  # of both arms, with those that were left out
     left_out: tuple[tuple[str, int], ...] = ()  # reason -> windows
+    spoilt: int = 0  # replicates that were left out, since most of their windows were disturbed from outside
+    tainted: int = 0  # such replicates that stayed, since too few others remain
     tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
 
     @property
@@ -339,29 +342,40 @@ def seconds(window: Window) -> float:
 def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pairs:
     """What the arm at `position` of one block gives beside its reference; all attempts of a replicate count together.
 
-    A replicate whose arms were alive one after the other gives the ratio of their totals over all windows.
+    A replicate whose arms were alive one after the other gives the ratio of their totals over all windows. One that was
+    disturbed from outside in most windows is left out where enough others remain.
     A total is in seconds or in whatever else is `spent`, which must not be 0 in any window.
     """
-    windows = tuple(windows)
+    windows, both = tuple(windows), {0, position}
     found: list[Replicate] = []
-    counted: list[Window] = []
-    in_turn = 0
-    for replicate in sorted({one.arm.replicate for one in windows}):
-        own = [one for one in windows if one.arm.replicate == replicate]
+    kept: dict[int, list[Window]] = {}
+    in_turn = set[int]()
+    for replicate, own in together((one.arm.replicate, one) for one in windows).items():
         closing = {max(map(_window, attempt)) for attempt in _attempts(own).values()}
-        kept = undisturbed(own, position)
-        together, apart = _totals(_window_pairs(kept, position), closing, spent), _in_turn(kept, position, spent)
-        counted += kept
-        in_turn += apart is not None
-        if parts := [one for one in (together, apart) if one]:
+        kept[replicate] = undisturbed(own, position)
+        mixed = _totals(_window_pairs(kept[replicate], position), closing, spent)
+        apart = _in_turn(kept[replicate], position, spent)
+        if apart is not None:
+            in_turn.add(replicate)
+        if parts := [one for one in (mixed, apart) if one]:
             found.append(replace(parts[0] if len(parts) == 1 else _joined(parts), number=replicate))
-    both = {0, position}
+    found.sort(key=lambda one: one.number)
+    tainted = {
+        one.number
+        for one in found
+        if any(evidence_against(window) for window in kept[one.number] if window.arm.position in both)
+    }
+    spoilt = tainted if len(found) - len(tainted) >= FEWEST_REPLICATES else set[int]()
+    found = [one for one in found if one.number not in spoilt]
+    counted = [window for number in sorted(kept.keys() - spoilt) for window in kept[number]]
     others = [one.others for one in counted if one.arm.position in both and one.others is not None]
     return Pairs(
         replicates=tuple(found),
+        spoilt=len(spoilt),
+        tainted=len(tainted - spoilt),
         drift=_drift(counted, position, spent),
         contention=sum(others) / len(others) if others else 0.0,
-        in_turn=in_turn,
+        in_turn=len(in_turn - spoilt),
         device=device_of(windows, position),
         windows=sum(one.arm.position in both for one in windows),
         left_out=_left_out(windows, counted, both),
@@ -409,8 +423,7 @@ def evidence_against(window: Window) -> str | None:
 def undisturbed(windows: Sequence[Window], position: int) -> list[Window]:
     """The windows of one replicate without those against which there is evidence.
 
-    All of them where more than half of what they give would be lost: who is disturbed that much gets no verdict, and
-    what remained would be a choice of moments.
+    All of them where more than half of what they give would be lost: what remained would be a choice of moments.
     """
     kept = [one for one in windows if evidence_against(one) is None]
     return kept if 2 * _given(kept, position) >= _given(windows, position) else list(windows)

@@ -58,12 +58,18 @@ def batch_table(table: Table) -> Iterator[Part]:
     for row in table.rows:
         parts, each = batch_of(row.comparison.label) or (1, row.comparison.treatment.batch)
         judged = row.quality.status.value if row.quality else NOTHING
-        told = outcome(row) or ratio(row.estimate), judged
+        told = outcome(row) or estimated(row), judged
         profile = row.treatment if row.estimate else None
         rows.append((parts * each, parts, _cells(row.comparison.treatment, profile, parts, told)))
     yield from tabled(_COLUMNS, (cells for _, _, cells in sorted(rows)))
     yield Text(largest(table))
     yield from listed(f"{one_line(row.label)}: {one_line(row.absence.words)}." for row in table.rows if row.absence)
+
+
+def estimated(row: Row) -> str:
+    """The ratio of a batch, and whether the machine was too restless for it."""
+    disturbed = row.estimate is not None and row.estimate.disturbed
+    return ratio(row.estimate) + (", disturbed" if disturbed else "")
 
 
 def outcome(row: Row) -> str | None:

@@ -1,6 +1,7 @@
 """Isolation in words: ratios of arms that shared a process beside those of isolated ones, and who is kept apart."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
@@ -38,7 +39,7 @@ def summary(found: Sequence[BothWays]) -> str:
         return "Nothing was measured both ways yet."
     counts, total = Counter(one.agreement for one in found), len(found)
     compatible = total - counts[Agreement.DISAGREE]
-    shared, isolated = (median(way(one).half_width for one in found) for way in (SHARED, ISOLATED))
+    shared, isolated = (math.expm1(median(way(one).half_width for one in found)) for way in (SHARED, ISOLATED))
     return (
         f"Of {total} comparisons that were measured both ways {compatible} ({100 * compatible / total:.0f} %) have "
         f"ratios that their intervals allow to be the same, {counts[Agreement.AGREE]} of them within 2.5 %; by chance "

@@ -1,5 +1,6 @@
 """The matrix as a document: its heading, its columns, causes and details, and its JSON."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -79,8 +80,9 @@ def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
 def _copies(found: Sequence[Estimate]) -> str:
     if not found:
         return ""
-    held, width = sum(one.low <= 1 <= one.high for one in found), median(one.half_width for one in found)
-    return f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * width:.0f} % (median)"
+    held = sum(one.low <= 1 <= one.high for one in found)
+    wide = math.expm1(median(one.half_width for one in found))
+    return f"{held} of {len(found)} references hold 1.00x against themselves, within ±{100 * wide:.0f} % (median)"
 
 
 def replicates(matrix: Matrix) -> str:

@@ -81,7 +81,8 @@ def ratio(estimate: Interval | None) -> str:
 
 def interval(value: float, low: float, high: float) -> str:
     """The same of a ratio that is no estimate."""
-    places = 3 if high - low < 0.02 else 2 if high - low < 2 else 1
+    near = any(0.9 < end < 1.1 for end in (low, high))  # where a reader looks for the verdict
+    places = 3 if high - low < 0.02 else 2 if high - low < 2 or near else 1
     return f"{factor(value, places)}x [{factor(low, places)}, {factor(high, places)}]"
 
 
