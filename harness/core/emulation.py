@@ -222,6 +222,8 @@ def unknown_time(optimization: Optimization, device: str) -> str | None:
     if optimization.stage is Stage.EVALUATION:
         return EVALUATES
     names = set(optimization.sets)
+    if "monitoring_steps" in names:
+        return "an emulated device has no counters to read, which take most of the time of a reading"
     if (optimization.stage is not Stage.DEVICE and not names & OF_THE_DEVICE_TOO) or names <= OF_THE_HOST:
         return None
     title = title_of(device)

@@ -16,7 +16,7 @@ from harness.core.configuration import (
     compose,
     unmet,
 )
-from harness.core.emulation import is_emulated, step_named, without_time
+from harness.core.emulation import is_emulated, without_time
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import LEVEL, Numerics, Optimization, Stage, Timing
@@ -117,6 +117,7 @@ def _accumulating(scope: Scope) -> str:
 
 # Another batch: the same configuration with other samples of an update. It is another training, and says so.
 
+FEWEST_BATCHES = 8  # of an epoch, of whose last one half may be left out
 MOST_LEFT_OUT = 0.1  # of the samples of an epoch, which both arms are to go through
 
 
@@ -134,8 +135,8 @@ def with_batch(scope: Scope, label: str) -> Entry:
     try:
         if treatment.batch == reference.batch:
             raise Conflict("an update of the reference takes as many samples: gradient_accumulation compares those")
-        if is_emulated(scope.environment.device) and step_named(scope.environment.device) is not None:
-            raise Conflict("the step time that was named is that of one batch")
+        if is_emulated(scope.environment.device):
+            raise Conflict("an emulated device takes as long for each sample of any batch, which no real one does")
         _check_config(scope, reference)
         _check_config(scope, treatment)
         _check_share(scope, treatment)
@@ -161,8 +162,11 @@ def _check_config(scope: Scope, config: Configuration) -> None:
     parts = recipe.micro_batches * recipe.ranks
     if config.batch % parts:
         raise Conflict(f"a batch of {config.batch} cannot be taken in {parts} equal parts")
-    if recipe.keep_last_batch and min(config.batch, size.epoch_steps) < 2:
-        raise Conflict("a shorter last batch needs two batches or more, of two samples or more")
+    if recipe.keep_last_batch and (config.batch < 2 or size.epoch_steps < FEWEST_BATCHES):
+        raise Conflict(
+            f"a shorter last batch needs two samples in a batch and {FEWEST_BATCHES} batches in an epoch: of fewer, what it "
+            "leaves out is much of what the reference trains on"
+        )
     least = scope.workload.least_samples
     if config.batch // (parts * (1 + recipe.keep_last_batch)) < least:
         raise Conflict(f"{scope.workload.name} normalises over {least} samples at least, so it cannot train on fewer")

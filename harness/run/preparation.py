@@ -325,21 +325,27 @@ def job_of(ready: Prepared, data: Data, block: Block, replicate: int, position: 
     )
 
 
+KEPT = 7 / 8  # of an epoch, at least, where it is shortened
+
+
 def epoch_of(ready: Prepared, block: Block, config: Configuration) -> Size:
     """The facts of a configuration's size, its epoch so short that every loader worker comes to load all batches of it.
 
     The order of samples stays the same from epoch to epoch, and batches go to workers in turn: where both numbers share
-    a divisor, each worker would load the same batches for ever, and all would wait for the one with the dearest.
+    a divisor, each worker would load the same batches for ever, and all would wait for the one with the dearest. An
+    epoch that would lose too many of its samples stays as it is; so does one that is timed by itself, as workers begin
+    anew in it.
     """
     size = ready.catalogue.workload(config.workload).at(config.size, config.batch)
     arms = (block.reference, *(one.treatment for one in block.comparisons))
     recipes = [ready.recipe(one) for one in arms]
-    if size.passes > 1 or any(one.batch != config.batch for one in arms) or any(one.keep_last_batch for one in recipes):
+    if block.timing is Timing.EPOCH or size.passes > 1:
+        return size
+    if any(one.batch != config.batch for one in arms) or any(one.keep_last_batch for one in recipes):
         return size  # a shorter epoch would hold other samples in each arm, or no batch before the last
     workers, steps = lcm(*(max(1, one.workers) for one in recipes)), size.epoch_steps
-    while gcd(steps, workers) > 1:
-        steps -= 1
-    return replace(size, epoch_steps=steps)
+    shorter = next(one for one in range(steps, 0, -1) if gcd(one, workers) == 1)
+    return replace(size, epoch_steps=shorter) if shorter >= KEPT * steps else size
 
 
 def _loads_alike(config: Configuration, block: Block, known: Mapping[str, Optimization]) -> bool:

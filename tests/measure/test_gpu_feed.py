@@ -23,7 +23,7 @@ from tests.measure.test_gpu import gpu
 
 pytestmark = pytest.mark.gpu
 
-PREFETCH = ("pin_memory", "device_prefetch")
+PREFETCH = ("pin_memory", "non_blocking", "device_prefetch")
 SEGMENTS = """
 import json, torch
 from harness.measure import observed_process as evidence

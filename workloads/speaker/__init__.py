@@ -21,7 +21,7 @@ SMOKE = Size(
 
 QUICK = Size(
     batch=5,
-    epoch_steps=2,  # two items of each augmentation, one with few talkers and one with many
+    epoch_steps=2,  # two items of each augmentation
     evaluation_items=24,
     data_bytes=400_000_000,
     shape={
