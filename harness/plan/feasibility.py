@@ -164,8 +164,8 @@ def _check_config(scope: Scope, config: Configuration) -> None:
         raise Conflict(f"a batch of {config.batch} cannot be taken in {parts} equal parts")
     if recipe.keep_last_batch and (config.batch < 2 or size.epoch_steps < FEWEST_BATCHES):
         raise Conflict(
-            f"a shorter last batch needs two samples in a batch and {FEWEST_BATCHES} batches in an epoch: of fewer, what it "
-            "leaves out is much of what the reference trains on"
+            f"a shorter last batch needs two samples in a batch and {FEWEST_BATCHES} batches in an epoch: of fewer it "
+            "leaves out much of what the reference trains on"
         )
     least = scope.workload.least_samples
     if config.batch // (parts * (1 + recipe.keep_last_batch)) < least:
