@@ -34,8 +34,9 @@ class Point:
 class Crossover:
     """A step time, in seconds, at which a speedup crosses `PAYS`: 0 and infinite lie beyond what was measured.
 
-    `low_s` and `high_s` are where the ends of the intervals cross it. Between measured points all three lie where an
-    option would that shortens the input, which is exact where input and device take turns.
+    `low_s` and `high_s` are where the ends of the intervals cross it. A fall that stays above 1 is followed on the line
+    of an option that shortens the input, which is exact where input and device take turns. Of a rise, and of a fall to
+    1 or below, only the measured points on both sides are known: they are the ends.
     """
 
     at_s: float
@@ -54,20 +55,14 @@ class Curve:
     @property
     def until(self) -> Crossover:
         """Up to which step time it pays; 0 where it does at none."""
-        return Crossover(
-            at_s=last_above(self._line("ratio")),
-            low_s=last_above(self._line("low")),
-            high_s=last_above(self._line("high")),
-        )
+        at, low, high = (last_above(self._line(name)) for name in ("ratio", "low", "high"))
+        return Crossover(at_s=at.at_s, low_s=min(at.low_s, low.low_s), high_s=max(at.high_s, high.high_s))
 
     @property
     def since(self) -> Crossover:
         """From which step time on it pays, as workers do only where there is something to hide behind; 0: from all."""
-        return Crossover(
-            at_s=first_above(self._line("ratio")),
-            low_s=first_above(self._line("high")),
-            high_s=first_above(self._line("low")),
-        )
+        at, low, high = (first_above(self._line(name)) for name in ("ratio", "high", "low"))
+        return Crossover(at_s=at.at_s, low_s=min(at.low_s, low.low_s), high_s=max(at.high_s, high.high_s))
 
     def _line(self, name: str) -> list[tuple[float, float]]:
         return [(one.step_s, getattr(one.estimate, name)) for one in self.points]
@@ -195,38 +190,52 @@ def known_times(workload: Workload, reference: Configuration) -> dict[str, float
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 
-def last_above(points: Sequence[tuple[float, float]], level: float = PAYS) -> float:
+_Place = tuple[float, float]  # a step time, and the speedup there
+NOWHERE = Crossover(at_s=0.0, low_s=0.0, high_s=0.0)
+BEYOND = Crossover(at_s=math.inf, low_s=math.inf, high_s=math.inf)
+
+
+def last_above(points: Sequence[_Place], level: float = PAYS) -> Crossover:
     """The largest step time up to which a line through the points lies above a level; 0 or infinite beyond its ends.
 
     A line that comes up again after it fell is followed to its last crossing.
     """
     if not points or all(ratio < level for _, ratio in points):
-        return 0.0
+        return NOWHERE
     if points[-1][1] >= level:
-        return math.inf
-    found = [
-        _crossing(one, other, level) for one, other in pairwise(points) if one[1] >= level > other[1]
-    ]  # fmt: skip
-    return found[-1]
+        return BEYOND
+    one, other = [(one, other) for one, other in pairwise(points) if one[1] >= level > other[1]][-1]
+    if other[1] <= 1:
+        return _within(one, other, level)
+    at_s = _falling(one, other, level)
+    return Crossover(at_s=at_s, low_s=at_s, high_s=at_s)
 
 
-def first_above(points: Sequence[tuple[float, float]], level: float = PAYS) -> float:
+def first_above(points: Sequence[_Place], level: float = PAYS) -> Crossover:
     """The smallest step time from which on a line through the points lies above a level; 0 or infinite beyond them."""
-    turned = [(1 / at, ratio) for at, ratio in reversed(points)]
-    found = last_above(turned, level)
-    return 1 / found if found else math.inf
+    if not points or all(ratio < level for _, ratio in points):
+        return BEYOND
+    if points[0][1] >= level:
+        return NOWHERE
+    one, other = next((one, other) for one, other in pairwise(points) if one[1] < level <= other[1])
+    return _within(one, other, level)
 
 
-def _crossing(one: tuple[float, float], other: tuple[float, float], level: float) -> float:
-    """The step time at which a speedup that falls from above a level to below it crosses that.
+def _within(one: _Place, other: _Place, level: float) -> Crossover:
+    """A crossing somewhere between two points, at best where a straight line over the logarithms has it."""
+    (early, first), (late, last) = one, other
+    share = math.log(level / first) / math.log(last / first)
+    return Crossover(at_s=early * (late / early) ** share, low_s=early, high_s=late)
+
+
+def _falling(one: _Place, other: _Place, level: float) -> float:
+    """The step time at which a speedup that falls from above a level to below it, and stays above 1, crosses that.
 
     With a loader of L before and l after, a speedup R of 1 + (L - l) / (l + D) beside a device of D makes 1 / (R - 1) a
     straight line over D. It falls no faster than that of an option that leaves nothing of the loader, 1 + L / D.
     """
     (early, above), (late, below) = one, other
     soonest = min(late, early * (above - 1) / (level - 1))
-    if below <= 1:
-        return soonest
     first, middle, last = (1 / (ratio - 1) for ratio in (above, level, below))
     return max(soonest, early + (middle - first) / (last - first) * (late - early))
 

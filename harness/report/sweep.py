@@ -31,9 +31,10 @@ EMULATED = (
 )
 HOW = (
     f"An option pays where its speedup is {PAYS:g}x or more. Beside a crossing stand the step times at which the low "
-    "and the high ends of its intervals cross that; between measured times all three follow the line of an option that "
-    "shortens the input, exact where input and device take turns. A disturbed measurement is no point. Dashes in "
-    "a figure are predicted, each from what loader and step took alone at the other step times."
+    "and the high ends of its intervals cross that. A fall that stays above 1x follows the line of an option that "
+    "shortens the input, exact where input and device take turns; of a rise, and of a fall to 1x or below, the "
+    "measured times on both sides are the bounds. A disturbed measurement is no point. Dashes in a figure are "
+    "predicted, each from what loader and step took alone at the other step times."
 )
 
 

@@ -40,12 +40,37 @@ def test_step_times_are_spaced_by_their_logarithm() -> None:
 
 
 def test_an_option_stops_paying_where_a_line_through_its_ratios_falls_below_the_level() -> None:
-    assert last_above([(1.0, 1.5), (4.0, 1.0)], 1.25) == pytest.approx(2.0), "as of one that leaves nothing to load"
-    assert last_above([(1.0, 1.5), (1.5, 1.0)], 1.25) == 1.5
-    assert last_above([(1.0, 1.2), (2.0, 1.01), (3.0, 1.2), (4.0, 1.0)], 1.1) > 3.0
-    assert last_above([(1.0, 1.0), (2.0, 1.01)], 1.1) == 0.0
-    assert last_above([(1.0, 1.0), (2.0, 1.2)], 1.1) == math.inf
-    assert last_above([]) == 0.0
+    assert last_above([(1.0, 1.5), (4.0, 1.1)], 1.25).at_s == pytest.approx(2.0), "of one that leaves nothing to load"
+    assert last_above([(1.0, 1.5), (1.5, 1.1)], 1.25).at_s == 1.5
+    assert last_above([(1.0, 1.2), (2.0, 1.01), (3.0, 1.2), (4.0, 1.0)], 1.1).at_s > 3.0
+    assert last_above([(1.0, 1.0), (2.0, 1.01)], 1.1).at_s == 0.0
+    assert last_above([(1.0, 1.0), (2.0, 1.2)], 1.1).at_s == math.inf
+    assert last_above([]).at_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("points", "true_s", "words"),
+    [
+        ([(0.01, 0.90), (0.1, 1.50)], None, "pays above 20 ms [10 ms, 100 ms] a step"),
+        ([(0.01, 1.02), (0.1, 1.50)], None, "pays above 12 ms [10 ms, 100 ms] a step"),
+        # A worker that loads in 200 ms and costs 20 ms of every step.
+        (
+            [(0.004, 0.93), (0.025, 1.02), (0.15, 1.59), (0.8, 1.22)],
+            0.031,
+            "pays above 28 ms [25 ms, 150 ms] a step",
+        ),
+        # An option that loads in 10 ms of 40 and costs 5 % of the device's step.
+        ([(0.02, 1.94), (0.15, 1.13), (1.0, 0.98)], 0.288, "pays below 400 ms [150 ms, 1 s] a step"),
+    ],
+)
+def test_where_nothing_but_two_points_is_known_a_crossing_lies_somewhere_between_them(
+    points: list[tuple[float, float]], true_s: float | None, words: str
+) -> None:
+    held = tuple(Point(step_s=at, estimate=estimate(ratio, 0.02)) for at, ratio in points)
+    found = Curve(label="workers=1", points=held, no_results={})
+    assert pays(found) == words
+    crossed = found.since if found.since.at_s else found.until
+    assert true_s is None or crossed.low_s < true_s < crossed.high_s
 
 
 def test_the_crossover_is_found_where_it_was_put() -> None:
@@ -60,7 +85,7 @@ def test_the_crossover_is_found_where_it_was_put() -> None:
 @pytest.mark.parametrize(("load_s", "gain", "true_s"), [(0.00557, 100.0, 0.110), (0.026, 12.0, 0.475)])
 def test_a_crossing_between_distant_times_is_not_too_late(load_s: float, gain: float, true_s: float) -> None:
     points = [(at, (load_s + at) / (load_s / gain + at)) for at in (0.004, 0.025, 0.15, 0.8)]
-    assert last_above(points) == pytest.approx(true_s, rel=0.01)
+    assert last_above(points).at_s == pytest.approx(true_s, rel=0.01)
     known = [Point(step_s=at, estimate=estimate(ratio, 0.02)) for at, ratio in points]
     for at in (0.01, 0.09, 0.5):
         found, true = between(known, at), (load_s + at) / (load_s / gain + at)
@@ -137,7 +162,7 @@ def test_an_option_that_hides_work_pays_between_two_step_times() -> None:
     assert found.since.at_s == pytest.approx(LOAD_S * (PAYS - 1), rel=0.02)
     assert found.until.at_s == pytest.approx(LOAD_S / (PAYS - 1), rel=0.02)
     assert found.since.low_s < found.since.at_s < found.since.high_s
-    assert pays(found) == "pays from 2 ms [1.6 ms, 2.4 ms] to 800 ms [660 ms, 1 s] a step"
+    assert pays(found) == "pays from 2 ms [1.6 ms, 2.5 ms] to 800 ms [660 ms, 1 s] a step"
 
 
 def test_beside_the_peak_of_workers_nothing_is_said_of_a_device_between_two_points() -> None:
