@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from harness.analyze.search import shares as module
-from harness.analyze.search.shares import Needs, shapley
-from harness.analyze.search.stage_model import Array, Stack
+from harness.analyze.search.prediction import Trusted, Validation
+from harness.analyze.search.shares import Needs, modelled_shares, shapley
+from harness.analyze.search.stage_model import Array, Compared, Declared, Stack, Study, fit
 from harness.core.configuration import Option
+from harness.core.optimization import Stage
 
 Value = Callable[[Sequence[Stack]], Array]
 
@@ -107,3 +109,29 @@ def test_what_lacks_something_does_nothing_until_it_is_there() -> None:
     found = shares([parent, child], value, {child.name: (parent.name,)}, np.random.default_rng(0))
     assert asked == {(), (parent,), (parent, child)}
     assert (found[parent].log, found[child].log) == pytest.approx((1.25, 0.25))
+
+
+def test_what_the_reference_has_no_option_lacks() -> None:
+    """Workers are in the reference: what fetches ahead of them has a share whether or not the catalogue says so."""
+    workers, ahead, amp = Option(name="workers", level=2), Option(name="prefetch_factor", level=4), Option(name="amp")
+    stages, below = {ahead.name: Stage.INPUT, amp.name: Stage.DEVICE}, (workers,)
+    declared = Declared(stages=stages, overlapped=lambda _: True)
+    reference = declared.arrangement(below)
+    ratios = tuple(
+        Compared(
+            treatment=declared.arrangement((*added, *below)),
+            reference=reference,
+            log_ratio=float(np.log(ratio)),
+            deviation=0.005,
+        )
+        for added, ratio in (((ahead,), 1.3), ((amp,), 1.2), ((amp, ahead), 1.56))
+    )
+    model = fit(Study(ratios=ratios, sights=(), seconds=0.1, declared=stages, asynchronous=False))
+    known = Trusted(model=model, validation=Validation(stacks=3, median_error=0.01, inside=1.0), reference=reference)
+    with_need, without = (
+        modelled_shares(known, (amp, ahead), below, declared, needs) for needs in ({ahead.name: (workers.name,)}, {})
+    )
+    assert with_need == without
+    assert with_need[ahead].low > 1.05
+    whole = model.log_ratios((ratios[-1].treatment,), reference)[0][0]
+    assert sum(one.log for one in with_need.values()) == pytest.approx(whole)

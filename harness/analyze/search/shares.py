@@ -130,8 +130,10 @@ def modelled_shares(
     """The Shapley shares of options on top of a stack by the model, with 95 % intervals.
 
     The spread is that of models drawn from what the data allow, each sharing out the whole by itself; beyond twelve
-    options that of drawing orders is added.
+    options that of drawing orders is added. What the stack below has already, no option lacks.
     """
+    there = {one.name for one in below}
+    lacking = {name: tuple(one for one in others if one not in there) for name, others in needs.items()}
     frame, generator = found.model.frame, np.random.default_rng(0)
     points = [found.model.point, *(found.model.drawn(generator).point for _ in range(DRAWS))]
 
@@ -139,7 +141,7 @@ def modelled_shares(
         seen = configs(frame, [declared.arrangement(_on_top(below, stack)) for stack in stacks])
         return -np.stack([log_times(frame, point, seen).value for point in points], axis=1)
 
-    columns, errors = shapley(options, value, needs, generator)
+    columns, errors = shapley(options, value, lacking, generator)
     spread = np.hypot(columns[:, 1:].std(axis=1, ddof=1), errors[:, 0])
     return {
         option: Gain(log=float(log), half_width=float(NORMAL_95 * deviation))
