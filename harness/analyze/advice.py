@@ -76,7 +76,7 @@ class Recommendation(StrEnum):
     """What to do with an option."""
 
     SWITCH_ON = "switch on"
-    WITH_WARNING = "faster, with a warning"  # its quality differs, was not shown, or is meant to change
+    WITH_WARNING = "faster, with a warning"  # quality differs, was not shown or is meant to change; or see SLOWER_LAST
     LEAVE_OFF = "leave off"
     NO_EFFECT = "makes no difference"
     UNDECIDED = "undecided"
@@ -90,6 +90,7 @@ class Reason(StrEnum):
     WITHHELD = "calibration showed that the machine misses effects of this size"
     CHANGES_TASK = "faster, and it is meant to change what is learned"
     QUALITY_NOT_SHOWN = "faster, and its losses were not seen to agree"
+    SLOWER_LAST = "faster by itself, slower beside all others of the largest combination"
     FASTER = "faster by itself"
     FASTER_LAST = "faster beside all others of the largest combination"
     SLOWER = "slower"
@@ -132,6 +133,17 @@ class Item:
         return self.effect.verdict.gains or hidden
 
     @property
+    def is_composed(self) -> bool:
+        """Whether its ratio of whole steps comes from that of a part."""
+        return self.effect.row.on_steps is not None
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the machine was too restless: for what was timed, or for the steps that its ratio is composed of."""
+        shown = self.effect.row.shown
+        return self.effect.estimate.disturbed or (shown is not None and shown.verdict is Verdict.DISTURBED)
+
+    @property
     def changes_task(self) -> bool:
         """Whether it is meant to change what is learned."""
         return self.optimization is not None and self.optimization.numerics is Numerics.DIFFERENT
@@ -153,9 +165,9 @@ class Item:
 
     @property
     def replicates(self) -> int | None:
-        """About how many replicates would decide about an undecided one."""
+        """About how many replicates would decide about an undecided one; of a part of a step none are known to."""
         undecided = self.recommendation is Recommendation.UNDECIDED
-        return replicates_to_decide(self.effect.estimate) if undecided else None
+        return replicates_to_decide(self.effect.estimate) if undecided and not self.is_composed else None
 
 
 class Rule(NamedTuple):
@@ -167,10 +179,11 @@ class Rule(NamedTuple):
 
 
 RULES = (
-    Rule(lambda one: one.effect.estimate.disturbed, Recommendation.NO_ADVICE, Reason.DISTURBED),
+    Rule(lambda one: one.is_disturbed, Recommendation.NO_ADVICE, Reason.DISTURBED),
     Rule(lambda one: one.effect.estimate.withheld, Recommendation.NO_ADVICE, Reason.WITHHELD),
     Rule(lambda one: one.gains and one.changes_task, Recommendation.WITH_WARNING, Reason.CHANGES_TASK),
     Rule(lambda one: one.gains and not one.effect.learns_alike, Recommendation.WITH_WARNING, Reason.QUALITY_NOT_SHOWN),
+    Rule(lambda one: one.gains and one.last_verdict.loses, Recommendation.WITH_WARNING, Reason.SLOWER_LAST),
     Rule(lambda one: one.effect.verdict.gains, Recommendation.SWITCH_ON, Reason.FASTER),
     Rule(lambda one: one.gains, Recommendation.SWITCH_ON, Reason.FASTER_LAST),
     Rule(lambda one: one.effect.verdict.loses, Recommendation.LEAVE_OFF, Reason.SLOWER),

@@ -14,6 +14,7 @@ from harness.analyze.advice import (
     Foremost,
     Item,
     ReadyMade,
+    Reason,
     Recommendation,
     Style,
     WorkloadAdvice,
@@ -25,6 +26,7 @@ from harness.analyze.profile import Bottleneck, Profile, host_memory
 from harness.analyze.quality import Agreement, Quality
 from harness.core.configuration import Comparison, Option
 from harness.core.optimization import Numerics, Optimization
+from harness.core.plan import Request
 from harness.report import document
 from harness.report import matrix as sentences
 from harness.report.document import (
@@ -68,6 +70,7 @@ class Point:
     warnings: tuple[str, ...] = ()
     code: str = ""
     ask: Comparison | None = None  # whose command stands below
+    command: str = ""  # that stands in place of that one
     lead: str = ""  # to that command
 
 
@@ -98,7 +101,7 @@ def short(item: Item, about: WorkloadAdvice) -> Point:
     )
 
 
-def open_question(item: Item) -> Point:
+def open_question(item: Item, about: WorkloadAdvice) -> Point:
     """What would decide about an undecided option."""
     return Point(
         name=str(item.option),
@@ -106,10 +109,11 @@ def open_question(item: Item) -> Point:
         verdict=item.effect.verdict,
         main=(_decided_by(item),),
         ask=item.effect.row.comparison,
+        command=_on_whole_steps(item, about.device),
     )
 
 
-def withheld(item: Item) -> Point:
+def withheld(item: Item, about: WorkloadAdvice) -> Point:
     """Why there is no advice from a row, and how to get some."""
     return Point(
         name=str(item.option),
@@ -117,14 +121,30 @@ def withheld(item: Item) -> Point:
         main=notes(item.effect),
         ask=item.effect.row.comparison,
         lead="On a quieter machine:",
+        command=_on_whole_steps(item, about.device),
     )
 
 
 def _decided_by(item: Item) -> str:
+    if item.is_composed:
+        part = item.effect.row.comparison.timing
+        return f"It is composed from the {part} alone, whose replicates need not decide however many: time whole steps."
     if item.replicates is None:
         return f"It lies too near to where two verdicts meet, or is known badly: not even {MOST_REPLICATES} replicates."
     now = item.effect.estimate.processes
     return f"About {item.replicates} replicates instead of {now} would decide, if the estimate stays where it is."
+
+
+def _on_whole_steps(item: Item, device: str) -> str:
+    """The command that times whole steps of what is composed from a part; empty for what was timed itself."""
+    if not item.is_composed:
+        return ""
+    treatment, reference = item.effect.row.comparison.treatment, item.effect.row.comparison.reference
+    asked = Request(
+        workloads=(treatment.workload,), size=treatment.size, batch=reference.batch, stack=treatment.stack,
+        reference=reference.stack or "baseline", device=device,
+    )  # fmt: skip
+    return asked.command
 
 
 def _price(item: Item) -> Iterator[str]:
@@ -280,7 +300,9 @@ def notes(effect: Effect) -> tuple[str, ...]:
 
 
 def _warnings(item: Item, about: WorkloadAdvice) -> Iterator[str]:
-    if item.recommendation is Recommendation.WITH_WARNING:
+    if item.rule.reason is Reason.SLOWER_LAST and item.last and about.whole:
+        yield f"It is slower beside all others of {about.whole.label}, {ratio(item.last)}: leave it out there."
+    elif item.recommendation is Recommendation.WITH_WARNING:
         yield from quality_warnings(item.effect.row.quality, item.optimization)
     calls = {str(one.option): one.recommendation for one in about.items}
     base = about.base.config.options if about.base else ()
@@ -536,7 +558,7 @@ def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Itera
     open_ones = about.recommended(Recommendation.UNDECIDED)
     undecided = sorted(open_ones, key=lambda one: math.inf if one.replicates is None else one.replicates)
     own = "These are causes in the system's own code rather than settings of PyTorch. The largest gain first."
-    warned = "Not recommended before its score was compared."
+    warned = "Not recommended before its warning was heeded."
     meet = "The figure is what an option brings beside others over what it brings alone."
     harmful = "Surely slower here, the most harmful last."
     same = "Within 2 % of nothing; decide by what else it costs."
@@ -549,8 +571,8 @@ def _sections(about: WorkloadAdvice, known: Mapping[str, Optimization]) -> Itera
     yield Section("together", "How options meet", meet, tuple(map(meeting, about.joint_effects)))
     yield Section("off", "Leave off", harmful, told(short, Recommendation.LEAVE_OFF))
     yield Section("same", "Makes no difference", same, told(short, Recommendation.NO_EFFECT))
-    yield Section("undecided", "Undecided", open_, tuple(map(open_question, undecided)))
-    withheld_ = tuple(map(withheld, about.recommended(Recommendation.NO_ADVICE)))
+    yield Section("undecided", "Undecided", open_, tuple(open_question(one, about) for one in undecided))
+    withheld_ = tuple(withheld(one, about) for one in about.recommended(Recommendation.NO_ADVICE))
     yield Section("withheld", "No advice: verdict withheld", doubt, withheld_)
     yield Section("code", "The code of what these stacks switch on", "", unwritten(about, known))
 
@@ -599,7 +621,7 @@ def _point_item(point: Point, commands: Commands) -> document.Item:
     if point.code:
         parts.append(Code(point.code, "python"))
     if point.ask is not None:
-        command = commands.get(point.ask)
+        command = point.command or commands.get(point.ask)
         if told := point.lead if command else NO_COMMAND:
             parts.append(Text(told))
         if command:
@@ -714,7 +736,7 @@ def _item_data(item: Item, commands: Mapping[Comparison, str], device: str) -> d
         "excludes": tuple(optimization.excludes) if optimization else (),
         "snippet": remedy(optimization, device) if optimization else None,
         "restarts_to_decide": item.replicates,
-        "command": commands.get(effect.row.comparison),
+        "command": _on_whole_steps(item, device) or commands.get(effect.row.comparison),
     }
 
 

@@ -3,15 +3,17 @@ from dataclasses import replace
 
 import pytest
 
-from harness.analyze.advice import Foremost, Reason, Recommendation, is_own_code, remedy, snippet
-from harness.analyze.attribution import Gain, break_even, start_up_s
+from harness.analyze.advice import Foremost, Item, Reason, Recommendation, is_own_code, remedy, snippet
+from harness.analyze.attribution import Gain, break_even, effects, start_up_s
+from harness.analyze.composition import composed
 from harness.analyze.estimate import MOST_REPLICATES, Estimate, replicates_to_decide
 from harness.analyze.evidence import Side
+from harness.analyze.matrix import Row
 from harness.analyze.verdict import Thresholds, Verdict, verdict
 from harness.core.optimization import Stage, Timing
-from harness.report.advice import starts
+from harness.report.advice import _warnings, open_question, starts
 from tests.analyze.advised import KNOWN, Made, advice_on, advised, item
-from tests.analyze.synthetic import arm, config, ready, window
+from tests.analyze.synthetic import arm, comparison, config, ready, window
 from tests.core.invented import optimization
 
 DIFFERS = {"losses": (2.3, 2.9, 1.9)}
@@ -155,8 +157,41 @@ def test_a_loss_beside_others_must_leave_the_machines_margin_behind() -> None:
         Made(on=("pin_memory",), ratio=1.5),
         Made(on=("workers",), ratio=2.0),
     )
-    assert item(advice_on(*made, margin=0.01), "pin_memory").last_verdict is Verdict.SLOWER
+    found = advice_on(*made, margin=0.01)
+    hurts = item(found, "pin_memory")
+    assert hurts.last_verdict is Verdict.SLOWER
+    assert (hurts.recommendation, hurts.rule.reason) == (Recommendation.WITH_WARNING, Reason.SLOWER_LAST)
+    assert "slower beside all others of pin_memory+workers, 0.95x" in " ".join(_warnings(hurts, found))
     assert item(advice_on(*made, margin=0.03), "pin_memory").last_verdict is Verdict.UNDECIDED
+    assert item(advice_on(*made, margin=0.03), "pin_memory").rule.reason is Reason.FASTER
+
+
+def composed_item(share: float, *, disturbed: bool = False) -> Item:
+    """An option that loads 1.6 times as fast, by the share of a step that loading takes."""
+    loader = estimate(1.6, 0.02)
+    row = Row(
+        comparison=comparison("pin_memory", timing=Timing.LOADER), reference_name="baseline", result=loader,
+        quality=None, treatment=None, reference=None, notes=(),
+        on_steps=composed(loader, [0.9 * share, 1.1 * share], disturbed=disturbed),
+    )  # fmt: skip
+    (effect,) = effects([row])
+    return Item(effect=effect, elsewhere=(), last=None, optimization=None, break_even=None)
+
+
+def test_no_replicates_of_a_part_are_said_to_decide_about_whole_steps() -> None:
+    found = composed_item(0.05)
+    assert (found.recommendation, found.replicates) == (Recommendation.UNDECIDED, None)
+    asked = open_question(found, advice_on(Made(on=("workers",), ratio=1.5)))
+    assert "time whole steps" in asked.main[0]
+    assert asked.command.startswith("./speedmatrix run leak ")
+    assert "--stack pin_memory " in asked.command
+    assert "--probe" not in asked.command
+
+
+def test_what_is_composed_of_disturbed_steps_gives_no_advice() -> None:
+    found = composed_item(0.4, disturbed=True)
+    assert not found.effect.estimate.disturbed
+    assert (found.recommendation, found.rule.reason) == (Recommendation.NO_ADVICE, Reason.DISTURBED)
 
 
 def test_an_evaluation_is_no_rival_of_training() -> None:
