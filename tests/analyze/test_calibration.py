@@ -40,7 +40,9 @@ def test_sound_machines_miss_as_often_as_intervals_promise_and_nearly_all_pass()
     missed = sum(one.missed for one in found) / sum(len(one.copies) for one in found)
     assert missed <= 0.06
     assert sum(one.sound for one in found) >= 56
-    assert sum(one.least == 3 for one in found) >= 56
+    for level in range(2):
+        assert sum(one.levels[level].recovered for one in found) >= 56
+    assert sum(one.least == 3 for one in found) >= 52  # each of two delays may be lost by chance
 
 
 def test_the_spread_is_the_machines_own(sound: Calibration) -> None:
@@ -108,6 +110,15 @@ def test_a_delay_that_is_not_found_takes_the_word_from_the_machine(blind: Calibr
     assert not blind.passed
     assert "so nothing below 10 % is called faster or slower" in blind.sentence
     assert "0 of 2 controls recovered" in blind.sentence
+
+
+def test_a_large_delay_that_is_lost_counts_though_a_small_one_was_found() -> None:
+    found = calibration(Machine(kept={"loader_delay=10": 0.5, "host_delay=10": 0.5}))
+    assert [one.recovered for one in found.levels] == [True, False]
+    assert (found.least, found.thresholds.margin, found.passed) == (None, math.inf, False)
+    assert "an added 10 % was found as" in found.sentence
+    assert "0 of 2 controls recovered" in found.sentence
+    assert found.sentence.endswith("so no verdict is given")
 
 
 def test_a_machine_that_finds_nothing_says_nothing() -> None:
