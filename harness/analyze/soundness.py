@@ -5,7 +5,7 @@ whole groups, as workers finish side by side. A training is no faster than its o
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, variance
@@ -19,6 +19,7 @@ from harness.analyze.quality import Agreement
 from harness.core.configuration import changes_batch
 from harness.core.optimization import Timing
 from harness.core.protocol import FEWEST_REPLICATES
+from harness.core.recipe import Value
 from harness.core.records import Fault, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
@@ -33,6 +34,10 @@ AHEAD = 2  # times what steps waited for a batch: what it takes where none is re
 
 # What former versions did wrong in arms that trained: by a setting that later ones show.
 QUEUE_OF_PARTS = "whole parts of a step waited for room in the emulated device's queue, which made steps too long"
+CHEAP_OPERATORS = (
+    "an operator took the emulated device's host 6 us, a third of what PyTorch takes: steps were too short"
+)
+THIRD = 2.8  # times as long, for the operators of a whole step
 COLLECTED_ALWAYS = "its loss collected garbage in every step, where the real system's does in every fourth"
 
 
@@ -43,8 +48,18 @@ def _mended(side: Side) -> Iterator[str]:
     seen = [one.effective for one in side.readies]
     if any("emulated_step_ms" in one and "emulated_queue" not in one for one in seen):
         yield QUEUE_OF_PARTS
+    if any(map(_had_cheap_operators, seen)):
+        yield CHEAP_OPERATORS
     if side.config.workload == "patches3d" and any("uneven_steps" not in one for one in seen):
         yield COLLECTED_ALWAYS
+
+
+def _had_cheap_operators(effective: Mapping[str, Value]) -> bool:
+    """Whether it matters: longer steps of the device hide them, and a time that was named holds what the host takes."""
+    step_ms, host_ms = (effective.get(f"emulated_{one}_ms") for one in ("step", "host"))
+    if "emulated_parameters" in effective or not isinstance(step_ms, float) or not isinstance(host_ms, float):
+        return False
+    return THIRD * host_ms > step_ms != float(f"{step_ms:.3g}")
 
 
 def unsound(side: Side) -> Iterator[str]:

@@ -29,14 +29,15 @@ class Emulation:
     """What an emulated device and its driver take for the steps of one arm; seconds, and bytes a second."""
 
     step_s: float  # of the device: forward pass, backward pass and update of one batch
-    launch_s: float  # of the host, for one kernel
+    launch_s: float  # of the host, for one kernel, without what PyTorch does before it
     link_bytes_s: float  # from pinned memory
     memory_bytes_s: float  # the device's own
-    is_whole: bool = False  # `step_s` holds the launches too: they take the host no longer than that
-
-    def host_s(self, launches: int) -> float:
-        """What so many launches take the host."""
-        return min(self.step_s, launches * self.launch_s) if self.is_whole else launches * self.launch_s
+    is_whole: bool = False  # `step_s` holds what the host takes too: no longer than that
+    # Of the host for one operator, beside its launch, and for one parameter of a foreach or fused optimizer.
+    forward_s: float = 0.0
+    backward_s: float = 0.0
+    update_s: float = 0.0
+    parameter_s: float = 0.0
 
     def stage_s(self, launches: int, touched_bytes: int) -> float:
         """Of the device, for operators that do little with each number: its memory is what they wait for."""
@@ -79,7 +80,11 @@ class DeviceTimes:
     name: str
     title: str
     launch_us: float
-    launch_source: str
+    forward_us: float
+    backward_us: float
+    update_us: float
+    parameter_us: float
+    host_source: str
     link_gb_s: float
     link_source: str
     memory_gb_s: float
@@ -161,6 +166,10 @@ def _emulation(known: DeviceTimes, step_s: float, *, is_whole: bool) -> Emulatio
     return Emulation(
         step_s=step_s,
         launch_s=known.launch_us / 1e6,
+        forward_s=known.forward_us / 1e6,
+        backward_s=known.backward_us / 1e6,
+        update_s=known.update_us / 1e6,
+        parameter_s=known.parameter_us / 1e6,
         link_bytes_s=known.link_gb_s * 1e9,
         memory_bytes_s=known.memory_gb_s * 1e9,
         is_whole=is_whole,

@@ -115,6 +115,9 @@ class Event:
         self.device.wait_until(self.at)
 
 
+AT_ONCE = (
+    65_536  # bytes of pageable memory at most that CUDA takes along without a wait ("API synchronization behavior")
+)
 QUEUE = 1024  # launches that may wait; the host waits for the first of them before it queues more
 
 
@@ -220,6 +223,8 @@ class Emulated(Device):
         if getattr(tensor, "on_device", False):
             return tensor
         is_pinned = self.is_pinned(tensor)
+        if not is_pinned and tensor.nbytes > AT_ONCE:  # CUDA waits for the stream before it reads pageable memory
+            self.wait_until(self._streams[-1].ends)
         ends = self.copy(tensor.nbytes)
         if not is_pinned:
             self._stage(tensor)
@@ -377,6 +382,15 @@ def results_of(device: Emulated) -> type[Tensor]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """What an optimizer makes the host do."""
+
+    launches: int
+    operators: int  # on single tensors, each with a launch
+    parameters: int  # of operators on lists of tensors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """Launches of the parts of one pass over one batch, and what model and loss make the host do beside."""
 
@@ -384,17 +398,31 @@ class Work:
     stage_bytes: int  # that it reads and writes there
     forward: int
     backward: int
-    update: int
+    update: Update
     read_backs: int  # of values, before the loss is there
     collections: tuple[int, ...]  # of garbage, by the loss, in each of the steps after which it does the same again
+
+    def host_s(self, times: Emulation) -> tuple[float, float, float]:
+        """What forward pass, backward pass and update take the host."""
+        update = self.update
+        parts = (
+            self.forward * (times.launch_s + times.forward_s),
+            self.backward * (times.launch_s + times.backward_s),
+            update.launches * times.launch_s
+            + update.operators * times.update_s
+            + update.parameters * times.parameter_s,
+        )
+        share = min(1.0, times.step_s / sum(parts)) if times.is_whole and any(parts) else 1.0
+        return parts[0] * share, parts[1] * share, parts[2] * share
 
     def shown(self, times: Emulation) -> dict[str, Value]:
         """What a record says of it."""
         return {
             "emulated_step_ms": 1000 * times.step_s,
-            "emulated_host_ms": 1000 * times.host_s(self.forward + self.backward + self.update),
+            "emulated_host_ms": 1000 * sum(self.host_s(times)),
             "emulated_stage_ms": 1000 * times.stage_s(self.stage, self.stage_bytes),
-            "emulated_launches": self.forward + self.backward + self.update,
+            "emulated_launches": self.forward + self.backward + self.update.launches,
+            "emulated_parameters": self.update.parameters,
             "emulated_read_backs": self.read_backs,
             "emulated_queue": QUEUE,
         }
@@ -408,7 +436,7 @@ class Launches(TorchDispatchMode):
 
     def __init__(self, host: Iterable[Tensor] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count = self.bytes = 0
+        self.count = self.bytes = self.operators = self.listed = 0
         self.host = {id(one) for one in host}
 
     def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -418,13 +446,18 @@ class Launches(TorchDispatchMode):
         given = [one for one in tree_leaves(args) if isinstance(one, Tensor)]
         on_host = bool(given) and all(id(one) in self.host or not one.dim() for one in given)
         if not function.is_view and name not in NO_KERNEL and not (self.host and on_host):
-            self.count += 1
+            listed = len(args[0]) if args and isinstance(args[0], (list, tuple)) and name.startswith(LISTS) else 0
+            self.count += -(-listed // AT_ONE_LAUNCH) or 1
+            self.operators += not listed
+            self.listed = max(self.listed, listed)
             # Whoever gathers reads as much as it writes, and not all of what it chooses from.
             read = [*given[1:], result] if name in GATHERS else given
             self.bytes += sum(one.nbytes for one in (*read, *tree_leaves(result)) if isinstance(one, Tensor))
         return result
 
 
+LISTS = ("aten::_foreach_", "aten::_fused_")
+AT_ONE_LAUNCH = 36  # tensors of an operator on four lists, as PyTorch packs them for one kernel
 NO_KERNEL = {"aten::detach", "aten::_local_scalar_dense"}
 GATHERS = {"aten::index_select", "aten::index.Tensor", "aten::index", "aten::gather", "aten::embedding"}
 
@@ -450,7 +483,7 @@ def work_of(trainee: "Trainee", batch: Any, device: Device, uneven_steps: int = 
         stage_bytes=stage.bytes,
         forward=forward.count,
         backward=backward.count,
-        update=update.count,
+        update=Update(launches=update.count, operators=update.operators, parameters=update.listed),
         read_backs=reads.count // uneven_steps,
         collections=tuple(collections),
     )
@@ -516,13 +549,14 @@ class Placeholder:
     def staged(self, batch: Any) -> tuple[Any, Any]:
         """What the workload does on the device before the model: as long as its bytes take, and its launches."""
         times, work = self.device.times, self.work
-        self.device.launch(times.stage_s(work.stage, work.stage_bytes), work.stage, times.host_s(work.stage))
+        host_s = work.stage * (times.launch_s + times.update_s)  # nothing is recorded for a backward pass
+        self.device.launch(times.stage_s(work.stage, work.stage_bytes), work.stage, host_s)
         return batch[0], batch[-1]
 
     def forward(self, _inputs: Any, _targets: Any) -> Tensor:
         """Model and loss; the host waits where they read values back, and collects garbage where they do."""
         times, work = self.device.times, self.work
-        self.device.launch(FORWARD * times.step_s, work.forward, self._host_s(work.forward))
+        self.device.launch(FORWARD * times.step_s, work.forward, work.host_s(times)[0])
         if work.read_backs:
             self.device.wait()
         for _ in range(work.collections[next(self.steps) % len(work.collections)]):
@@ -532,17 +566,11 @@ class Placeholder:
     def backward(self, _value: Tensor) -> None:
         """The backward pass."""
         times, work = self.device.times, self.work
-        self.device.launch((1 - FORWARD) * times.step_s, work.backward, self._host_s(work.backward))
+        self.device.launch((1 - FORWARD) * times.step_s, work.backward, work.host_s(times)[1])
 
     def update(self) -> None:
         """The optimizer: its kernels are counted among the backward pass's time, its launches are the host's."""
-        self.device.launch(0.0, self.work.update, self._host_s(self.work.update))
-
-    def _host_s(self, launches: int) -> float:
-        """A part's share of the host's time for the whole step."""
-        work = self.work
-        whole = work.forward + work.backward + work.update
-        return self.device.times.host_s(whole) * launches / whole if whole else 0.0
+        self.device.launch(0.0, self.work.update.launches, self.work.host_s(self.device.times)[2])
 
 
 def _as_given(inputs: Any) -> Any:

@@ -88,8 +88,9 @@ def test_steps_of_a_real_device_become_entries_that_its_table_can_take() -> None
     catalogue = read_catalogue(ledger=False)
     matrix = invented("cpu", 2.0)
     (text,) = entries(matrix, catalogue, "somewhere/20261120T211233-fe7ddc9a: batches on the device, some GPU")
-    facts = "launch_us = 6\nlink_gb_s = 50\nmemory_gb_s = 3000\n"
-    facts += "\n".join(f'{name}_source = ""' for name in ("launch", "link", "memory"))
+    facts = "link_gb_s = 50\nmemory_gb_s = 3000\n"
+    facts += "".join(f"{name}_us = 3\n" for name in ("launch", "forward", "backward", "update", "parameter"))
+    facts += "\n".join(f'{name}_source = ""' for name in ("host", "link", "memory"))
     (step,) = times_in(f'title = "Own"\n{facts}\n{text}', "own.toml").steps
     config = matrix.tables[0].config
     assert (step.workload, step.size, step.batch, step.kind) == ("imagenet", "quick", 16, "measured")

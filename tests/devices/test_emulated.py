@@ -12,10 +12,21 @@ from random import Random
 
 import pytest
 import torch
+from torch import nn
 
 from harness.core.emulation import Emulation
 from harness.core.optimization import Timing
-from harness.measure.emulated import QUEUE, Emulated, Launches, PinnedMemory, Spinning, sleeping, step_counts
+from harness.measure.emulated import (
+    QUEUE,
+    Emulated,
+    Launches,
+    PinnedMemory,
+    Spinning,
+    Update,
+    Work,
+    sleeping,
+    step_counts,
+)
 from harness.measure.lessons import UNTIMED
 from harness.measure.phases import EventPhases
 from harness.measure.transfer import Ahead, SideStream
@@ -305,8 +316,34 @@ def test_counts_of_an_optimizers_steps_are_no_launches(smoke_data: dict[str, Pat
         launched[loop] = seen.count
     parameters = sum(1 for _ in model.parameters())
     assert 6 <= launched[True] / parameters <= 9, "by parameter what PyTorch does to tensors of the device"
-    assert launched[False] < 20
+    assert launched[False] < 2 * parameters, "lists are packed into launches of 36 tensors"
     assert isinstance(ready["effective"], dict)
+
+
+@pytest.mark.parametrize("kernel", [{"foreach": True}, {"fused": True}, {"foreach": False}], ids=str)
+def test_what_an_optimizer_makes_the_host_do_is_counted_by_parameter(kernel: dict[str, bool]) -> None:
+    """Of lists as PyTorch packs them for a kernel, and whatever it does with each parameter before that."""
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(50)))
+    optimizer = torch.optim.Adam(model.parameters(), **kernel)
+    for one in model.parameters():
+        one.grad = torch.zeros_like(one)
+    optimizer.step()
+    with Launches(step_counts(optimizer)) as seen:
+        optimizer.step()
+    if kernel.get("foreach") is False:
+        assert (seen.operators, seen.listed) == (seen.count, 0)
+    else:
+        assert (seen.operators < 5, seen.listed) == (True, 100)
+        assert (seen.count - seen.operators) % 3 == 0, "each operator on 100 tensors is three launches"
+
+
+def test_each_kind_of_operator_takes_the_host_its_own_time() -> None:
+    times = replace(TIMES, launch_s=1.0, forward_s=10.0, backward_s=100.0, update_s=1000.0, parameter_s=0.5)
+    update = Update(launches=5, operators=2, parameters=4)
+    work = Work(stage=0, stage_bytes=0, forward=1, backward=2, update=update, read_backs=0, collections=(0,))
+    assert work.host_s(times) == (11.0, 202.0, 5.0 + 2000.0 + 2.0)
+    whole = replace(times, step_s=2220 / 2, is_whole=True)
+    assert work.host_s(whole) == pytest.approx((5.5, 101.0, 1003.5))
 
 
 def test_who_gathers_reads_what_it_takes_and_not_all_that_it_takes_from() -> None:
