@@ -268,6 +268,7 @@ class Look:
     run: str
     resolution: Resolution
     trial: Trial | None
+    made_in: str = ""  # the environment's digest and the version
 
 
 def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload: Workload) -> Resolution:
@@ -281,6 +282,9 @@ def as_timed(claim: Claim, resolution: Resolution, trial: Trial | None, workload
             f"an epoch had {size.epoch_steps} steps in place of {size.original_epoch_steps:,}, so that its boundary, "
             "where workers start, weighs more"
         )
+    reference = trial.evidence.comparison.reference
+    if size.batch != reference.batch == trial.evidence.comparison.treatment.batch:
+        found.append(f"in batches of {reference.batch} in place of {size.batch}")
     device_decides = resolution.timing in {Timing.STEP, Timing.EPOCH, Timing.COMPUTE}
     if any(one.device_s is not None for one in trial.evidence.windows) and device_decides and name != AS_CLAIMED:
         found.append(f"on a model of size {name}, which leaves a GPU more idle than that of size {AS_CLAIMED}")
@@ -324,7 +328,8 @@ def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
     """What runs of one machine, the newest first, say of a claim on a workload.
 
     A run with an estimate of what the claim names decides, else one with an estimate of something like it: of those
-    with most replicates the narrower of the newest two. Runs are never pooled. Raises ValueError where there is none.
+    of the newest one's environment and version the one with most replicates. Runs are never pooled. Raises ValueError
+    where there is none.
     """
     newest = looks[0].resolution
     if claim.untestable:
@@ -340,14 +345,15 @@ def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
 
 
 def _surest(claim: Claim, answers: Sequence[Look]) -> Look:
+    """Of the runs that say most, by the version and in the environment of the newest; a calm one if there is one."""
     best = min(_rank(claim, look) for look in answers)
     ranked = [look for look in answers if _rank(claim, look) == best]
     known = [(look.trial.result, look) for look in ranked if look.trial and isinstance(look.trial.result, Estimate)]
     if claim.metric is Metric.QUALITY or not known:
         return ranked[0]
-    most = max(estimate.processes for estimate, _ in known)
-    newest = [pair for pair in known if pair[0].processes == most][:2]
-    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
+    known = [pair for pair in known if pair[1].made_in == known[0][1].made_in]
+    known = [pair for pair in known if not pair[0].disturbed] or known
+    return max(known, key=lambda pair: pair[0].processes)[1]  # of equal ones the newest, which comes first
 
 
 def _rank(claim: Claim, look: Look) -> int:

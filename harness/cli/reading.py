@@ -312,6 +312,7 @@ class Witness:
 
     folder: str  # its name, without where it lies
     began: str
+    version: str
     environment: Environment
     trials: tuple[Trial, ...]
 
@@ -357,7 +358,7 @@ def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:
         if answers(run) and not _is_of_a_step_time(run.environment):
             one = _read(folder)
             large = tuple(trial for trial in one.trials if trial.evidence.comparison.treatment.size != TOO_SMALL)
-            yield Witness(folder=one.folder, began=one.began, environment=one.environment, trials=large)
+            yield replace(one, trials=large)
 
 
 def _read(folder: Path) -> Witness:
@@ -371,7 +372,9 @@ def _read(folder: Path) -> Witness:
             f"{folder} emulates a step time, and claims are about devices; name a run of emulated:a100 or so."
         )
     made = trials(run.plan, read_records(folder), thresholds_of(folder))
-    return Witness(folder=folder.resolve().name, began=run.began, environment=run.environment, trials=made)
+    return Witness(
+        folder=folder.resolve().name, began=run.began, version=run.version, environment=run.environment, trials=made
+    )
 
 
 def _is_of_a_step_time(environment: Environment) -> bool:
@@ -411,7 +414,8 @@ def _on_one(claim: Claim, name: str, witnesses: Sequence[Witness], catalogue: Ca
     for one in witnesses:
         resolution = meant[one.environment]
         trial = matching(resolution, name, one.trials)
-        looks.append(Look(run=one.folder, resolution=as_timed(claim, resolution, trial, workload), trial=trial))
+        resolved, made_in = as_timed(claim, resolution, trial, workload), f"{one.version} {one.environment.digest}"
+        looks.append(Look(run=one.folder, resolution=resolved, trial=trial, made_in=made_in))
     return find(claim, name, looks)
 
 

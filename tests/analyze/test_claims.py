@@ -12,6 +12,7 @@ from harness.analyze.claims import (
     Look,
     MeasuredValue,
     Trial,
+    as_timed,
     find,
     matching,
     measure,
@@ -19,6 +20,7 @@ from harness.analyze.claims import (
     trials,
 )
 from harness.analyze.verdict import Thresholds
+from harness.catalogue import read_catalogue
 from harness.core.claims import Bound, Claim, Metric, Resolution, Tried, Untried
 from harness.core.configuration import Option
 from harness.core.optimization import Timing
@@ -181,6 +183,23 @@ def test_of_two_answers_the_one_with_more_replicates_decides() -> None:
     found = find(claim(), "leak", [look(records(0, 1.2), "r2"), look(records(0, 1.7, replicates=4), "r1")])
     assert found.basis is not None
     assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.CONFIRMED, "r1")
+
+
+def test_another_environment_or_a_disturbed_machine_does_not_decide_by_more_replicates() -> None:
+    more = look(records(0, 1.2, replicates=6), "r1")
+    newest = replace(look(records(0, 1.7), "r2"), made_in="another")
+    found = find(claim(), "leak", [newest, more])
+    assert found.basis is not None
+    assert found.basis.run == "r2"
+
+
+def test_a_run_with_another_batch_tests_it_otherwise() -> None:
+    workload = read_catalogue(ledger=False).workload("leak")
+    one = look(records(0, 1.7), "r1")
+    assert one.trial is not None
+    resolved = as_timed(claim(), TRIED, one.trial, workload)
+    assert isinstance(resolved, Tried)
+    assert resolved.shortfalls == ("in batches of 64 in place of 256",)
 
 
 def test_a_newer_loss_that_became_nan_decides_about_quality_and_not_about_speed() -> None:
