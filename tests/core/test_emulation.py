@@ -163,7 +163,10 @@ def test_a_part_of_an_update_takes_its_part_of_the_time() -> None:
     ("request_", "words"),
     [
         (Request(workloads=("imagenet",), device="emulated:a100", reference="image_size=64"), "image_size=64"),
-        (Request(workloads=("spoof",), device="emulated:25ms", only=("batch=24",)), "as long for each sample of any batch"),
+        (
+            Request(workloads=("spoof",), device="emulated:25ms", only=("batch=24",)),
+            "as long for each sample of any batch",
+        ),
     ],
 )
 def test_what_no_time_is_known_for_is_refused_in_the_reference_and_in_a_batch_too(
