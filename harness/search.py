@@ -10,19 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analyze.attribution import Gain, gain
+from harness.analyze.attribution import Gain, gain, learns_alike
 from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
 from harness.analyze.matrix import Matrix, Table
-from harness.analyze.search.prediction import Prediction, Trusted, trusted
+from harness.analyze.search.prediction import Prediction, Trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
 from harness.analyze.search.stage_model import (
     Declared,
     Fitted,
     Stack,
-    Study,
-    measured_log_times,
-    study_of,
     upper_bounds,
+    usable,
 )
 from harness.analyze.search.winner import (
     SEARCH,
@@ -107,15 +105,15 @@ def _predicted(kept: StoredRun, table: Table, catalogue: Catalogue) -> WorkloadP
     )
     if isinstance(possible, str):
         return replace(found, prediction=possible)
-    study = study_of(kept.matrix, table.config.workload, possible.declared)
-    if isinstance(study, str):
-        return replace(found, prediction=study)
-    model, whole = trusted(study), whole_of(kept, table)
+    so_far = known(possible, [kept.matrix])
+    if isinstance(so_far, str):
+        return replace(found, prediction=so_far)
+    model, whole = so_far.found.model, whole_of(kept, table)
     if whole is not None:
         others = list(rows_of(kept))
         stack = whole.row.comparison.treatment.options
         found = replace(found, whole=stack, decomposition=possible.decomposition(whole, others, model))
-    return replace(found, prediction=model if isinstance(model, str) else _prediction(model, study, possible, found))
+    return replace(found, prediction=model if isinstance(model, str) else _prediction(model, so_far, found))
 
 
 def possible_stacks(matrix: Matrix, table: Table, catalogue: Catalogue) -> PossibleStacks | str:
@@ -145,7 +143,7 @@ def step_space(scope: Scope, matrix: Matrix) -> Space:
     seen = {
         option
         for row in matrix.rows
-        if row.estimate and _is_step_of(row.comparison, scope.workload.name)
+        if usable(row) and _is_step_of(row.comparison, scope.workload.name)
         for option in row.comparison.treatment.options
     }
     levels = (tuple(one for one in alike if one in seen) for alike in varied(scope))
@@ -167,7 +165,7 @@ def declared_of(known: Mapping[str, Optimization]) -> Declared:
 
 def whole_of(kept: StoredRun, table: Table) -> StoredRow | None:
     """The measured stack with most options, if it has two at least."""
-    found = [row for row in table.rows if row.estimate]
+    found = [row for row in table.rows if usable(row)]
     row = max(found, key=lambda one: len(one.comparison.treatment.options), default=None)
     if row is None or len(row.comparison.treatment.options) - len(table.config.options) < 2:
         return None
@@ -175,14 +173,16 @@ def whole_of(kept: StoredRun, table: Table) -> StoredRow | None:
 
 
 def _best(table: Table) -> tuple[str, Gain] | None:
-    found = [(row.label, gain(row.estimate)) for row in table.rows if row.estimate]
-    return max(found, key=lambda one: one[1].log, default=None)
+    """The row that is surely faster by most and learns alike; None where there is none."""
+    rows = ((row.label, row.estimate) for row in table.rows if learns_alike(row))
+    found = [(label, gain(one)) for label, one in rows if one and one.verdict.gains]
+    return max(found, key=lambda one: one[1].low, default=None)
 
 
-def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: WorkloadPrediction) -> Prediction:
-    measured = measured_log_times(study)
-    best = min(measured, key=lambda stack: measured[stack])
-    order = ranked(possible.space, measured, best, possible.log_times(model.model), np.random.default_rng(0))
+def _prediction(model: Trusted, so_far: "Known", found: WorkloadPrediction) -> Prediction:
+    """What a model says of the stacks that were not measured and may win."""
+    possible, space, measured = so_far.possible, so_far.space, so_far.found.times
+    order = ranked(space, measured, so_far.found.best, possible.log_times(model.model), np.random.default_rng(0))
     fastest = [possible.declared.arrangement(stack) for stack in islice(order, SHOWN)]
     names = {found.name: model.reference.options}
     if found.decomposition is not None:
@@ -190,9 +190,7 @@ def _prediction(model: Trusted, study: Study, possible: PossibleStacks, found: W
     return Prediction(
         validation=model.validation,
         fastest=tuple(sorted(model.predicted(fastest), key=lambda one: -one.ratio)),
-        unmeasured=None
-        if counted(possible.space) > COUNTED
-        else sum(stack not in measured for stack in every_stack(possible.space)),
+        unmeasured=None if counted(space) > COUNTED else sum(stack not in measured for stack in every_stack(space)),
         upper_bounds={
             name: upper_bounds(model.model, possible.declared.arrangement(stack)) for name, stack in names.items()
         },

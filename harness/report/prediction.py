@@ -69,10 +69,13 @@ def _trust(said: Prediction) -> str:
 def _left(said: Prediction, about: WorkloadPrediction) -> Iterator[str]:
     if said.unmeasured == 0:
         yield "Every possible stack of these options was measured: nothing is left to predict."
-    elif about.best is not None:
+    else:
         count = "too many to count" if said.unmeasured is None else f"{said.unmeasured:,}"
-        label, found = about.best
-        yield f"Stacks that were not measured: {count}. The fastest measured is {one_line(label)}: {ratio(found)}."
+        fastest = "None that was measured is surely faster and learns alike."
+        if about.best is not None:
+            label, found = about.best
+            fastest = f"Of those measured that learn alike, {one_line(label)} is surely faster by most: {ratio(found)}."
+        yield f"Stacks that were not measured: {count}. {fastest}"
 
 
 def upper_bound(found: tuple[str, Mapping[Stage, float]]) -> str:

@@ -57,6 +57,20 @@ def test_a_study_holds_every_ratio_with_its_error_and_the_time_of_its_reference(
     assert known.declared == DECLARED.stages
 
 
+def test_a_study_holds_no_ratio_of_a_disturbed_machine() -> None:
+    stacks = [comparison(*names) for names in RATIOS]
+    found = [one for block, ratio in enumerate(RATIOS.values()) for one in records(block, ratio)]
+    shaken = [
+        replace(one, others=0.5) if isinstance(one, Window) and (one.arm.block, one.arm.position) == ("3", 1) else one
+        for one in found
+    ]
+    disturbed = build_matrix(plan(*stacks), shaken, ENVIRONMENT)
+    assert [row.label for row in disturbed.rows if row.estimate and row.estimate.disturbed] == ["amp+workers"]
+    known = study(disturbed)
+    assert {one.treatment.options for one in known.ratios} == {stack.treatment.options for stack in stacks[:3]}
+    assert not any(len(one.arrangement.options) == 2 for one in known.sights)
+
+
 def test_signals_are_seconds_of_a_sample_where_the_records_have_them() -> None:
     sights = {one.arrangement.options: one.seconds for one in study(matrix()).sights}
     assert sights[Option(name="workers"),] == pytest.approx({Signal.LOADER: 1 / 240, Signal.COMPUTE: 1 / 500})

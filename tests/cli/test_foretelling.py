@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +13,14 @@ from harness.analyze.search.shares import WorkloadPrediction
 from harness.analyze.search.stage_model import fit
 from harness.catalogue import read_catalogue
 from harness.cli.reading import rendered
+from harness.core.configuration import Configuration
 from harness.plan.designs import space_of, varied
 from harness.plan.search import ranked
 from harness.report import prediction as predicted
 from harness.results import matrix_of
 from harness.search import predictions, searched
 from tests.analyze.worlds import GPU, study, world
-from tests.cli.simulated import Laboratory, Truth, truth
+from tests.cli.simulated import Laboratory, Truth, on_in, truth
 from tests.pipelines import drawn
 
 
@@ -53,6 +55,23 @@ def test_predictions_are_near_what_stacks_truly_give(folder: Path, known: Truth)
     errors = [abs(one.ratio / ratio - 1) for one, ratio in zip(said.fastest, true, strict=True)]
     assert np.median(errors) < 0.04
     assert [one.ratio for one in said.fastest] == sorted((one.ratio for one in said.fastest), reverse=True)
+
+
+def test_what_changes_losses_is_neither_the_fastest_nor_in_a_stack_that_is_foretold(
+    tmp_path: Path, known: Truth
+) -> None:
+    def spoil(config: Configuration, told: dict[str, Any]) -> None:
+        if "losses" in told and "amp_bfloat16" in on_in(config):
+            told["losses"] = (9.0, 8.0)
+
+    found = about(measured(Laboratory(results=tmp_path, truth=known, spoil=spoil)))
+    assert isinstance(found.prediction, Prediction)
+    assert found.prediction.fastest
+    names = [{one.name for one in told.arrangement.options} for told in found.prediction.fastest]
+    assert not any("amp_bfloat16" in one for one in names)
+    assert found.best is not None
+    assert "amp_bfloat16" not in found.best[0]
+    assert found.best[0] != "all"
 
 
 def test_every_form_tells_predictions_from_measurements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

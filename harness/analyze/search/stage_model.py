@@ -517,15 +517,15 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
     """All that a matrix says of one workload's training steps; words where it says nothing.
 
     Only configurations of one batch are taken: the first table's, whose reference ties the times to seconds. A ratio
-    without any bound tells nothing.
+    without any bound tells nothing, nor does one of a disturbed machine.
     """
     tables = [table for table in matrix.tables if table.config.workload == workload and table.timing is Timing.STEP]
-    tables = [table for table in tables if any(map(_bounded, table.rows))]
+    tables = [table for table in tables if any(map(usable, table.rows))]
     if not tables:
         return f"no ratio of {workload} was measured on training steps"
     like, rate = tables[0].config, next(row.reference.rate for row in tables[0].rows if row.reference)
     tables = [table for table in tables if (table.config.size, table.config.batch) == (like.size, like.batch)]
-    rows = [row for table in tables for row in filter(_bounded, table.rows)]
+    rows = [row for table in tables for row in filter(usable, table.rows)]
     rows = [row for row in rows if row.comparison.treatment.batch == like.batch]
     return Study(
         ratios=tuple(
@@ -545,13 +545,15 @@ def study_of(matrix: Matrix, workload: str, declared: Declared) -> Study | str:
     )
 
 
-def _bounded(row: Row) -> bool:
-    return row.estimate is not None and math.isfinite(row.estimate.high)
+def usable(row: Row) -> bool:
+    """Whether a row has a ratio with bounds, on a machine that was quiet enough to believe it."""
+    return row.estimate is not None and math.isfinite(row.estimate.high) and not row.estimate.disturbed
 
 
 def _sights(tables: Iterable[Table], declared: Declared) -> Iterable[Sight]:
     """What was seen of each configuration; of one that several tables hold, the geometric means."""
-    both = ((table, (table.profile, *(row.treatment for row in table.rows if row.estimate))) for table in tables)
+    calm = ((table, (row for row in table.rows if row.estimate and not row.estimate.disturbed)) for table in tables)
+    both = ((table, (table.profile, *(row.treatment for row in rows))) for table, rows in calm)
     like = (one for table, profiles in both for one in profiles if one and one.config.batch == table.config.batch)
     for stack, alike in together((one.config.options, one) for one in like).items():
         told = (signals(one, overlapped=declared.overlapped(stack)).items() for one in alike)

@@ -14,7 +14,16 @@ from harness.analyze.profile import host_memory
 from harness.analyze.quality import Agreement
 from harness.analyze.search.prediction import Trusted, Validation, trusted
 from harness.analyze.search.shares import Decomposition
-from harness.analyze.search.stage_model import Declared, Stack, Study, fit, joined, measured_log_times, study_of
+from harness.analyze.search.stage_model import (
+    Declared,
+    Stack,
+    Study,
+    fit,
+    joined,
+    measured_log_times,
+    study_of,
+    usable,
+)
 from harness.analyze.soundness import Absence, Outcome
 from harness.core.configuration import Configuration, Option
 from harness.core.environment import Environment
@@ -110,7 +119,7 @@ class Measured:
     def whole(self) -> tuple[Stack, Mapping[Option, float], Mapping[Option, float]] | None:
         """The largest stack of training steps, and log gains of its options put on first and put on last."""
         entries = self.entries()
-        found = [one for one in entries if one.row.comparison.reference == self.reference and one.row.estimate]
+        found = [one for one in entries if one.row.comparison.reference == self.reference and usable(one.row)]
         found = [one for one in found if one.row.comparison.timing is Timing.STEP]
         if not found:
             return None
