@@ -28,8 +28,9 @@ from harness.analyze.search.winner import (
     Certainty,
     Measured,
     Winner,
-    as_fast,
     measured,
+    paired,
+    preferred,
     spoilt_losses,
 )
 from harness.catalogue import read_catalogue
@@ -60,7 +61,7 @@ from harness.plan.search import (
 )
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, environment_of, run_of
-from harness.store import RUN, Run, create, is_finished, is_own, read_run
+from harness.store import RUN, Run, create, is_finished, is_own, read_records, read_run
 
 # Predictions of a run: what the stage model says beyond it.
 
@@ -494,7 +495,7 @@ def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]
 def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
     """The winner with its own number: from processes that were not there when it was picked.
 
-    Beside it stands the same stack without what gains nothing in it, which wins where it is as fast.
+    Beside it stands the same stack without what gains nothing in it, which wins unless it is surely slower.
     """
     best, lean, reference = so_far.found.best, leanest(so_far), so_far.possible.scope.reference.options
     final, plan = None, search.ready.plan
@@ -522,13 +523,18 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
     is_picked = best != reference.options
     last: list[Matrix] = [matrix_of(runs[-1])] if is_picked else []
     rows = {row.comparison.treatment.options: row for matrix in last for row in matrix.rows}
-    stack = as_fast(rows, best, LIMITS.least_gain)
+    lean, gained = leanest(so_far), None
+    if (ours := rows.get(best)) and ours.estimate and lean != best:
+        plan, records = read_run(runs[-1]).plan, read_records(runs[-1])
+        gained = paired(plan, records, best, lean, ours.estimate.thresholds.least_spread)
+    stack = preferred(rows, best, lean, gained, LIMITS.least_gain)
     row = rows.get(stack)
     return Winner(
         reference=reference,
         name=search.ready.plan.names.get(str(reference), "baseline"),
         stack=stack if is_picked else (),
         idle=tuple(one for one in best if one not in stack),
+        idle_gain=gained if stack != best else None,
         sought=so_far.found.ratio(best) if is_picked else None,
         result=row.result if row else None,
         spoilt=spoilt_losses(row) if row else "",

@@ -201,8 +201,9 @@ def winner_sentences(found: Winner) -> Iterator[str]:
         )
     if found.idle:
         yield (
-            f"Left out, since they gain nothing in it: {', '.join(map(str, found.idle))}. With them the stack was the "
-            "fastest of the search; without them it was as fast in the same fresh replicates."
+            f"Left out, since they are not sure to gain 1 % in it: {', '.join(map(str, found.idle))}. With them the "
+            f"stack was the fastest of the search; it is {ratio(found.idle_gain)} as fast with them as without, in the "
+            "same fresh replicates."
         )
     if isinstance(found.result, Absence):
         yield f"Its fresh replicates gave no ratio: {one_line(found.result.words)}."
@@ -247,6 +248,7 @@ def winner_to_json(found: Winner) -> str:
         "absence": result if isinstance(result, Absence) else None,
         "spoilt_losses": found.spoilt or None,
         "without_gain": [str(one) for one in found.idle],
+        "ratio_with_them": _gain_data(found.idle_gain),
         "ratio_in_the_search": found.sought,
         "anatomy": decomposition_data(found.decomposition) if found.decomposition else None,
         "ended": certainty.ended,

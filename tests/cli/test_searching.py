@@ -7,23 +7,28 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from harness import search
 from harness.analyze.estimate import Estimate
+from harness.analyze.matrix import build_matrix
 from harness.analyze.search import prediction
 from harness.analyze.search.prediction import Validation
-from harness.analyze.search.winner import Winner
+from harness.analyze.search.winner import Winner, paired, preferred
+from harness.analyze.verdict import LEAST_SPREAD
 from harness.cli import measuring
 from harness.cli.measuring import best
 from harness.core.configuration import Configuration
 from harness.core.mistake import Mistake
 from harness.report.prediction import headline, winner_parts, winner_sentences, winner_to_json
+from harness.report.words import ratio
 from harness.run import preparation
 from harness.run.preparation import Place
 from harness.search import QualityClass, Search, searched
 from harness.store import read_run
+from tests.analyze.synthetic import ENVIRONMENT, comparison, config, plan, records
 from tests.cli.simulated import Laboratory, Truth, fastest, on_in, truth
 
 
@@ -77,9 +82,44 @@ def test_the_leaner_stack_wins_where_fresh_replicates_find_it_as_fast(
     assert idle in map(str, found.idle)
     (told,) = [one for one in winner_sentences(found) if one.startswith("Left out, since")]
     assert all(str(one) in told for one in found.idle)
+    assert found.idle_gain is not None
+    assert found.idle_gain.low < 1.01
+    assert f"{ratio(found.idle_gain)} as fast with them as without" in told
     assert isinstance(found.result, Estimate)
     assert found.result.low <= effect.ratio(names(found)) <= found.result.high
     assert not set(found.idle) & set(found.stack)
+
+
+@pytest.mark.parametrize(
+    ("times", "leaner"),
+    [
+        ((1.018, 1.018, 1.018, 1.018), True),  # the narrowest interval that is believed reaches down to 1.009
+        ((1.04, 1.04, 1.04, 1.04), False),
+        ((1.08, 1.0, 1.05, 1.01), True),
+        ((0.97, 0.98, 0.97, 0.98), True),
+    ],
+)
+def test_the_fastest_stack_keeps_what_it_surely_gains_more_than_one_per_cent_by(
+    times: tuple[float, ...], leaner: bool
+) -> None:
+    """Replicate by replicate: processes of the reference, which both have in common, differ by far more."""
+    names = (("amp", "workers"), ("workers",))
+    luck = (1.2, 0.9, 1.1, 0.8)
+    block = plan(*(comparison(*one) for one in names), replicates=4)
+    told = [
+        record
+        for number, (gain, common) in enumerate(zip(times, luck, strict=True))
+        for place, ratio_to in enumerate((common * gain, common))
+        for record in records(place, ratio_to, replicates=4)
+        if record.arm.replicate == number
+    ]
+    best, lean = (config(*one).options for one in names)
+    gained = paired(block, told, best, lean, LEAST_SPREAD)
+    assert gained is not None
+    assert gained.ratio == pytest.approx(np.exp(np.mean(np.log(times))), rel=1e-3)
+    rows = {row.comparison.treatment.options: row for row in build_matrix(block, told, ENVIRONMENT).rows}
+    assert preferred(rows, best, lean, gained, 0.01) == (lean if leaner else best)
+    assert preferred(rows, best, lean, None, 0.01) == best
 
 
 def test_its_number_comes_from_fresh_restarts_alone(whole: tuple[Laboratory, Winner], known: Truth) -> None:

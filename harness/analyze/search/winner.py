@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, inf
+from math import exp, inf, sqrt
 
 import numpy as np
+from scipy import stats
 
-from harness.analyze.attribution import first_and_last
+from harness.analyze.attribution import Gain, first_and_last
 from harness.analyze.collection import StoredRow, rows_of, unnamed
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import FIXED, Estimate
+from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, Row
+from harness.analyze.pairing import pair
 from harness.analyze.profile import host_memory
 from harness.analyze.quality import Agreement
 from harness.analyze.search.prediction import Trusted, Validation, trusted
@@ -25,9 +28,13 @@ from harness.analyze.search.stage_model import (
     usable,
 )
 from harness.analyze.soundness import Absence, Outcome
+from harness.analyze.verdict import LEAST_FREEDOM
 from harness.core.configuration import Configuration, Option
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
+from harness.core.plan import Plan
+from harness.core.protocol import FEWEST_REPLICATES
+from harness.core.records import Record
 
 SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
 
@@ -53,7 +60,8 @@ class Winner:
     reference: Configuration
     name: str  # the reference's
     stack: Stack  # empty where nothing is faster than the reference
-    idle: Stack  # what was on in the fastest stack of the search, and gained nothing in it
+    idle: Stack  # what was on in the fastest stack of the search, and is not sure to gain in it
+    idle_gain: Gain | None  # of that stack over this one in the same fresh replicates; None where nothing is idle
     sought: float | None  # ratio of the fastest stack in the search, which is too good on average: it was picked for it
     result: Estimate | Absence | None  # from fresh replicates; None before there are any
     spoilt: str  # why nobody should use it, where its losses in those replicates are not what its options promise
@@ -64,15 +72,33 @@ class Winner:
     unfinished: tuple[str, ...]  # those of them in which something is left to measure
 
 
-def as_fast(rows: Mapping[Stack, Row], best: Stack, least_gain: float) -> Stack:
-    """The smallest stack of fresh replicates that is no slower than the best by so much, as a share of its rate.
+def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, least_spread: float) -> Gain | None:
+    """One stack over another, replicate by replicate over the same reference; None where they share too few."""
+    totals = {
+        its.comparison.treatment.options: {
+            replicate.number: replicate.log_ratio for replicate in pair(its.windows, its.position).replicates
+        }
+        for its in gather(plan, records)
+    }
+    ours, theirs = totals.get(one, {}), totals.get(other, {})
+    logs = np.array([ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())])
+    if len(logs) < FEWEST_REPLICATES:
+        return None
+    least = float(stats.t.ppf(FIXED, LEAST_FREEDOM)) * least_spread
+    reach = max(float(stats.t.ppf(FIXED, len(logs) - 1) * logs.std(ddof=1)), least)
+    return Gain(log=float(logs.mean()), half_width=reach / sqrt(len(logs)))
 
-    The best itself where it has no estimate, and where every other one has losses that are not what was promised.
+
+def preferred(rows: Mapping[Stack, Row], best: Stack, lean: Stack, gained: Gain | None, least_gain: float) -> Stack:
+    """The leaner stack unless the best surely `gained` more than so much over it, as a share of its rate.
+
+    The best where the two were not paired or one has no estimate, and where the leaner has losses that were not
+    promised.
     """
-    if best not in rows or (ours := rows[best].estimate) is None:
+    known = [rows[one] for one in (best, lean) if one in rows and rows[one].estimate]
+    if len(known) < 2 or gained is None or spoilt_losses(known[1]) or gained.low > 1 + least_gain:
         return best
-    known = ((stack, row.estimate) for stack, row in rows.items() if stack == best or not spoilt_losses(row))
-    return min((stack for stack, one in known if one and one.ratio >= ours.ratio / (1 + least_gain)), key=len)
+    return lean
 
 
 def spoilt_losses(row: Row) -> str:
