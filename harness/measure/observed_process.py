@@ -30,6 +30,7 @@ from harness.measure.transfer import Ahead
 
 
 COLD = 0.1  # at most this share of the bytes may stay
+LARGE = 0.01  # of all bytes: such a file is judged by itself
 CHUNK_BYTES = 1 << 24
 
 
@@ -44,12 +45,17 @@ class ColdFiles:
     files: tuple[Path, ...]
 
     def drop(self) -> float:
-        """Asks the system to forget the files; gives the share of their bytes that it kept all the same."""
+        """Asks the system to forget the files; gives the share of their bytes that it kept all the same.
+
+        Of a large file by itself where that is more: what is read may be one mapped file of many.
+        """
         for path in self.files:
             with path.open("rb") as file:
                 os.fdatasync(file.fileno())  # what is not written yet cannot be dropped
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        return resident_share(self.files)
+        sizes = {path: path.stat().st_size for path in self.files}
+        large = [path for path, size in sizes.items() if size >= LARGE * sum(sizes.values())]
+        return max(resident_share(some) for some in (self.files, *((path,) for path in large)))
 
     def fill(self) -> None:
         """Reads the files once, so that the next arm finds them in memory."""

@@ -49,6 +49,16 @@ def test_what_a_process_has_mapped_stays_and_is_said_to(files: ColdFiles) -> Non
             pytest.fail("a window would have run on warm files")
 
 
+def test_a_mapped_file_beside_many_others_is_warm(files: ColdFiles, tmp_path: Path) -> None:
+    """It may be all that is read: a twentieth of the bytes, as the mel data of leak beside its waveforms."""
+    (tmp_path / "others").write_bytes(os.urandom(1 << 26))
+    found, large = cold_files(tmp_path), next(path for path in files.files if path.name == "large")
+    with large.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert sum(mapped[:: mmap.PAGESIZE])
+        assert resident_share(found.files) > 0
+        assert evidence.of_page_cache(found) == {"page_cache": "warm"}
+
+
 def test_nothing_is_said_where_nothing_was_asked_for() -> None:
     assert evidence.of_page_cache(None) == {}
 

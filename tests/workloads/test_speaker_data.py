@@ -279,10 +279,10 @@ def test_raw_batches_hold_the_ingredients_of_their_rows(folder: Path) -> None:
     speech, labels, noises, noised, ratios, rooms, reverberant = raw.__getitems__([0, 1, 2, 3, 4])
     assert (speech.shape, speech.dtype) == ((5, CROP), torch.int16)
     assert labels.tolist() == [crops(folder)[item][1] for item in range(5)]
-    assert (noises.shape, noises.dtype) == ((5, CROP), torch.int16)
-    assert noised.tolist() == [2, 3, 3, 3, 4]
+    assert (noises.shape, noises.dtype) == ((7, CROP), torch.int16)
+    assert noised.tolist() == [2, 3, 3, 3, 3, 3, 4]
     assert all(
-        low <= ratio <= high for ratio, (low, high) in zip(ratios, [(5, 15), *[(13, 20)] * 3, (0, 15)], strict=True)
+        low <= ratio <= high for ratio, (low, high) in zip(ratios, [(5, 15), *[(13, 20)] * 5, (0, 15)], strict=True)
     )
     assert (len(rooms), reverberant.tolist()) == (1, [1])
 

@@ -117,9 +117,9 @@ def test_fewer_bytes_are_read_by_pieces_and_fewest_by_seeking(folder: Path) -> N
     unsplit, split, seek, both, mapped = (of_reads(crops(folder, stack)) for stack in stacks)
     read = "read_bytes_per_sample"
     assert unsplit[read] > split[read] > seek[read] == both[read] == mapped[read]
-    wanted = 5 + 1 + 1 + 3  # an utterance each, one music, one noise and the first deck's three talkers
+    wanted = 5 + 1 + 1 + 5  # an utterance each, one music, one noise and the first deck's five talkers
     assert wanted * 64_480 <= seek[read] * 5 <= wanted * 64_480 + 32_000 + 5  # and one room of at most a second
-    assert seek["opened_files_per_sample"] == 11 / 5
+    assert seek["opened_files_per_sample"] == 13 / 5
     assert mapped["opened_files_per_sample"] == 6 / 5
 
 
@@ -153,7 +153,7 @@ def test_bytes_on_their_way_to_the_device_are_counted(folder: Path) -> None:
     key = "transfer_bytes_per_sample"
     assert single[key] == 4 * 32_240 + 8
     assert halved[key] == 2 * 32_240 + 4 + 8
-    assert raw[key] > 2 * 2 * 32_240  # four items of a deck bring a music and three talkers
+    assert raw[key] > 2 * 2 * 32_240  # four items of a deck bring a music and five talkers
 
 
 @pytest.mark.parametrize("objective", ["", "+metric_learning=angular_prototypical"])

@@ -45,7 +45,24 @@ def test_utterances_always_cross_the_network_and_the_rest_unless_it_is_cached(
     tmp_path: Path, noise_cached: bool, place: str, requests: int
 ) -> None:
     mount, path = Mount(tmp_path, noise_cached), tmp_path / place / "one.wav"
-    assert mount.waited(path, READ_AHEAD + 1, opened=True, began=perf_counter()) == requests
+    assert mount.waited(path, 0, READ_AHEAD + 1, opened=True, began=perf_counter()) == requests
+
+
+@pytest.mark.parametrize(
+    ("first", "size", "opened", "pieces"),
+    [
+        (0, 64_480, True, 1),
+        (READ_AHEAD, 64_480, True, 2),
+        (READ_AHEAD, 64_480, False, 1),
+        (2 * READ_AHEAD - 1_000, 64_480, True, 3),
+        (0, 3 * READ_AHEAD, True, 3),
+    ],
+)
+def test_a_window_is_read_in_the_pieces_in_which_it_lies_and_the_header_in_its_own(
+    tmp_path: Path, first: int, size: int, opened: bool, pieces: int
+) -> None:
+    mount, path = Mount(tmp_path, noise_cached=False), tmp_path / layout.TRAIN_WAVS / "one.wav"
+    assert mount.waited(path, first, size, opened=opened, began=perf_counter()) == opened + pieces
 
 
 def test_a_read_lasts_as_long_as_its_requests_and_no_longer_if_decoding_takes_that_long(folder: Path) -> None:
@@ -59,7 +76,7 @@ def test_a_read_lasts_as_long_as_its_requests_and_no_longer_if_decoding_takes_th
     waits_s = seconds(log[0].requests, size - HEADER)
     assert waits_s <= lasted_s <= waits_s + plain_s + LATE_S
     long_ago, began = perf_counter() - 10.0, perf_counter()  # since when all was decoded
-    mounted.waited(path, 1000 * READ_AHEAD, opened=True, began=long_ago)
+    mounted.waited(path, 0, 1000 * READ_AHEAD, opened=True, began=long_ago)
     assert perf_counter() - began < seconds(1000, 0)
 
 

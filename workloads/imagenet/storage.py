@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from threading import get_ident
+from threading import Lock, get_ident
 from time import perf_counter, sleep
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from workloads.imagenet.service import ACCESS_KEY, SECRET_KEY
 # Seconds that an object takes at least. From the real system's 13.8 images a second for each of 8 workers in its first
 # epoch, and about 50 in the next ones; both include its decoding, which ours adds.
 OBJECT_S = {"cold": 0.072, "warm": 0.020}
+CONNECTING = Lock()  # a session makes one client at a time, and several threads may read
 CONNECTIONS = 64  # kept open by a client; more than any number of threads that we read with
 
 
@@ -97,24 +98,31 @@ class Objects:
 
     def names(self, split: str) -> Mapping[str, Sequence[str]]:
         """One LIST for the classes and one or more for each class, as a mounted bucket is walked."""
-        pages = self._client().get_paginator("list_objects_v2").paginate
-        wnids = [one["Prefix"] for page in pages(Bucket=split, Delimiter="/") for one in page.get("CommonPrefixes", ())]
-        return {
-            wnid.rstrip("/"): [
-                name
-                for page in pages(Bucket=split, Prefix=wnid)
-                for one in page.get("Contents", ())
-                if is_image(name := one["Key"].removeprefix(wnid))
-            ]
-            for wnid in wnids
-        }
+        return _listed(self.address, split)
 
     def connect(self) -> None:
         """Makes the client, which several threads must not do at once."""
         self._client()
 
     def _client(self) -> Any:
-        return _client_of(os.getpid(), self.address)
+        with CONNECTING:
+            return _client_of(os.getpid(), self.address)
+
+
+@cache
+def _listed(address: str, split: str) -> Mapping[str, Sequence[str]]:
+    """Once in a process, as ImageFolder lists when it is made: not again in every evaluation."""
+    pages = _client_of(os.getpid(), address).get_paginator("list_objects_v2").paginate
+    wnids = [one["Prefix"] for page in pages(Bucket=split, Delimiter="/") for one in page.get("CommonPrefixes", ())]
+    return {
+        wnid.rstrip("/"): [
+            name
+            for page in pages(Bucket=split, Prefix=wnid)
+            for one in page.get("Contents", ())
+            if is_image(name := one["Key"].removeprefix(wnid))
+        ]
+        for wnid in wnids
+    }
 
 
 def running(store: Source | None) -> Source:
@@ -144,12 +152,19 @@ def _images_in(folder: str) -> list[str]:
 
 
 @cache
+def _session() -> Any:
+    """Made once, by the trainer when it lists: to read its models takes 0.2 s of every worker, and a mount has none."""
+    from boto3.session import Session
+
+    return Session()
+
+
+@cache
 def _client_of(_process: int, address: str) -> Any:
     """A client that belongs to one process: a connection that a forked child shared would mix up answers."""
-    from boto3.session import Session
     from botocore.config import Config
 
-    return Session().client(
+    return _session().client(
         "s3",
         endpoint_url=address,
         region_name="us-east-1",

@@ -21,8 +21,12 @@ from workloads.speaker.reading import Kept, Read
 DECK = len(AUGMENTATIONS)
 CACHE_READS = 200  # at most, over which the hits of a cache are counted
 ARCHITECTURES = {  # by parameters: at full width and at that of `quick`
-    1_437_078: "resnetse34l", 8_028_492: "resnetse34v2", 76_595_232: "resnetse152",
-    389_950: "resnetse34l", 2_666_406: "resnetse34v2", 19_464_464: "resnetse152",
+    1_437_078: "resnetse34l",
+    8_028_492: "resnetse34v2",
+    76_595_232: "resnetse152",
+    389_950: "resnetse34l",
+    2_666_406: "resnetse34v2",
+    19_464_464: "resnetse152",
 }
 OBJECTIVES = {
     "AngularMarginLoss": "aam_softmax",

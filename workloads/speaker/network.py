@@ -28,10 +28,15 @@ class Mount:
     folder: Path
     noise_cached: bool
 
-    def waited(self, path: Path, size: int, *, opened: bool, began: float) -> int:
-        """Waits until a read of so many bytes that began then is over; gives how many requests it took."""
+    def waited(self, path: Path, first: int, size: int, *, opened: bool, began: float) -> int:
+        """Waits until a read of so many bytes from the first on is over; gives how many requests it took.
+
+        Bytes come in pieces at fixed places, and whoever opens a file reads its header, in the first of them.
+        """
         crosses = not self.noise_cached or path.is_relative_to(self.folder / TRAIN_WAVS)
-        pieces = -(-size // READ_AHEAD) if crosses else 0
+        places = {0} if opened else set[int]()
+        places.update(range(first // READ_AHEAD, (first + size - 1) // READ_AHEAD + 1))
+        pieces = len(places) if crosses else 0
         lasting_s = seconds(opened + pieces, size if crosses else 0)
         sleep(max(0.0, began + lasting_s - perf_counter()))
         return opened + pieces

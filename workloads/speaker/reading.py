@@ -61,7 +61,7 @@ class Files:
             first = begin(audio.frames)
             if self.seek:
                 audio.seek(first)
-                return self._noted(path, audio.read(samples, self.sample_type), samples, began)
+                return self._noted(path, audio.read(samples, self.sample_type), samples, began, first)
             return self._noted(path, audio.read(dtype=self.sample_type), samples, began)[first : first + samples]
 
     def whole(self, path: Path) -> Sound:
@@ -70,9 +70,9 @@ class Files:
         with soundfile.SoundFile(path) as audio:
             return self._noted(path, audio.read(dtype=self.sample_type), audio.frames, began)
 
-    def _noted(self, path: Path, decoded: Sound, wanted: int, began: float) -> Sound:
-        size = len(decoded) * SAMPLE_BYTES
-        requests = self.mount.waited(path, size, opened=True, began=began) if self.mount else 0
+    def _noted(self, path: Path, decoded: Sound, wanted: int, began: float, first: int = 0) -> Sound:
+        place, size = first * SAMPLE_BYTES, len(decoded) * SAMPLE_BYTES
+        requests = self.mount.waited(path, place, size, opened=True, began=began) if self.mount else 0
         if self.log is not None:
             kind = str(decoded.dtype)
             self.log.append(
@@ -102,8 +102,8 @@ class Maps:
         whole = self.mapped[path]
         first = begin(len(whole))
         window = _as_read(whole[first : first + samples], self.sample_type)
-        size = samples * SAMPLE_BYTES
-        requests = self.mount.waited(path, size, opened=not known, began=began) if self.mount else 0
+        place, size = first * SAMPLE_BYTES, samples * SAMPLE_BYTES
+        requests = self.mount.waited(path, place, size, opened=not known, began=began) if self.mount else 0
         if self.log is not None:
             self.log.append(Read(path, not known, len(window), samples, str(window.dtype), requests))
         return window
