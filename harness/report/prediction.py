@@ -201,7 +201,7 @@ def winner_sentences(found: Winner) -> Iterator[str]:
         )
     if found.idle:
         yield (
-            f"Left out, since they are not sure to gain 1 % in it: {', '.join(map(str, found.idle))}. With them the "
+            f"Left out, since they gained no more than 1 % in it: {', '.join(map(str, found.idle))}. With them the "
             f"stack was the fastest of the search; it is {ratio(found.idle_gain)} as fast with them as without, in the "
             "same fresh replicates."
         )

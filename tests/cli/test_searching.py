@@ -93,13 +93,13 @@ def test_the_leaner_stack_wins_where_fresh_replicates_find_it_as_fast(
 @pytest.mark.parametrize(
     ("times", "leaner"),
     [
-        ((1.018, 1.018, 1.018, 1.018), True),  # the narrowest interval that is believed reaches down to 1.009
+        ((1.008, 1.008, 1.008, 1.008), True),
         ((1.04, 1.04, 1.04, 1.04), False),
-        ((1.08, 1.0, 1.05, 1.01), True),
+        ((1.08, 1.0, 1.05, 1.01), False),
         ((0.97, 0.98, 0.97, 0.98), True),
     ],
 )
-def test_the_fastest_stack_keeps_what_it_surely_gains_more_than_one_per_cent_by(
+def test_the_fastest_stack_keeps_what_gained_more_than_one_per_cent(
     times: tuple[float, ...], leaner: bool
 ) -> None:
     """Replicate by replicate: processes of the reference, which both have in common, differ by far more."""

@@ -60,7 +60,7 @@ class Winner:
     reference: Configuration
     name: str  # the reference's
     stack: Stack  # empty where nothing is faster than the reference
-    idle: Stack  # what was on in the fastest stack of the search, and is not sure to gain in it
+    idle: Stack  # what was on in the fastest stack of the search, and gained next to nothing in it
     idle_gain: Gain | None  # of that stack over this one in the same fresh replicates; None where nothing is idle
     sought: float | None  # ratio of the fastest stack in the search, which is too good on average: it was picked for it
     result: Estimate | Absence | None  # from fresh replicates; None before there are any
@@ -90,13 +90,13 @@ def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, leas
 
 
 def preferred(rows: Mapping[Stack, Row], best: Stack, lean: Stack, gained: Gain | None, least_gain: float) -> Stack:
-    """The leaner stack unless the best surely `gained` more than so much over it, as a share of its rate.
+    """The leaner stack unless the best `gained` more than so much over it, as a share of its rate.
 
     The best where the two were not paired or one has no estimate, and where the leaner has losses that were not
     promised.
     """
     known = [rows[one] for one in (best, lean) if one in rows and rows[one].estimate]
-    if len(known) < 2 or gained is None or spoilt_losses(known[1]) or gained.low > 1 + least_gain:
+    if len(known) < 2 or gained is None or spoilt_losses(known[1]) or gained.ratio > 1 + least_gain:
         return best
     return lean
 
