@@ -34,7 +34,7 @@ class Driver:
 
 
 def driver_of(identity: str | None = None) -> Driver:
-    """The device that CUDA knows by that identity, or the first one; nobody to ask where no driver answers.
+    """The device that CUDA knows by that identity, or the first that it may see; nobody to ask where no driver answers.
 
     CUDA numbers the devices that it may see, NVML all that there are: only the identity means the same to both.
     """
@@ -51,7 +51,10 @@ def driver_of(identity: str | None = None) -> Driver:
 
 def _handle(nvml: Any, identity: str | None) -> Any:
     if identity is None:
-        return nvml.nvmlDeviceGetHandleByIndex(0)
+        first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+        if first.startswith(("GPU-", "MIG-")):
+            return nvml.nvmlDeviceGetHandleByUUID(first)
+        return nvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdecimal() else 0)
     try:
         return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{identity}")
     except nvml.NVMLError:

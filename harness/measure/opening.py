@@ -277,7 +277,8 @@ def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device:
     """
     calls, spent_s = 0, 0.0
     if device.asynchronous:
-        times = max(times, round(seconds / max(1e-6, timed(call, times, device) / times)))
+        once_s = agreed([timed(call, times, device)])[0] / times  # ranks take as many steps
+        times = max(times, round(seconds / max(1e-6, once_s)))
     while spent_s < seconds:
         spent_s += agreed([timed(call, times, device)])[0]
         calls += times

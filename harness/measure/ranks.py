@@ -83,10 +83,14 @@ def _count() -> int:
 def _reduced(values: Sequence[float], operation: Any) -> list[float]:
     if not dist.is_initialized():
         return list(values)
-    where = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    tensor = torch.tensor(values, dtype=torch.float64, device=where)
+    tensor = torch.tensor(values, dtype=torch.float64, device=_place())
     dist.all_reduce(tensor, operation)
     return [float(one) for one in tensor.tolist()]
+
+
+def _place() -> str:
+    """Where tensors lie that ranks exchange: NCCL carries nothing that lies on the host."""
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
 
 
 # The model, wrapped as the recipe says.
@@ -231,7 +235,8 @@ def of_ranks(part: Tensor) -> dict[str, Value]:
     """How many processes train, each on samples of its own; `part` is the first batch of this one."""
     if not dist.is_initialized():
         return {}
-    own = torch.tensor([float(os.getpid()), float(part.double().abs().sum()), float(part.double().square().sum())])
+    told = [float(os.getpid()), float(part.double().abs().sum()), float(part.double().square().sum())]
+    own = torch.tensor(told, device=_place())
     others = [torch.zeros_like(own) for _ in range(_count())]
     dist.all_gather(others, own)
     processes, parts = {int(one[0]) for one in others}, {tuple(one[1:].tolist()) for one in others}

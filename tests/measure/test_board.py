@@ -188,7 +188,11 @@ def test_a_device_is_found_by_the_identity_that_cuda_gives_it(monkeypatch: pytes
 
     nvml = Nvml(nvmlInit=None, nvmlDeviceGetHandleByUUID=by_identity, nvmlDeviceGetHandleByIndex=lambda index: index)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert [driver_of(one).handle for one in ("4f-2", "5e-3", None)] == ["whole", "slice", 0]
+    for visible, handle in (("3,1", 3), ("MIG-5e-3", "slice"), ("", 0)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert driver_of().handle == handle
     assert driver_of("6d-4") == Driver()
     nvml.answers["nvmlInit"] = Refused("Driver Not Loaded")
     assert driver_of() == Driver()
