@@ -172,18 +172,37 @@ def opened(archive: Path) -> tuple[list[tuple[Contribution, bool]], States]:
 
 
 def pack(archive: Path, results: Path, environment: Environment) -> int:
-    """Writes the runs of one environment and the state of their campaign, whole or not at all; gives how many runs."""
+    """Writes the runs of one environment and the state of their campaign, whole or not at all; gives how many runs.
+
+    What the archive holds already stays in it: runs of other machines and environments may lie nowhere else.
+    """
     machine = results / environment.machine
     folders = list(own_runs(machine, environment))
-    files = {name: content for folder in folders for name, content in _files_of(folder)}
-    if (machine / STATE).exists():
-        files[f"{machine.name}/{STATE}"] = (machine / STATE).read_bytes()
     try:
+        files = _held(archive, results)
+        files |= {name: content for folder in folders for name, content in _anew(files, folder)}
+        if (machine / STATE).exists():
+            files[f"{machine.name}/{STATE}"] = (machine / STATE).read_bytes()
         content = packed_archive(files)
     except Unfit as unfit:
         raise Mistake(sentence(f"{archive} is not written", unfit, f"take {machine} itself along")) from unfit
     replace_file(archive, content, "make room, or name another file with --archive")
     return len(folders)
+
+
+def _held(archive: Path, results: Path) -> dict[str, bytes]:
+    """The files of an archive, those of runs as they lie here where they were taken in: they may have gone on."""
+    files = dict(_files(_inside(_content(archive)))) if archive.exists() else {}
+    for folder in {results / name.rpartition("/")[0] for name in files if not name.endswith(f"/{STATE}")}:
+        if (folder / RUN).exists() and (folder / MEASUREMENTS).exists():
+            files |= dict(_anew(files, folder))
+    return files
+
+
+def _anew(files: dict[str, bytes], folder: Path) -> Iterator[tuple[str, bytes]]:
+    """A run's files; a marker that says that it is unfinished is dropped, which it may no longer be."""
+    files.pop(f"{folder.parent.name}/{folder.name}/{IN_PROGRESS}", None)
+    return _files_of(folder)
 
 
 def own_runs(machine: Path, environment: Environment) -> Iterator[Path]:

@@ -10,6 +10,7 @@ import pytest
 
 from harness.cli.campaign import take_in
 from harness.cli.campaign_state import read_state
+from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.exchange.archive import STATE, check_place, own_runs, pack, packed_archive
 from harness.store import (
@@ -52,6 +53,18 @@ def test_what_is_packed_is_what_lies_on_the_next_machine(tmp_path: Path) -> None
     assert contents(theirs) == contents(ours)
     assert sum(name.endswith(IN_PROGRESS) for name in contents(theirs)) == 1
     assert not any(name.endswith(ORIGIN) for name in contents(theirs))
+
+
+@pytest.mark.parametrize("other", [replace(ENVIRONMENT, cores=3), replace(ENVIRONMENT, packages=(("torch", "9"),))])
+def test_runs_of_another_machine_or_environment_stay_in_the_archive(tmp_path: Path, other: Environment) -> None:
+    finish(measured(tmp_path / "ours"))
+    replace_file(tmp_path / "ours" / ENVIRONMENT.machine / STATE, ONE.encoded, "")
+    archive = packed(tmp_path / "ours", tmp_path / "all.tar.gz")
+    take_in(archive, tmp_path / "theirs")
+    measured(tmp_path / "theirs", replace(GOOD_RUN, environment=other, began="2026-01-03T03:04:05+00:00"))
+    assert pack(archive, tmp_path / "theirs", other) == 1
+    assert ENVIRONMENT.machine in take_in(archive, tmp_path / "third")
+    assert contents(tmp_path / "third") == contents(tmp_path / "theirs")
 
 
 def test_taking_it_in_twice_changes_nothing_and_packing_again_gives_the_same_bytes(tmp_path: Path) -> None:
