@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import BY_WIDTH, Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.core.configuration import Configuration, is_control
@@ -97,10 +97,11 @@ def entries(runs: Iterable[StoredRun]) -> Iterator[StoredRow]:
 
 
 def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
-    """One entry for each question: of the newest version's with most replicates the narrower of the newest two.
+    """One entry for each question: of the newest version's with most replicates the newest, or the newest words.
 
-    Or the newest words. One from a disturbed machine stands only where there is no other. It is not the narrowest of
-    all: of many that is one whose scatter was underestimated (docs/decisions/published-tables.md).
+    Where widths ended the measurement of both of the newest two it is the narrower; their wider point pays for the
+    choice. It is not the narrowest of all: of many that is one whose scatter was underestimated
+    (docs/decisions/published-tables.md). One from a disturbed machine stands only where there is no other.
     """
     asked = together((entry.question, entry) for entry in entries(runs))
     return tuple(map(_surest, asked.values()))
@@ -115,6 +116,8 @@ def _surest(answers: Sequence[StoredRow]) -> StoredRow:
     known = [pair for pair in known if not pair[0].disturbed] or known
     most = max(estimate.processes for estimate, _ in known)
     newest = [pair for pair in known if pair[0].processes == most][:2]
+    if any(estimate.point != BY_WIDTH for estimate, _ in newest):
+        return newest[0][1]
     return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
 
 
