@@ -1,7 +1,7 @@
 """Estimates: ratios with intervals, from replicates that are the unit and a pool that lends its variances."""
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ from harness.analyze.pairing import (
     Device,
     Moderated,
     Pairs,
+    Shared,
     Tail,
     errors,
     freedom_together,
@@ -79,7 +80,7 @@ class Estimate:
         freedom would turn it into a standard error that is far too small.
         """
         least = self.thresholds.least_spread / math.sqrt(self.processes)
-        if self.half_width <= float(stats.t.ppf(FIXED, self.thresholds.least_freedom)) * least * (1 + 1e-9):  # rounding
+        if self.half_width <= narrowest(self.thresholds) / math.sqrt(self.processes) * (1 + 1e-9):  # rounding
             return least, self.thresholds.least_freedom
         return self.half_width / float(stats.t.ppf(self.point, self.df)), self.df
 
@@ -127,10 +128,10 @@ def estimates(
         raise ValueError("an estimate needs two replicates at least")
     means = [log_totals(pairs) for pairs in pool]
     numbers = [tuple(one.number for one in pairs.replicates) for pairs in pool]
-    spread, method = _spread(means, list(zip(blocks, numbers, strict=True)) if blocks else ())
+    spread, method = _spread(means, list(zip(blocks, numbers, strict=True)) if blocks else (), point)
     own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
     # A constant, or the calibration's: no look of this run depends on it.
-    least = stats.t.ppf(FIXED, thresholds.least_freedom) * thresholds.least_spread
+    least = narrowest(thresholds)
     found = []
     for index, (pairs, one, (within, freedom)) in enumerate(zip(pool, means, _within(pool), strict=True)):
         outlying = bool(spread.outlying[index])
@@ -191,17 +192,20 @@ def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
         yield (float(stats.t.ppf(FIXED, degrees)) * error if degrees else 0.0), float(degrees)
 
 
-def _spread(means: Sequence[Array], references: Sequence[Hashable]) -> tuple[Moderated, str]:
+def _spread(means: Sequence[Array], references: Sequence[Shared], point: float) -> tuple[Moderated, str]:
     """Every configuration's variance between replicates: helped by the pool, else its own.
 
     A pool whose configurations share the luck of their references knows its variance with fewer degrees of freedom.
+    Where widths end the measurement, all luck is taken to be the references': one that is small by luck shows a small
+    variance and little in common at once, and would be stopped at (docs/decisions/width-stopping.md).
     """
+    share = 1.0 if point == BY_WIDTH else None
     variances = np.array([one.var(ddof=1) for one in means])
     freedom = np.array([len(one) - 1.0 for one in means])
     if moderated := moderate(variances, freedom):
         if references:
             calm = np.flatnonzero(~moderated.outlying).tolist()
-            most = freedom_together([means[one] for one in calm], [references[one] for one in calm])
+            most = freedom_together([means[one] for one in calm], [references[one] for one in calm], share)
             moderated = replace(moderated, freedom=np.maximum(freedom, np.minimum(moderated.freedom, most)))
         return moderated, "moderated t"
     alone = np.zeros(len(means), dtype=np.bool_)
@@ -402,17 +406,50 @@ MOST_REPLICATES = 100  # beyond which nobody will wait for a verdict
 def replicates_to_decide(estimate: Estimate) -> int | None:
     """About how many replicates give a verdict, if the estimate stays where it is; None where none in reach do.
 
-    An interval narrows with the root of its replicates, so one that must come down from hw to the gap between the
-    estimate from the nearest verdict takes R·(hw/gap)².
+    Its interval must come down to the gap between the estimate and the nearest verdict.
     """
-    if math.isinf(estimate.thresholds.margin) or math.isinf(estimate.high):
+    if math.isinf(estimate.thresholds.margin):
         return None
-    centre, half_width = math.log(estimate.ratio), estimate.half_width
+    centre = math.log(estimate.ratio)
     bounds = limits(estimate.thresholds.margin)
     gaps = [centre - math.log(bounds.faster), math.log(max(bounds.slower, 0.01)) - centre]
     if bounds.same:
         gaps.append(min(centre - math.log(bounds.same[0]), math.log(bounds.same[1]) - centre))
-    if max(gaps) <= 0:
+    return replicates_for(
+        max(gaps),
+        estimate.half_width,
+        df=estimate.df,
+        point=estimate.point,
+        replicates=estimate.processes,
+        least=narrowest(estimate.thresholds),
+    )
+
+
+def narrowest(thresholds: Thresholds) -> float:
+    """The half-width of one replicate below which none is believed; that of more is narrower by their root."""
+    return float(stats.t.ppf(FIXED, thresholds.least_freedom)) * thresholds.least_spread
+
+
+def replicates_for(
+    gap: float,
+    half_width: float,
+    *,
+    df: float,
+    point: float,
+    replicates: int,
+    least: float = 0.0,
+    most: int = MOST_REPLICATES,
+) -> int | None:
+    """The fewest replicates, more than there are, whose interval is no wider than the gap; None where not even `most`.
+
+    `half_width` is what so many replicates have, at that point of Student's t with `df` degrees of freedom. Another
+    replicate narrows an interval twice: by the root of their number, and by one degree of freedom more. `least` is the
+    half-width of one replicate below which none is believed.
+    """
+    counts = np.arange(replicates + 1, most + 1)
+    if gap <= 0 or math.isinf(half_width) or not len(counts):
         return None
-    needed = math.ceil(estimate.processes * (half_width / max(gaps)) ** 2)
-    return max(needed, estimate.processes + 1) if needed <= MOST_REPLICATES else None
+    deviation = half_width / float(stats.t.ppf(point, df)) * math.sqrt(replicates)
+    widths = np.maximum(stats.t.ppf(point, df + counts - replicates) * deviation, least) / np.sqrt(counts)
+    enough = np.flatnonzero(widths <= gap)
+    return int(counts[enough[0]]) if len(enough) else None

@@ -68,27 +68,41 @@ def moderate(variances: Array, freedom: Array) -> Moderated | None:
     )
 
 
-def freedom_together(logs: Sequence[Array], references: Sequence[Hashable]) -> float:
-    """Degrees of freedom of the mean variance of configurations, where those of one reference share its luck.
+Shared = tuple[Hashable, tuple[int, ...]]  # a block, and the numbers of the replicates that a configuration has of it
 
-    Each has one log ratio for each replicate; those with the same reference have as many. Satterthwaite's (1946) over
-    two mean squares for each reference: what its configurations have in common, which is known by its replicates alone,
-    and how they differ from each other. Where they have nothing in common, it is all their degrees of freedom together
+
+def freedom_together(logs: Sequence[Array], references: Sequence[Shared], share: float | None = None) -> float:
+    """Degrees of freedom of the mean variance of configurations, where those of one block share their reference's luck.
+
+    Each has one log ratio for each replicate, in the order of the numbers; those of a block hold the same reference
+    process in replicates of the same number. Satterthwaite's (1946) of a sum of squares whose parts go together: by
+    the `share` of the variance that is the references', or, where none is given, by the share that is found. With a
+    share of 1 the replicates of the references are all that is known, with 0 all configurations count by themselves
     (docs/decisions/shared-references.md).
     """
-    centred = together((reference, one - one.mean()) for one, reference in zip(logs, references, strict=True))
-    groups = [np.stack(rows) for rows in centred.values()]
-    sizes = np.array([len(one) for one in groups], dtype=np.float64)
-    freedom = np.array([one.shape[1] - 1.0 for one in groups])
-    means = np.array([np.sum(one.mean(axis=0) ** 2) for one in groups]) / freedom  # each is common + own / size
-    rest = sum(float(np.sum((one - one.mean(axis=0)) ** 2)) for one in groups)
-    own = rest / max(1.0, float(np.sum(freedom * (sizes - 1))))
-    common = max(0.0, float(np.average(means - own / sizes, weights=freedom)))
-    if own + common == 0:
-        return float(np.sum(sizes * freedom))
-    weights = sizes * freedom / np.sum(sizes * freedom)
-    parts = ((common + own / sizes) ** 2 + (sizes - 1) * (own / sizes) ** 2) / freedom
-    return (own + common) ** 2 / float(np.sum(weights**2 * parts))
+    freedom = sum(len(one) - 1.0 for one in logs)
+    squares = sum(float(np.sum((one - one.mean()) ** 2)) for one in logs)
+    overlap = products = 0.0  # of two configurations of a block: degrees of freedom that both have, and their product
+    for rows in together(zip((block for block, _ in references), _rows(logs, references), strict=True)).values():
+        values, held = (np.stack(part) for part in zip(*rows, strict=True))
+        sizes = held.sum(axis=1)
+        both = held @ held.T
+        overlap += float(np.sum(both - both / sizes - both / sizes[:, None] + both**2 / np.outer(sizes, sizes)))
+        products += float(np.sum(values.sum(axis=0) ** 2))
+    overlap, products = overlap - freedom, products - squares
+    if share is None:
+        found = products / overlap * freedom / squares if overlap > 0 and squares > 0 else 0.0
+        share = min(1.0, max(0.0, found))
+    return freedom**2 / (freedom + share**2 * overlap)
+
+
+def _rows(logs: Sequence[Array], references: Sequence[Shared]) -> Iterator[tuple[Array, Array]]:
+    """Each configuration's centred log ratios by the number of the replicate, and 1 for each that it has, else 0."""
+    most = 1 + max((max(numbers) for _, numbers in references), default=0)
+    for one, (_, numbers) in zip(logs, references, strict=True):
+        values, held = np.zeros(most), np.zeros(most)
+        values[list(numbers)], held[list(numbers)] = one - one.mean(), 1.0
+        yield values, held
 
 
 def fit_prior(variances: Array, freedom: Array) -> Prior:

@@ -2,18 +2,28 @@ import math
 from dataclasses import replace
 
 import pytest
+from scipy import stats
 
 from harness.analyze.advice import Foremost, Item, Reason, Recommendation, is_own_code, remedy, snippet
 from harness.analyze.attribution import Gain, break_even, effects, start_up_s
 from harness.analyze.composition import composed
-from harness.analyze.estimate import MOST_REPLICATES, Estimate, replicates_to_decide
+from harness.analyze.estimate import (
+    BY_WIDTH,
+    FIXED,
+    MOST_REPLICATES,
+    Estimate,
+    estimates,
+    narrowest,
+    replicates_for,
+    replicates_to_decide,
+)
 from harness.analyze.evidence import Side
 from harness.analyze.matrix import Row
 from harness.analyze.verdict import Thresholds, Verdict, verdict
 from harness.core.optimization import Stage, Timing
 from harness.report.advice import _warnings, open_question, starts
 from tests.analyze.advised import KNOWN, Made, advice_on, advised, item
-from tests.analyze.synthetic import arm, comparison, config, ready, window
+from tests.analyze.synthetic import arm, comparison, config, pairs_of, ready, window
 from tests.core.invented import optimization
 
 DIFFERS = {"losses": (2.3, 2.9, 1.9)}
@@ -220,10 +230,32 @@ def estimate(ratio: float, half_width: float, replicates: int = 2, margin: float
 def test_so_many_restarts_decide_and_one_fewer_would_not(ratio: float, half_width: float) -> None:
     needed = replicates_to_decide(estimate(ratio, half_width))
     assert needed is not None
+    deviation = half_width / stats.t.ppf(FIXED, 4) * math.sqrt(2)
     for count, decides in ((needed, True), (needed - 1, False)):
-        width = half_width * math.sqrt(2 / count)
+        width = stats.t.ppf(FIXED, 4 + count - 2) * deviation / math.sqrt(count)
         word = verdict(ratio * math.exp(-width), ratio * math.exp(width))
         assert (word is not Verdict.UNDECIDED) is decides
+
+
+def test_a_replicate_more_narrows_an_interval_by_its_degree_of_freedom_too() -> None:
+    """Two replicates 2.8 % apart, known with one degree of freedom: by the root alone even a hundred would not do."""
+    (found,) = estimates([pairs_of((0.026,), (0.054,))], BY_WIDTH)
+    assert found.verdict is Verdict.UNDECIDED
+    assert found.processes * (found.half_width / (math.log(found.ratio) - math.log(1.01))) ** 2 > MOST_REPLICATES
+    assert replicates_to_decide(found) == 5
+
+
+def test_no_replicate_narrows_an_interval_below_what_is_believed() -> None:
+    (found,) = estimates([pairs_of((0.02,), (0.02,))])
+    least = narrowest(Thresholds())
+    assert replicates_to_decide(found) == math.ceil((least / (0.02 - math.log(1.01))) ** 2)
+    assert replicates_for(0.01, 0.02, df=1.0, point=FIXED, replicates=2, least=0.05) == 25
+
+
+def test_the_most_replicates_are_as_many_as_somebody_waits_for() -> None:
+    assert replicates_for(0.001, 0.02, df=30.0, point=FIXED, replicates=2) is None
+    assert replicates_for(0.001, 0.02, df=30.0, point=FIXED, replicates=2, most=1000) is not None
+    assert replicates_for(0.1, 0.02, df=30.0, point=FIXED, replicates=MOST_REPLICATES) is None
 
 
 def test_where_no_number_of_restarts_decides_none_is_named() -> None:

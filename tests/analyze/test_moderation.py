@@ -5,8 +5,9 @@ import pytest
 from scipy import special
 
 from harness.analyze.pairing import fit_prior, freedom_together, moderate
+from harness.core.protocol import PROTOCOLS, Protocol
 from tests.analyze.simulate_moderation import LAWS, METHODS, Law, moderated, simulated
-from tests.analyze.simulate_references import outcome
+from tests.analyze.simulate_references import LOOKED, LOOKED_SPREADS, looked, outcome
 
 
 def test_the_prior_is_found_again_in_many_cells() -> None:
@@ -84,18 +85,52 @@ def test_one_cell_without_variance_does_not_spoil_the_pool() -> None:
 
 def test_luck_of_a_reference_that_all_share_is_known_by_its_replicates_alone() -> None:
     shared, own = np.array([0.03, -0.03]), [np.array([one, -one]) for one in (0.01, -0.02, 0.03, 0.0)]
-    apart = [f"reference {index}" for index in range(4)]
-    assert freedom_together([shared] * 4, ["one"] * 4) == pytest.approx(1)
+    one, apart = [("one", (0, 1))] * 4, [(f"reference {index}", (0, 1)) for index in range(4)]
+    assert freedom_together([shared] * 4, one) == pytest.approx(1)
     assert freedom_together([shared] * 4, apart) == pytest.approx(4)
-    assert freedom_together([shared] * 4, ["one", "one", "two", "two"]) == pytest.approx(2)
+    assert freedom_together([shared] * 4, [*one[:2], ("two", (0, 1)), ("two", (0, 1))]) == pytest.approx(2)
     nothing_in_common = [one - np.mean(own, axis=0) for one in own]
-    assert freedom_together(nothing_in_common, ["one"] * 4) == pytest.approx(4)
-    assert freedom_together([np.zeros(2)] * 4, ["one"] * 4) == 4
+    assert freedom_together(nothing_in_common, one) == pytest.approx(4)
+    assert freedom_together([np.zeros(2)] * 4, one) == 4
+
+
+def test_replicates_of_a_reference_count_once_though_comparisons_have_unlike_many() -> None:
+    two, three = np.array([0.04, -0.04]), np.array([0.04, -0.04, 0.0])
+    one = [("one", (0, 1))] * 2 + [("one", (0, 1, 2))] * 2
+    # Six degrees of freedom; any two of the comparisons have one in common, those of three replicates two.
+    assert freedom_together([two, two, three, three], one) == pytest.approx(6**2 / (12 + 4 * 2))
+    other = [("one", (0, 1))] * 2 + [("one", (2, 3))] * 2  # no process in common
+    assert freedom_together([two] * 4, other) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_that_is_given_is_not_looked_for(share: float) -> None:
+    own = [np.array([one, -one]) for one in (0.03, -0.03, 0.01, -0.01)]
+    one = [("one", (0, 1))] * 4
+    assert freedom_together(own, one) == pytest.approx(4)
+    assert freedom_together(own, one, share) == pytest.approx(16 / (4 + share**2 * 12))
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 2), (1, 8, 4), (3, 8, 2)])
 def test_intervals_hold_though_all_share_the_luck_of_one_reference(shape: tuple[int, int, int]) -> None:
     before, now = (outcome(shape, (4.0, 0.0), 200, known=known) for known in (False, True))
     assert before.coverage < 0.93
-    assert now.coverage > 0.94
+    assert now.coverage >= 0.94
     assert outcome(shape, (3.0, 3.0), 200, known=True).coverage > 0.94
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_widths_end_no_measurement_that_the_luck_of_its_reference_narrowed(size: int) -> None:
+    found = looked((1, size), (4.0, 1.0), 400 // size)
+    assert found.coverage >= 0.95
+    assert found.replicates > 5
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+@pytest.mark.parametrize("spreads", LOOKED_SPREADS)
+@pytest.mark.parametrize("shape", LOOKED)
+def test_intervals_hold_where_widths_end_the_measurement_of_blocks(
+    shape: tuple[int, int], spreads: tuple[float, float], protocol: Protocol
+) -> None:
+    assert looked(shape, spreads, 100, protocol).coverage >= 0.945
