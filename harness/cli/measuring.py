@@ -62,7 +62,7 @@ from harness.run.preparation import (
     stopping_on_terminate,
 )
 from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
-from harness.store import Run, changes, is_finished, read_records, read_run
+from harness.store import Run, changes, is_finished, read_records, read_run, replace_file
 
 # Progress: how a run goes, on the terminal.
 
@@ -417,9 +417,13 @@ def show_both_ways(folder: Path) -> int:
 def write_isolation(results: Path, page: Path) -> None:
     """Writes the page of all finished runs of that design, and the list that planning reads."""
     found = list(measured_both_ways(finished(results)))
+    if not found:
+        raise Mistake(
+            f"There is no finished run both ways in {results}; ./speedmatrix calibrate --isolation measures one."
+        )
     apart = apart_of(found)
-    page.write_text(to_markdown(page_parts(found, apart)), encoding="utf-8")
-    (ROOT / "harness" / APART).write_text(apart_toml(apart), encoding="utf-8")
+    replace_file(page, to_markdown(page_parts(found, apart)).encode(), "choose another file with --output")
+    replace_file(ROOT / "harness" / APART, apart_toml(apart).encode(), "make it writable")
 
 
 # `advise --check`: what a run advises, measured afresh before anybody believes it.
@@ -442,7 +446,8 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
             device=found.environment.device, seed=found.plan.seed + 1,
         )  # fmt: skip
         now = replace(place, budget=f"{left_s:.0f}s" if left_s else "none")
-        afresh = matrix_of(measured(request, now, Terminal(Console()), command=request.command)).rows[0].estimate
+        command = shlex.join(("speedmatrix", *request.words, "--budget", "none"))
+        afresh = matrix_of(measured(request, now, Terminal(Console()), command=command)).rows[0].estimate
         rows.append((name, one, gain(afresh) if afresh else None))
     table = Table("workload", "in place of", "advised", "was", "afresh, 95 %", "holds", title="Measured afresh")
     for name, one, again in rows:

@@ -48,6 +48,23 @@ def test_what_is_meant_for_isolation_is_refused_without_it(given: dict[str, Any]
         commands.calibrate(**given)
 
 
+def test_a_page_of_no_runs_leaves_the_list_that_planning_reads(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrating, "ROOT", tmp_path)
+    with pytest.raises(Mistake, match=r"There is no finished run both ways in .*; .* measures one\."):
+        calibrating.write_isolation(results, tmp_path / "page.md")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_page_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrating, "measured_both_ways", lambda _: ["one"])
+    monkeypatch.setattr(calibrating, "apart_of", lambda _: [])
+    monkeypatch.setattr(calibrating, "page_parts", lambda *_: [])
+    with pytest.raises(Mistake, match=r"Cannot write .*page\.md .*; choose another file with --output\."):
+        calibrating.write_isolation(tmp_path, tmp_path / "none" / "page.md")
+
+
 def test_a_calibration_of_arms_that_share_a_process_decides_nothing(results: Path) -> None:
     run = read_run(run_of(results, "calibration"))
     blocks = tuple(replace(one, shared=True) for one in run.plan.blocks)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.exchange.validation import is_one_command
+
 ROOT = Path(__file__).parents[2]
 LOAD_MS, STEP_MS = 24, 24  # of a batch; hidden from the harness
 ORACLE = f"""
@@ -170,7 +172,9 @@ def test_what_is_advised_is_measured_afresh(tmp_path: Path) -> None:
     assert "Measured afresh" in told
     assert "faster_model" in told
     assert " yes " in told
-    assert {json.loads(one.read_text())["plan"]["seed"] for one in tmp_path.glob("kept/*/*/run.json")} == {0, 1}
+    runs = [json.loads(one.read_text()) for one in tmp_path.glob("kept/*/*/run.json")]
+    assert {one["plan"]["seed"] for one in runs} == {0, 1}
+    assert all(is_one_command(one["command"]) for one in runs), "else nobody takes them in"
 
 
 @pytest.mark.alone
