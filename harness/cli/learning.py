@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -55,6 +56,7 @@ from harness.run.preparation import (
 )
 from harness.run.sentinel import Sentinel
 from harness.run.worker import Assignment, Given, give
+from harness.store import replace_file
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
@@ -124,32 +126,34 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
     Gives 0 where there is an interval, else 1. The two take turns in going first.
     """
     environment, console = _real(asked.device), Console(highlight=False)
+    if not math.isfinite(until):
+        raise Mistake(f"{until} is no score that anything reaches; give --until a number.")
     request, lesson = _lesson(asked)
+    folder = _writable(results / environment.machine / LEARNED)
     other = replace(request, names=() if against == "baseline" else tuple(against.split("+")))
     goal = Goal(score=until, better=lesson.better, every=max(1, lesson.steps // LOOKS))
     task = Assigned(asked.steps or MOST * lesson.steps, goal=goal, scheduled=asked.scheduled)
-    heats: list[Heat] = []
     began = datetime.now(UTC).isoformat(timespec="seconds")
     with measuring_alone():
         jobs = [_exercised(asked, one, environment, console) for one in (request, other)]
         if jobs[0][0].config == jobs[1][0].config:
             raise Mistake(f"{asked.what} is what it is to be held against; name another with --against.")
+        config, reference = (job.config for job, _ in jobs)
+        made = Race(
+            version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
+            batch=config.batch, treatment=config.stack or "baseline", reference=reference.stack or "baseline",
+            goal=goal, steps=task.steps, heats=(), names=("+".join(request.names) or "baseline", against),
+            scheduled=asked.scheduled,
+        )  # fmt: skip
         for seed in range(asked.seed, asked.seed + seeds):
-            order = (0, 1) if len(heats) % 2 == 0 else (1, 0)
+            order = (0, 1) if len(made.heats) % 2 == 0 else (1, 0)
             found = {place: _trained(jobs[place], lesson, seed, task, console) for place in order}
-            heats.append(Heat(seed=seed, treatment=found[0], reference=found[1]))
-            console.print(_heat(heats[-1]), markup=False)
-    config, reference = (job.config for job, _ in jobs)
-    made = Race(
-        version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
-        batch=config.batch, treatment=config.stack or "baseline", reference=reference.stack or "baseline", goal=goal,
-        steps=task.steps, heats=tuple(heats), names=("+".join(request.names) or "baseline", against),
-        scheduled=asked.scheduled,
-    )  # fmt: skip
-    path = results / environment.machine / LEARNED / made.file_name
-    _write(path, made)
+            heat = Heat(seed=seed, treatment=found[0], reference=found[1])
+            made = replace(made, heats=(*made.heats, heat))
+            _write(folder / made.file_name, made)  # an interruption keeps what was trained
+            console.print(_heat(heat), markup=False)
     console.print(to_terminal(race_parts([made]), width=console.width, colour=console.is_terminal), markup=False)
-    console.print(f"Kept in {path}.", markup=False)
+    console.print(f"Kept in {folder / made.file_name}.", markup=False)
     return 0 if sooner(made) else 1
 
 
@@ -214,12 +218,22 @@ def _heat(heat: Heat) -> str:
     return f"seed {heat.seed}: {'; '.join(words)}"
 
 
-def _write(path: Path, made: Race) -> None:
+ANOTHER = "choose another folder with --results"
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, made if need be; raises Mistake where nothing could be kept in it, before anything is trained."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(encode(made), indent=1) + "\n", encoding="utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Mistake(f"Cannot write {path} ({error.strerror}); choose another folder with --results.") from error
+        raise Mistake(f"Cannot write to {folder} ({error.strerror}); {ANOTHER}.") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Mistake(f"Cannot write to {folder} (no permission); {ANOTHER}.")
+    return folder
+
+
+def _write(path: Path, made: Race) -> None:
+    replace_file(path, (json.dumps(encode(made), indent=1) + "\n").encode(), ANOTHER)
 
 
 def _real(device: str) -> Environment:

@@ -1,9 +1,14 @@
 """`learn` with a learning rate that moves: a range of rates found and drawn, and one sentence for what cannot be."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from harness.cli import learning
+from harness.core.configuration import Configuration, Option
+from harness.core.workload import Trained
+from harness.results import races_below
 from tests.cli.test_commands import call, is_one_sentence
 
 
@@ -46,6 +51,8 @@ def test_a_lesson_may_follow_the_systems_schedule(
         ("leak --range 1e-4:1 --output rates.pdf", "Losses cannot be drawn in rates.pdf; name an .svg file"),
         ("leak --range 1e-4:1 --schedule", "--range moves the learning rate itself; leave --schedule and --until out."),
         ("leak --range 1e-4:1 --until 0.8", "--range moves the learning rate itself"),
+        ("leak --until nan --device cpu", "nan is no score that anything reaches; give --until a number."),
+        ("leak --until 0.8 --device cpu --results /dev/null/x", "Cannot write to /dev/null/x/"),
         ("leak --output rates.svg", "--output draws a range of learning rates; add --range LOW:HIGH."),
         ("leak --range 1e-4:1 --device emulated:a100", "An emulated device leaves the model out"),
     ],
@@ -55,6 +62,33 @@ def test_what_cannot_be_learned_has_one_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert is_one_sentence(call(f"learn {words}", monkeypatch, capsys), said, tmp_path)
+
+
+def test_an_interrupted_race_keeps_the_heats_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+
+    def trained(made: object, lesson: object, seed: int, *_: object) -> Trained:
+        seeds.append(seed)
+        if seed == 2:
+            raise KeyboardInterrupt
+        return Trained(scores=((10, 1.0, 0.9),), reached=True, inactive=())
+
+    configs = (
+        Configuration(workload="leak", size="quick", batch=64, options=options)
+        for options in ((), (Option(name="workers", level=2),))
+    )
+    jobs = (SimpleNamespace(config=config) for config in configs)
+    monkeypatch.setattr(learning, "_exercised", lambda *_: (next(jobs), None))
+    monkeypatch.setattr(learning, "_trained", trained)
+    asked = learning.Exercise(
+        what="leak:workers=2", steps=None, seed=0, device="cpu", own=None, data=None, data_roots=()
+    )
+    with pytest.raises(KeyboardInterrupt):
+        learning.race(asked, "baseline", 0.8, 3, tmp_path)
+    (folder,) = tmp_path.glob("*/learned")
+    (race,) = races_below(folder.parent)
+    assert [one.seed for one in race.heats] == [0, 1]
+    assert seeds == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.thorough
