@@ -31,7 +31,7 @@ from harness.api import written
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import Progress, Terminal, preparing_all
 from harness.cli.reading import print_matrix
-from harness.core.codec import decode, encode
+from harness.core.codec import Malformed, decode, encode
 from harness.core.configuration import (
     Comparison,
     Configuration,
@@ -72,7 +72,7 @@ from harness.run.preparation import (
 from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import examined, untimed
 from harness.run.sentinel import Sentinel
-from harness.store import Journal, Run, create, finish
+from harness.store import Journal, Run, create, finish, replace_file
 
 # `doctor`: whether this machine is fit to measure.
 
@@ -442,6 +442,9 @@ FOLDER = "verified"  # under the machine's results
 def verify(request: Request, place: Place, steps: int) -> int:
     """Verifies and prints; gives 0 when every promise was kept, else 1."""
     ready, console = prepared(request), Console(highlight=False)
+    folder, is_part = place.results / ready.environment.machine / FOLDER, bool(request.only or request.stack)
+    for workload in dict.fromkeys(one.reference.workload for one in ready.plan.blocks) if is_part else ():
+        _known(folder / f"{workload}.json", _facts(workload, ready, steps))  # or refused, before anything is tried
     with measuring_alone():
         arms = _arms(ready, place.data, steps, console)
     found = [_judged(one, block, arms, ready) for block in ready.plan.blocks for one in block.comparisons]
@@ -449,12 +452,10 @@ def verify(request: Request, place: Place, steps: int) -> int:
         Verified(workload=one.workload, label=one.label, promised=None, status=SKIPPED, sentence=one.reason)
         for one in ready.plan.no_results
     ]
-    is_part = bool(request.only or request.stack)
     for workload in dict.fromkeys(one.workload for one in found):
         mine = sorted((one for one in found if one.workload == workload), key=lambda one: one.label)
         console.print(_table(workload, mine))
-        path = place.results / ready.environment.machine / FOLDER / f"{workload}.json"
-        _keep(mine, path, _facts(workload, ready, steps), is_part=is_part)
+        _keep(mine, folder / f"{workload}.json", _facts(workload, ready, steps), is_part=is_part)
     counts = Counter(one.status for one in found)
     console.print(f"{len(found)} in all: " + ", ".join(f"{count} {status}" for status, count in counts.most_common()))
     return int(any(one.broken for one in found))
@@ -512,24 +513,36 @@ def _facts(workload: str, ready: Prepared, steps: int) -> dict[str, object]:
     return {"version": __version__, "size": size, "steps": steps, "environment": encode(ready.environment)}
 
 
+ELSEWHERE = "choose another folder with --results"
+
+
 def _keep(found: list[Verified], path: Path, facts: Mapping[str, object], *, is_part: bool) -> None:
-    """Writes what was found beside the machine's runs, in place of what an earlier look gave."""
+    """Writes what was found beside the machine's runs, in place of what an earlier look at the same gave."""
+    rows = encode(found)
+    if is_part:
+        fresh = {row["subject"] for row in rows}
+        kept = (row for row in _known(path, facts) if row["subject"] not in fresh)
+        rows = sorted([*rows, *kept], key=lambda row: str(row["subject"]))
     try:
-        rows = _with_others(encode(found), facts, path) if is_part else encode(found)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**facts, "found": rows}, indent=1) + "\n", encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise Mistake(f"Cannot read or write {path} ({error}); choose another folder with --results.") from error
+    except OSError as error:
+        raise Mistake(f"Cannot write {path} ({error.strerror}); {ELSEWHERE}.") from error
+    replace_file(path, (json.dumps({**facts, "found": rows}, indent=1) + "\n").encode(), ELSEWHERE)
 
 
-def _with_others(rows: list[dict[str, object]], facts: Mapping[str, object], path: Path) -> list[dict[str, object]]:
-    """The rows, and those of the same circumstances that were not looked at again."""
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if not known or _circumstances(known) != _circumstances(facts):
-        return rows
-    fresh = {row["subject"] for row in rows}
-    kept = (row for row in known["found"] if row["subject"] not in fresh)
-    return sorted([*rows, *kept], key=lambda row: str(row["subject"]))
+def _known(path: Path, facts: Mapping[str, object]) -> list[dict[str, object]]:
+    """What earlier looks gave; raises Mistake where it is of other circumstances, beside which a part cannot stand."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8") if path.exists() else json.dumps({**facts, "found": []}))
+        before, rows = _circumstances(known), [{**row, "subject": row["subject"]} for row in known["found"]]
+    except (OSError, ValueError, LookupError, TypeError, Malformed) as error:
+        raise Mistake(f"{path} cannot be read ({error}); remove it, or {ELSEWHERE}.") from error
+    if before != _circumstances(facts):
+        raise Mistake(
+            f"{path} holds what another version, size, number of steps or environment gave; "
+            f"leave --only and --stack out to verify all anew, or {ELSEWHERE}."
+        )
+    return rows
 
 
 def _circumstances(facts: Mapping[str, object]) -> tuple[object, ...]:
