@@ -1,6 +1,7 @@
 """The result store, read: runs as matrices, each under the thresholds that its machine's calibration decides."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache
@@ -78,9 +79,9 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
     theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
     nearest: tuple[timedelta, Path] | None = None
     for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
-        if not _may_calibrate(other) or (other / ORIGIN).exists() is not theirs:
+        found = _calibrating(other) if (other / ORIGIN).exists() is theirs else None
+        if found is None:
             continue
-        found = read_run(other)
         # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
         # ours, as all were up to schema 3, of those without.
         away = abs(datetime.fromisoformat(found.began) - began)
@@ -101,9 +102,22 @@ def decides(run: Run) -> bool:
     )
 
 
-def _may_calibrate(folder: Path) -> bool:
-    """Whether a run is finished and may be of the design, told by its text: to read every run would take long."""
-    return is_finished(folder) and f'"{DESIGN}"' in (folder / RUN).read_text(encoding="utf-8")
+def _calibrating(folder: Path) -> Run | None:
+    """A run that is finished and may be of the design, told by its text: to read every run would take long.
+
+    One that cannot be read is left out with a word about it: it says nothing of the others beside it.
+    """
+    try:
+        may_be = is_finished(folder) and f'"{DESIGN}"'.encode() in (folder / RUN).read_bytes()
+        return read_run(folder) if may_be else None
+    except (OSError, Mistake) as error:
+        _tell_once(f"Left out as a calibration: {error}")
+        return None
+
+
+@cache
+def _tell_once(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
 
 
 @cache  # a finished run stays as it is, and every run beside it asks

@@ -110,6 +110,23 @@ def test_what_is_unfinished_or_of_another_machine_is_not_rested_on(results: Path
     assert calibration_beside(other, known) is not None
 
 
+@pytest.mark.parametrize("content", [b"\xff", b'{"schema": 4, "plan": {"design": "calibration"', b'\xff"calibration"'])
+def test_a_run_that_cannot_be_read_is_left_out_and_does_not_break_the_others(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
+    other = run_of(results, "combined")
+    machine = tmp_path / other.parent.name
+    shutil.copytree(other.parent, machine)
+    damaged = machine / "20260104T000000-00000001"
+    damaged.mkdir()
+    (damaged / RUN).write_bytes(content)
+    for _ in range(2):
+        assert calibration_beside(machine / other.name, read_run(other)) is not None
+    told = capsys.readouterr().err
+    assert told.count("\n") == (b'"calibration"' in content)
+    assert (str(damaged) in told) is (b'"calibration"' in content)
+
+
 def test_a_calibration_without_recorded_flags_serves_a_run_that_found_none(results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "20260102T000000-00000000"
     shutil.copytree(run_of(results, "calibration"), folder)
