@@ -137,14 +137,25 @@ def hold_to_data(folder: Path, data: Mapping[str, Path]) -> None:
     marker = folder / IN_PROGRESS
     if not marker.exists():
         return
-    before = json.loads(marker.read_text(encoding="utf-8") or "{}")
+    before = _places(marker)
     for name, place in data.items():
         if before.setdefault(name, str(place)) != str(place):
             raise Mistake(
                 f"The run in {folder} was begun with the data of {name} in {before[name]}, which now lie in {place}; "
                 "give --data as before to continue it, or begin anew with --fresh."
             )
-    marker.write_text(json.dumps(before), encoding="utf-8")
+    replace_file(marker, json.dumps(before).encode(), "make room and give the same command again")
+
+
+def _places(marker: Path) -> dict[str, Any]:
+    """Where the data of an unfinished run lie, as noted; nothing of one that was only just begun or taken in."""
+    try:
+        found = json.loads(marker.read_text(encoding="utf-8") or "{}")
+    except (OSError, ValueError, RecursionError) as error:
+        found = error
+    if not isinstance(found, dict):
+        raise Mistake(f"{marker} is damaged; begin anew with --fresh, or empty it if the data lie where they lay.")
+    return found
 
 
 def read_run(folder: Path) -> Run:

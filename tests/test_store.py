@@ -298,6 +298,14 @@ def test_a_run_goes_on_with_the_data_it_was_begun_with(tmp_path: Path) -> None:
     assert is_finished(folder)
 
 
+@pytest.mark.parametrize("content", [b'{"leak smo', b"[]", b"\xff", b"null"])
+def test_a_damaged_note_of_where_data_lie_is_told_and_left(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / IN_PROGRESS).write_bytes(content)
+    with pytest.raises(Mistake, match=r"in_progress is damaged; begin anew with --fresh"):
+        hold_to_data(tmp_path, {"leak smoke": tmp_path})
+    assert (tmp_path / IN_PROGRESS).read_bytes() == content
+
+
 def test_what_was_taken_in_is_nobody_s_own_measurement(tmp_path: Path) -> None:
     folder = create(tmp_path, RUN_FACTS)
     assert finished(tmp_path, RUN_FACTS) is None
