@@ -15,7 +15,7 @@ def main() -> None:
     # Arms are told their own number.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        app()
+        app(prog_name="./speedmatrix")
     except Mistake as mistake:
         sys.stderr.write(f"{one_line(str(mistake))}\n")  # it may quote a stranger's file
         sys.exit(2)

@@ -21,13 +21,32 @@ from harness.plan.planning import CALIBRATION_TARGET
 
 def todays(text: str | None) -> str | None:
     """What was typed, with today's names of whole stacks; one line tells of each that has changed."""
+    if text is not None:
+        _check_levels(text)
     if text is None or (current := current_names(text)) == text:
         return text
     Console(stderr=True).print(f"'{text}' is called '{current}' since version 0.3; the old name goes with 0.4.")
     return current
 
 
-Workloads = Annotated[list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.")]
+def _check_levels(text: str) -> None:
+    """Raises Mistake for a stack that has an optimization at two levels, of which one would be dropped."""
+    found: dict[str, str] = {}
+    for option in filter(None, map(str.strip, text.rpartition(":")[2].split("+"))):
+        first = found.setdefault(option.partition("=")[0], option)
+        if first != option:
+            name = option.partition("=")[0]
+            raise Mistake(f"The stack of '{text}' is impossible: {first} and {option} both set {name}; leave one out.")
+
+
+def once(names: list[str] | None) -> list[str] | None:
+    """What was named, each only once."""
+    return names and list(dict.fromkeys(names))
+
+
+Workloads = Annotated[
+    list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.", callback=once)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of your own that defines WORKLOAD.")]
 Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
@@ -101,7 +120,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Measures which training optimizations pay on this machine, by how much, and why.",
-    epilog="Begin with [bold]speedmatrix run[/bold]; then [bold]speedmatrix explain leak:batched_fetch[/bold].",
+    epilog="Begin with [bold]./speedmatrix run[/bold]; then [bold]./speedmatrix explain leak:batched_fetch[/bold]. "
+    "[bold]./speedmatrix test[/bold] checks the suite itself; [bold]./speedmatrix --here COMMAND[/bold] installs "
+    "nothing and takes the interpreter at hand.",
 )
 
 
@@ -382,7 +403,8 @@ def steps(run: Annotated[Path, typer.Argument(help="The folder of a run on a GPU
 @app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
 def calibrate(
     workloads: Annotated[
-        list[str] | None, typer.Argument(help="Workloads by name; those with short steps if none is named.")
+        list[str] | None,
+        typer.Argument(help="Workloads by name; those with short steps if none is named.", callback=once),
     ] = None,
     size: Size = None,
     protocol: Protocol = "brief",

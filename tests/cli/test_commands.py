@@ -307,3 +307,26 @@ def shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
     command = [sys.executable, "-m", "harness", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("words", ["explain leak:workers=2+workers=3", "explain leak --reference workers=2+workers=3"])
+def test_two_levels_of_one_optimization_are_refused(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = "is impossible: workers=2 and workers=3 both set workers; leave one out."
+    assert is_one_sentence(call(words, monkeypatch, capsys), said, tmp_path)
+
+
+def test_a_workload_that_is_named_twice_is_planned_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "--size smoke --device cpu --only workers=1 --json"
+    once, twice = (call(f"plan {names} {words}", monkeypatch, capsys).out for names in ("leak", "leak leak"))
+    assert json.loads(once) == json.loads(twice)
+
+
+def test_a_usage_error_names_a_command_that_exists(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "Usage: ./speedmatrix run" in call("run --nonsense", monkeypatch, capsys).err
