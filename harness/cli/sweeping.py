@@ -67,6 +67,8 @@ def sweep(asked: Request, times: str, place: Place, form: str, output: Path | No
     # All that cannot be is refused before anything is measured; what was finished before is not measured again.
     known = {device: finished(place.results, run_of(prepared(replace(asked, device=device)))) for device in devices}
     folders = {device: folder for device, folder in known.items() if folder}
+    if figures:
+        _make(figures)
     open_ = [device for device in devices if device not in folders]
     for number, device in enumerate(open_):
         request = replace(asked, device=device)
@@ -105,9 +107,16 @@ def show(
         deliver_parts(sweep_parts(sweeps, marks), form, output)
     for name, svg in figures_of(sweeps, marks).items() if figures else ():
         assert figures  # noqa: S101  else there are none
-        figures.mkdir(parents=True, exist_ok=True)
+        _make(figures)
         deliver(svg, figures / name)
     return 0 if any(one.curves for one in sweeps) else 1
+
+
+def _make(figures: Path) -> None:
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Mistake(f"Cannot make {figures} ({error.strerror}); name a folder with --figures.") from error
 
 
 # `steps`: a run on a real device as entries for the table of an emulated one.

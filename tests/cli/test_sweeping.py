@@ -8,7 +8,7 @@ from harness.analyze.matrix import Matrix
 from harness.analyze.sweep import known_times
 from harness.catalogue import read_catalogue
 from harness.cli import sweeping
-from harness.cli.sweeping import entries, show, show_steps, step_times
+from harness.cli.sweeping import entries, show, show_steps, step_times, sweep
 from harness.core.configuration import Configuration
 from harness.core.emulation import times_in
 from harness.core.mistake import Mistake
@@ -17,6 +17,13 @@ from harness.report.figures import MARK
 from harness.run.preparation import Place, prepared
 from harness.run.rehearsal import Effects
 from tests.analyze.machines import rehearsed
+
+
+def test_figures_that_cannot_be_written_are_told_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    place = Place(results=tmp_path / "results", data=tmp_path, budget="none")
+    with pytest.raises(Mistake, match=r"Cannot make .*file .*; name a folder with --figures\."):
+        sweep(Request(workloads=("leak",), size="smoke"), "2ms,5ms", place, "terminal", None, tmp_path / "file")
 
 
 def test_step_times_are_spaced_or_named() -> None:
