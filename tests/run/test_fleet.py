@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,16 @@ def ratios(folder: Path) -> dict[str, int]:
                 name = block["reference"]["workload"]
                 found[name] = found.get(name, 0) + 1
     return found
+
+
+def test_a_kind_that_the_fleet_does_not_name_is_told(tmp_path: Path) -> None:
+    plans, _, _ = (ROOT / "docs/fleet/Snakefile").read_text().partition("\nrule all:")
+    (tmp_path / "plans.py").write_text(plans)
+    config = {"fleet": str(ROOT / "docs/fleet/fleet.toml"), "kind": "tow cores"}
+    with pytest.raises(AssertionError, match=r"fleet\.toml measures nothing on a kind 'tow cores'; name one"):
+        runpy.run_path(str(tmp_path / "plans.py"), init_globals={"config": config})
+    found = runpy.run_path(str(tmp_path / "plans.py"), init_globals={"config": config | {"kind": "two cores"}})
+    assert found["PLANS"]
 
 
 @pytest.mark.alone
