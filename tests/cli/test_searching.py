@@ -99,9 +99,7 @@ def test_the_leaner_stack_wins_where_fresh_replicates_find_it_as_fast(
         ((0.97, 0.98, 0.97, 0.98), True),
     ],
 )
-def test_the_fastest_stack_keeps_what_gained_more_than_one_per_cent(
-    times: tuple[float, ...], leaner: bool
-) -> None:
+def test_the_fastest_stack_keeps_what_gained_more_than_one_per_cent(times: tuple[float, ...], leaner: bool) -> None:
     """Replicate by replicate: processes of the reference, which both have in common, differ by far more."""
     names = (("amp", "workers"), ("workers",))
     luck = (1.2, 0.9, 1.1, 0.8)
