@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import Estimate, results
+from harness.analyze.estimate import FIXED, Estimate, replicates_for, results
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
@@ -72,6 +72,8 @@ class MeasuredValue:
     high: float
     replicates: int
     margin: float = MARGIN  # by which an interval must leave 1 behind on its machine
+    df: float = math.inf  # behind the interval, and its point of Student's t
+    point: float = FIXED
 
 
 def allowed(claim: Claim, margin: float = MARGIN) -> tuple[float, float]:
@@ -132,10 +134,7 @@ def promises_a_loss(claim: Claim) -> bool:
 
 
 def replicates_needed(claim: Claim, seen: MeasuredValue) -> int | None:
-    """About how many replicates would decide, if the estimate stays where it is; None where none in reach would.
-
-    An interval narrows with the root of its replicates, so reaching a half-width h from hw takes R·(hw/h)².
-    """
+    """About how many replicates would decide, if the estimate stays where it is; None where none in reach would."""
     logarithmic = claim.metric is not Metric.DEVICE_SHARE
     if logarithmic:
         width = math.log(seen.high / seen.value) if seen.value > 0 else math.inf
@@ -150,7 +149,8 @@ def replicates_needed(claim: Claim, seen: MeasuredValue) -> int | None:
             undecided = share
         else:
             decided = share
-    return math.ceil(seen.replicates / decided**2) if decided > PATIENCE**-0.5 else None
+    most = PATIENCE * seen.replicates
+    return replicates_for(decided * width, width, df=seen.df, point=seen.point, replicates=seen.replicates, most=most)
 
 
 def _narrowed(seen: MeasuredValue, width: float, *, logarithmic: bool) -> MeasuredValue:
@@ -220,6 +220,8 @@ def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
         high=result.high,
         replicates=result.processes,
         margin=result.thresholds.margin,
+        df=result.df,
+        point=result.point,
     )
 
 

@@ -42,6 +42,7 @@ class Race:
     heats: tuple[Heat, ...]
     # Whether the learning rate followed the system's schedule over those steps.
     scheduled: bool = field(default=False, metadata={"since": "0.3.0"})
+    score: str = field(default="", metadata={"since": "0.3.0"})  # what the goal's number is
 
     @property
     def key(self) -> str:

@@ -143,7 +143,7 @@ def race(asked: Exercise, against: str, until: float, seeds: int, results: Path)
             version=__version__, began=began, environment=environment, workload=config.workload, size=config.size,
             batch=config.batch, treatment=config.stack or "baseline", reference=reference.stack or "baseline",
             goal=goal, steps=task.steps, heats=(), names=("+".join(request.names) or "baseline", against),
-            scheduled=asked.scheduled,
+            scheduled=asked.scheduled, score=read_catalogue(asked.own).workload(config.workload).score,
         )  # fmt: skip
         for seed in range(asked.seed, asked.seed + seeds):
             order = (0, 1) if len(made.heats) % 2 == 0 else (1, 0)

@@ -32,11 +32,12 @@ def race_parts(races: Iterable[Race]) -> Iterator[Part]:
 def _row(race: Race) -> tuple[str, ...]:
     ours, theirs = race.reached()
     sign = "at most" if race.goal.better == "less" else "at least"
-    count = len(race.heats)
+    count, score = len(race.heats), race.score.partition(",")[0]
     return (
         one_line(f"{race.workload} {race.size}, {race.batch}"),
         *map(one_line, race.names),
-        f"{sign} {race.goal.score:g}" + (f", schedule over {race.steps} steps" if race.scheduled else ""),
+        one_line(f"{score} {sign} {race.goal.score:g}".strip())
+        + (f", schedule over {race.steps} steps" if race.scheduled else ""),
         "all" if ours == theirs == count else f"{ours} of {count}, against {theirs} of {count}",
         ratio(sooner(race, in_steps=True)) if sooner(race, in_steps=True) else NOTHING,
         ratio(sooner(race)) if sooner(race) else NOTHING,
