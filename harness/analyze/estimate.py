@@ -196,16 +196,19 @@ def _spread(means: Sequence[Array], references: Sequence[Shared], point: float) 
     """Every configuration's variance between replicates: helped by the pool, else its own.
 
     A pool whose configurations share the luck of their references knows its variance with fewer degrees of freedom.
-    Where widths end the measurement, all luck is taken to be the references': one that is small by luck shows a small
-    variance and little in common at once, and would be stopped at (docs/decisions/width-stopping.md).
+    Where widths end the measurement, it has no more than twice those that it would have if all luck were the
+    references': one that is small by luck shows a small variance and little in common at once, and would be stopped at
+    (docs/decisions/width-stopping.md).
     """
-    share = 1.0 if point == BY_WIDTH else None
     variances = np.array([one.var(ddof=1) for one in means])
     freedom = np.array([len(one) - 1.0 for one in means])
     if moderated := moderate(variances, freedom):
         if references:
             calm = np.flatnonzero(~moderated.outlying).tolist()
-            most = freedom_together([means[one] for one in calm], [references[one] for one in calm], share)
+            known = [means[one] for one in calm], [references[one] for one in calm]
+            most = freedom_together(*known)
+            if point == BY_WIDTH:
+                most = min(most, 2 * freedom_together(*known, 1.0))
             moderated = replace(moderated, freedom=np.maximum(freedom, np.minimum(moderated.freedom, most)))
         return moderated, "moderated t"
     alone = np.zeros(len(means), dtype=np.bool_)
