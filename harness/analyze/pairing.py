@@ -329,7 +329,7 @@ class Pairs:
     device: Device | None = None  # how it was meanwhile, where a driver told
     windows: int = 0  # of both arms, with those that were left out
     left_out: tuple[tuple[str, int], ...] = ()  # reason -> windows
-    spoilt: int = 0  # replicates that were left out, since most of their windows were disturbed from outside
+    spoilt: int = 0  # replicates that were left out, since others took the cores in most of their windows
     tainted: int = 0  # such replicates that stayed, since too few others remain
     tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
 
@@ -357,7 +357,7 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
     """What the arm at `position` of one block gives beside its reference; all attempts of a replicate count together.
 
     A replicate whose arms were alive one after the other gives the ratio of their totals over all windows. One that was
-    disturbed from outside in most windows is left out where enough others remain.
+    disturbed by other processes in most windows is left out where enough others remain (`Device` tells of heat).
     A total is in seconds or in whatever else is `spent`, which must not be 0 in any window.
     """
     windows, both = tuple(windows), {0, position}
@@ -377,7 +377,7 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
     tainted = {
         one.number
         for one in found
-        if any(evidence_against(window) for window in kept[one.number] if window.arm.position in both)
+        if any(evidence_against(window) == CONTENTION for window in kept[one.number] if window.arm.position in both)
     }
     spoilt = tainted if len(found) - len(tainted) >= FEWEST_REPLICATES else set[int]()
     found = [one for one in found if one.number not in spoilt]

@@ -118,6 +118,23 @@ def test_no_window_is_left_out_for_being_slow(evidence: dict[str, Any]) -> None:
     assert pairs.replicates[0].log_ratio == pytest.approx(math.log(8 / 16))
 
 
+def replicate(number: int, *, others: float, ratio: float) -> list[Window]:
+    """One replicate whose treatment is so many times as fast, on a machine of which others took so much."""
+    own = taken([1.0] * 3, [1.0 / ratio] * 2)
+    return [replace(one, arm=replace(one.arm, replicate=number), others=others) for one in own]
+
+
+def test_a_replicate_that_others_disturbed_most_of_the_time_is_left_out_where_two_remain() -> None:
+    calm = [*replicate(0, others=0.0, ratio=2.0), *replicate(1, others=0.0, ratio=2.0)]
+    busy = replicate(2, others=0.5, ratio=1.0)
+    pairs = pair([*calm, *busy], 1)
+    assert [one.number for one in pairs.replicates] == [0, 1]
+    assert (pairs.spoilt, pairs.tainted, pairs.contention) == (1, 0, 0.0)
+    pairs = pair([*calm[: len(calm) // 2], *busy], 1)
+    assert [one.number for one in pairs.replicates] == [0, 2]
+    assert (pairs.spoilt, pairs.tainted) == (0, 1)
+
+
 def test_a_clock_that_heat_held_down_is_evidence() -> None:
     own = taken([1.0] * 9, [1.0] * 8)
     own[3] = replace(own[3], wall_s=2.0, throttled=("sw_power_cap", "hw_thermal"))
