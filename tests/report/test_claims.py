@@ -225,5 +225,13 @@ def test_json_holds_everything_a_script_needs() -> None:
     harmful, confirmed = machine["findings"]
     assert (harmful["verdict"], harmful["refuted"], harmful["estimate"]) == ("harmful", True, None)
     assert harmful["tested"]["treatment"] == "leak@quick#64:workers"
-    assert confirmed["estimate"] == {"value": 1.42, "low": 1.4, "high": "inf", "restarts": 2, "margin": 0.01}
+    assert confirmed["estimate"] == {
+        "value": 1.42,
+        "low": 1.4,
+        "high": "inf",
+        "restarts": 2,
+        "margin": 0.01,
+        "df": "inf",
+        "point": 0.975,
+    }
     assert confirmed["claim"]["conditions"] == "an A10"
