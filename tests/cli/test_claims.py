@@ -12,7 +12,7 @@ import pytest
 
 from harness.analyze.claims import as_timed
 from harness.catalogue import read_catalogue
-from harness.core.claims import Tried
+from harness.core.claims import Metric, Tried
 from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
@@ -60,7 +60,7 @@ def kept(of: Plan, found: list[Record], day: int = 1, **facts: Any) -> Path:
     return folder
 
 
-MAPPED = planned(compared("memory_map", timing=Timing.LOADER))
+MAPPED = planned(compared("file_index_cache", timing=Timing.LOADER))
 EVALUATION = planned(compared("batched_evaluation+inference_mode", timing=Timing.EVALUATION))
 
 
@@ -86,12 +86,12 @@ def test_a_run_judges_the_claims_that_it_tests(
     folder = mapped(1.8)
     found = told("", monkeypatch, capsys)
     assert len(found) == len(read_catalogue().claims)
-    one = found["leak-memory-map"]
+    one = found["leak-file-index"]
     assert (one["verdict"], one["tested"]["run"]) == ("confirmed", folder.name)
     assert one["estimate"]["low"] < 1.8 < one["estimate"]["high"]
     assert found["leak-rate-target"]["verdict"] == "untestable"
     assert found["leak-device-share-before"]["verdict"] == "not testable here"
-    assert found["leak-file-index"]["words"] == "speedmatrix run leak --design claims"
+    assert found["leak-chunk-cache"]["words"] == "speedmatrix run leak --design claims"
     assert [part["workload"] for part in found["tuning-guide-workers"]["workloads"]] == sorted(
         read_catalogue().workloads
     )
@@ -104,10 +104,10 @@ def test_the_newest_run_decides_and_an_older_one_stands_in_for_what_it_lacks(
     newer = mapped(0.7, day=2)
     kept(EVALUATION, records(0, 2.7, timing=Timing.EVALUATION), day=3)
     found = told("", monkeypatch, capsys)
-    assert (found["leak-memory-map"]["verdict"], found["leak-memory-map"]["tested"]["run"]) == ("harmful", newer.name)
+    assert (found["leak-file-index"]["verdict"], found["leak-file-index"]["tested"]["run"]) == ("harmful", newer.name)
     assert found["leak-batched-evaluation"]["verdict"] == "tested otherwise"  # without autocast
     older = next(path for path in Path("results").glob("*/20260101*"))
-    assert told(str(older), monkeypatch, capsys)["leak-memory-map"]["verdict"] == "confirmed"
+    assert told(str(older), monkeypatch, capsys)["leak-file-index"]["verdict"] == "confirmed"
 
 
 def test_machines_are_never_mixed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +116,7 @@ def test_machines_are_never_mixed(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     ended = shown("--format json", monkeypatch, capsys)
     machines = {one["machine"]: one["findings"] for one in json.loads(ended.out)["machines"]}
     verdicts = {
-        name: next(one["verdict"] for one in findings if one["claim"]["name"] == "leak-memory-map")
+        name: next(one["verdict"] for one in findings if one["claim"]["name"] == "leak-file-index")
         for name, findings in machines.items()
     }
     assert sorted(verdicts.values()) == ["confirmed", "harmful"]
@@ -125,11 +125,11 @@ def test_machines_are_never_mixed(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 def test_what_proves_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     mapped(1.8)
-    small = planned(compared("memory_map", timing=Timing.LOADER, size="smoke"))
+    small = planned(compared("file_index_cache", timing=Timing.LOADER, size="smoke"))
     tiny = kept(small, records(0, 0.7, timing=Timing.LOADER), day=2)
     rehearsed = mapped(0.6, day=3, rehearsed=True)
-    assert told("", monkeypatch, capsys)["leak-memory-map"]["verdict"] == "confirmed"
-    assert told(str(tiny), monkeypatch, capsys)["leak-memory-map"]["verdict"] == "harmful"  # asked for by name
+    assert told("", monkeypatch, capsys)["leak-file-index"]["verdict"] == "confirmed"
+    assert told(str(tiny), monkeypatch, capsys)["leak-file-index"]["verdict"] == "harmful"  # asked for by name
     ended = shown(str(rehearsed), monkeypatch, capsys)
     assert (ended.status, ended.out) == (2, "")
     assert "was rehearsed: its times are invented and prove nothing" in ended.err
@@ -139,7 +139,7 @@ def test_only_one_workloads_claims(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     mapped(1.8)
     found = told("--only leak", monkeypatch, capsys)
     assert {one["workload"] for one in found.values()} == {"leak"}
-    assert {"leak-memory-map", "tuning-guide-workers"} <= set(found)  # one of its own, one in general
+    assert {"leak-file-index", "tuning-guide-workers"} <= set(found)  # one of its own, one in general
 
 
 def test_the_page_is_the_same_whenever_it_is_made(
@@ -160,7 +160,7 @@ def test_the_terminal_shows_promise_conditions_and_verdict(
 ) -> None:
     mapped(1.8)
     ended = shown("--only leak", monkeypatch, capsys)
-    (line,) = [line for line in ended.out.splitlines() if "leak-memory-map" in line]
+    (line,) = [line for line in ended.out.splitlines() if "leak-file-index" in line]
     assert "1.80x [" in line
     assert "confirmed" in line
     assert "RTX 5090" in ended.out
@@ -197,8 +197,8 @@ def test_a_page_that_cannot_be_written_is_a_mistake(
 def test_an_optimizations_page_shows_the_claims_about_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = call("explain memory_map", monkeypatch, capsys).out
-    assert "claim leak-memory-map: faster" in page
+    page = call("explain file_index_cache", monkeypatch, capsys).out
+    assert "claim leak-file-index: faster" in page
     assert (
         "claim speaker-vectorised-operations: about 1.3x faster"
         in call("explain looped_front_end", monkeypatch, capsys).out
@@ -279,10 +279,11 @@ def test_epochs_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
         reference = SimpleNamespace(size=size)
         return SimpleNamespace(evidence=SimpleNamespace(comparison=SimpleNamespace(reference=reference), windows=()))
 
+    (speed, *_) = (one for one in read_catalogue().claims if one.metric is Metric.THROUGHPUT)
     tried = Tried(treatment=(), reference=(), timing=Timing.EPOCH)
-    short = as_timed(tried, at("quick"), leak)
+    short = as_timed(speed, tried, at("quick"), leak)
     assert isinstance(short, Tried)
     assert "32 steps in place of 562" in short.shortfalls[0]
-    assert as_timed(tried, at("standard"), leak) == tried
+    assert as_timed(speed, tried, at("standard"), leak) == tried
     steps = replace(tried, timing=Timing.STEP)
-    assert as_timed(steps, at("quick"), leak) == steps
+    assert as_timed(speed, steps, at("quick"), leak) == steps
