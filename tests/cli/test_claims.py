@@ -33,7 +33,7 @@ def compared(treatment: str, reference: str = "", workload: str = "leak", **fact
         Configuration(
             workload=workload,
             size=facts.get("size", "quick"),
-            batch=64,
+            batch=read_catalogue(ledger=False).workload(workload).sizes[facts.get("size", "quick")].batch,
             options=tuple(sorted(map(parse_option, stack.split("+")))) if stack else (),
         )
         for stack in (treatment, reference)
@@ -61,7 +61,7 @@ def kept(of: Plan, found: list[Record], day: int = 1, **facts: Any) -> Path:
 
 
 MAPPED = planned(compared("file_index_cache", timing=Timing.LOADER))
-EVALUATION = planned(compared("batched_evaluation+inference_mode", timing=Timing.EVALUATION))
+EVALUATION = planned(compared("batched_evaluation+inference_mode", "inference_mode", timing=Timing.EVALUATION))
 
 
 def told(arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -276,8 +276,9 @@ def test_epochs_that_are_shorter_than_the_real_systems_test_otherwise() -> None:
     leak = read_catalogue().workload("leak")
 
     def at(size: str) -> Any:
-        reference = SimpleNamespace(size=size)
-        return SimpleNamespace(evidence=SimpleNamespace(comparison=SimpleNamespace(reference=reference), windows=()))
+        config = SimpleNamespace(size=size, batch=leak.sizes[size].batch)
+        both = SimpleNamespace(reference=config, treatment=config)
+        return SimpleNamespace(evidence=SimpleNamespace(comparison=both, windows=()))
 
     (speed, *_) = (one for one in read_catalogue().claims if one.metric is Metric.THROUGHPUT)
     tried = Tried(treatment=(), reference=(), timing=Timing.EPOCH)
