@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import FIXED, Estimate, replicates_for, results
+from harness.analyze.estimate import FIXED, Estimate, replicates_for, results, surest_of
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
@@ -353,9 +353,7 @@ def _surest(claim: Claim, answers: Sequence[Look]) -> Look:
     known = [(look.trial.result, look) for look in ranked if look.trial and isinstance(look.trial.result, Estimate)]
     if claim.metric is Metric.QUALITY or not known:
         return ranked[0]
-    known = [pair for pair in known if pair[1].made_in == known[0][1].made_in]
-    known = [pair for pair in known if not pair[0].disturbed] or known
-    return max(known, key=lambda pair: pair[0].processes)[1]  # of equal ones the newest, which comes first
+    return surest_of([pair for pair in known if pair[1].made_in == known[0][1].made_in])
 
 
 def _rank(claim: Claim, look: Look) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.analyze.estimate import BY_WIDTH, Estimate
+from harness.analyze.estimate import Estimate, surest_of
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.core.configuration import Configuration, is_control
@@ -113,12 +113,7 @@ def _surest(answers: Sequence[StoredRow]) -> StoredRow:
     if not known:
         return answers[0]
     known = [(estimate, one) for estimate, one in known if one.run.version == known[0][1].run.version]
-    known = [pair for pair in known if not pair[0].disturbed] or known
-    most = max(estimate.processes for estimate, _ in known)
-    newest = [pair for pair in known if pair[0].processes == most][:2]
-    if any(estimate.point != BY_WIDTH for estimate, _ in newest):
-        return newest[0][1]
-    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
+    return surest_of(known)
 
 
 # Repeated answers: the same question measured by two runs, each with processes of its own, often on different days.

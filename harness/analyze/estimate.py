@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -333,6 +333,22 @@ def _joules(window: Window) -> float:
 def precision(estimate: Estimate) -> Precision:
     """All of an estimate but what it came to."""
     return Precision(half_width=estimate.half_width, outlying=estimate.outlying)
+
+
+One = TypeVar("One")
+
+
+def surest_of(known: Sequence[tuple[Estimate, One]]) -> One:
+    """Of estimates of one question, the newest first: a calm one with most replicates.
+
+    Where widths ended both measurements, the narrower of the newest two (docs/decisions/published-tables.md).
+    """
+    calm = [pair for pair in known if not pair[0].disturbed] or known
+    most = max(estimate.processes for estimate, _ in calm)
+    newest = [pair for pair in calm if pair[0].processes == most][:2]
+    if any(estimate.point != BY_WIDTH for estimate, _ in newest):
+        return newest[0][1]
+    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
 
 
 # Contrasts: a speedup here over the same speedup elsewhere, with an interval and a verdict.

@@ -63,8 +63,12 @@ class Race:
 
 
 def newest(races: Iterable[Race]) -> tuple[Race, ...]:
-    """Of each question the race that began last in each environment, in the order in which the questions come."""
-    found = {(one.workload, one.key, one.environment.digest): one for one in sorted(races, key=lambda one: one.began)}
+    """Of each question the last race in each environment, one with enough seeds if there is one.
+
+    They come in the order of the questions.
+    """
+    in_turn = sorted(races, key=lambda one: (min(len(one.heats), FEWEST), one.began))
+    found = {(one.workload, one.key, one.environment.digest): one for one in in_turn}
     return tuple(found.values())
 
 

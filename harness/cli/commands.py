@@ -47,6 +47,9 @@ def once(names: list[str] | None) -> list[str] | None:
 Workloads = Annotated[
     list[str] | None, typer.Argument(help="Workloads by name; all of them if none is named.", callback=once)
 ]
+Short = Annotated[
+    list[str] | None, typer.Argument(help="Workloads by name; those with short steps if none is named.", callback=once)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Own = Annotated[Path | None, typer.Option("--workload", help="A Python file of your own that defines WORKLOAD.")]
 Size = Annotated[str | None, typer.Option(help="smoke, quick or standard; quick on a CPU, standard on a GPU.")]
@@ -402,10 +405,7 @@ def steps(run: Annotated[Path, typer.Argument(help="The folder of a run on a GPU
 
 @app.command(epilog=examples("calibrate", "calibrate leak --protocol standard --budget 2h", "calibrate --size smoke"))
 def calibrate(
-    workloads: Annotated[
-        list[str] | None,
-        typer.Argument(help="Workloads by name; those with short steps if none is named.", callback=once),
-    ] = None,
+    workloads: Short = None,
     size: Size = None,
     protocol: Protocol = "brief",
     replicates: Replicates = None,

@@ -103,6 +103,14 @@ def test_a_training_that_does_not_get_there_has_no_time() -> None:
     assert sooner(race([(trained(50, 5.0), trained(50, 10.0))] * 2)) is None, "two seeds tell nothing"
 
 
+def test_a_race_that_was_interrupted_takes_nobody_s_place() -> None:
+    whole = race([(trained(50, 5.0), trained(50, 10.0))] * 5)
+    broken = replace(whole, began="2026-01-02T00:00:00+00:00", heats=whole.heats[:1])
+    assert newest([broken, whole]) == (whole,)
+    again = replace(whole, began="2026-01-03T00:00:00+00:00", heats=whole.heats[:3])
+    assert newest([broken, whole, again]) == (again,)
+
+
 def test_of_one_question_the_page_has_the_newest_race_of_each_environment() -> None:
     first = race([(trained(50, 5.0), trained(50, 10.0))] * 4)
     later = replace(first, began="2026-01-03T00:00:00+00:00", heats=first.heats[:3])
