@@ -495,7 +495,7 @@ def _comparisons(so_far: Known, stacks: Sequence[Stack]) -> Iterator[Comparison]
 def _crowned(search: Search, so_far: Known, folders: Sequence[Path], ended: str) -> Winner:
     """The winner with its own number: from processes that were not there when it was picked.
 
-    Beside it stands the same stack without what gains nothing in it, which wins unless it is surely slower.
+    Beside it stands the same stack without what gains nothing in it, which wins unless it is more than 1 % slower.
     """
     best, lean, reference = so_far.found.best, leanest(so_far), so_far.possible.scope.reference.options
     final, plan = None, search.ready.plan

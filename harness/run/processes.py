@@ -87,8 +87,14 @@ def share_folder() -> None:
         current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
+LONGEST = 107 - len("/listener-12345678")  # bytes of a folder in which a socket can have a name (unix(7))
+
+
 def _folder_of(process: int) -> Path:
-    return Path(tempfile.gettempdir()) / f"speedmatrix-{process}"
+    """Where sockets would have too long a name, not in $TMPDIR: loader workers would wait for each other for ever."""
+    name = f"speedmatrix-{process}"
+    folder = Path(tempfile.gettempdir()) / name
+    return folder if len(os.fsencode(folder)) <= LONGEST else Path("/tmp") / name  # noqa: S108  the shortest there is
 
 
 def _group_of(process: int) -> int | None:

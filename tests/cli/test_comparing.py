@@ -132,7 +132,7 @@ def test_a_bad_price_file_is_one_sentence(
         ("{one} {other} --prices absent.toml", "absent.toml cannot be read"),
         ("{one} {other} --format pdf", "There is no format 'pdf'; choose terminal, markdown or json."),
         ("{one} {other} --output absent/page.md", "choose another path for --output"),
-        ("{one} {small}", "has quick with batch 64 on A, smoke with batch 64 on B; give both the same --size"),
+        ("{one} {small}", "has quick with batch 256 on A, smoke with batch 64 on B; give both the same --size"),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -113,5 +113,5 @@ def test_a_batch_of_one_is_refused_before_anything_starts() -> None:
     )
     found = compare(scope, "keep_last_batch", (Option(name="keep_last_batch"),))
     assert isinstance(found, NoResult)
-    assert "two batches or more, of two samples or more" in found.reason
+    assert "two samples in a batch and 8 batches in an epoch" in found.reason
     assert isinstance(compare(scope, "set_to_none", (Option(name="set_to_none"),)), Comparison)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from select import select
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -148,19 +150,45 @@ input()
 """
 
 
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder in which a socket can have a name, wherever tests keep theirs."""
+    with TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
 def test_killed_loader_workers_leave_nothing_among_temporary_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(short))
     monkeypatch.setattr("tempfile.tempdir", None)
     command = [sys.executable, "-W", "ignore", "-c", LOADER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as one:
         assert one.stdout
         assert one.stdout.readline() == b"fetched\n"
-        assert [path.name for path in tmp_path.iterdir()] == [f"speedmatrix-{one.pid}"]
-        assert any(tmp_path.glob("*/listener-*")), "workers hand over memory through sockets"
+        assert [path.name for path in short.iterdir()] == [f"speedmatrix-{one.pid}"]
+        assert any(short.glob("*/listener-*")), "workers hand over memory through sockets"
         end_groups([one.pid])
-    assert not any(tmp_path.iterdir())
+    assert not any(short.iterdir())
+
+
+def test_loader_workers_go_on_where_temporary_files_have_long_names(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's name has 107 bytes at most; a worker that cannot make one says nothing, and its batch never comes."""
+    deep = short / ("a" * 80)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    command = [sys.executable, "-W", "ignore", "-c", LOADER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as one:
+        try:
+            assert one.stdout
+            assert select([one.stdout], [], [], 120)[0], "no batch came"
+            assert one.stdout.readline() == b"fetched\n"
+        finally:
+            end_groups([one.pid])
+    assert not Path(f"/tmp/speedmatrix-{one.pid}").exists()  # noqa: S108
 
 
 def test_the_kernel_s_count_is_the_control_group_s_where_there_is_one(tmp_path: Path) -> None:

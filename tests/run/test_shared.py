@@ -179,7 +179,7 @@ def test_a_process_serves_the_blocks_of_its_replicate_and_no_other(smoke_data: M
 @pytest.mark.thorough
 def test_a_crash_costs_the_process_and_only_the_culprit_is_tried_alone(stage: Stage) -> None:
     planted = {"foreach_optimizer": "raise", "preallocated_loss_history": "exit", "garbage_collector_off": "segfault"}
-    words = " ".join(f"--only {name}" for name in (*planted, "fused_optimizer", "deferred_metrics"))
+    words = " ".join(f"--only {name}" for name in (*planted, "in_place_activations", "deferred_metrics"))
     seen = stage.run(
         f"run {words} --replicates 2 --rounds 1 --budget none --isolation shared",
         {"TROUBLE": ",".join(f"{name}:step:{deed}" for name, deed in planted.items())},
@@ -224,7 +224,7 @@ def test_everything_that_a_process_has_once_needs_its_own() -> None:
 
 
 WISH = Request(
-    workloads=("leak",), size="quick", only=("foreach_optimizer", "tuned_malloc", "fused_optimizer"), replicates=2,
+    workloads=("leak",), size="quick", only=("foreach_optimizer", "tuned_malloc", "in_place_activations"), replicates=2,
     rounds=3, device="cpu", isolation="shared",
 )  # fmt: skip
 
@@ -232,7 +232,7 @@ WISH = Request(
 def test_a_plan_keeps_those_apart_that_need_it_with_a_reference_of_their_own() -> None:
     ready = prepared(WISH)
     labels = {block.shared: [one.label for one in block.comparisons] for block in ready.plan.blocks}
-    assert labels == {True: ["foreach_optimizer", "fused_optimizer"], False: ["tuned_malloc"]}
+    assert labels == {True: ["foreach_optimizer", "in_place_activations"], False: ["tuned_malloc"]}
     (alone,) = [one for one in ready.plan.comparisons if one.label == "tuned_malloc"]
     assert str(own_process(alone, ready.catalogue, "cpu")).startswith("malloc: ")
     assert not any(block.shared for block in prepared(replace(WISH, isolation="process")).plan.blocks)
@@ -309,7 +309,7 @@ def campaign(plan: Plan, lethal: dict[int, int]) -> Campaign:
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return prepared(replace(WISH, only=("foreach_optimizer", "fused_optimizer", "deferred_metrics"))).plan
+    return prepared(replace(WISH, only=("foreach_optimizer", "in_place_activations", "deferred_metrics"))).plan
 
 
 def sharing(plan: Plan, records: list[Record]) -> dict[str, tuple[bool, bool]]:
