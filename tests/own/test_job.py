@@ -283,6 +283,21 @@ def test_an_epoch_is_the_whole_set_where_items_that_come_again_would_be_cheaper(
         assert not [note for note in facts.notes if note.what == "reading again"]
 
 
+class Interrupted(Keeping):
+    """One reading of each fifteen takes 30 ms more, as where another process has the core."""
+
+    readings = 0
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        self.readings += 1
+        time.sleep(0.03 * (self.readings % 15 == 0))
+        return super().__getitem__(index)
+
+
+def test_a_busy_machine_hides_no_data_set_that_keeps_items() -> None:
+    assert all(a_job(dataset=Interrupted(3200)).facts.keeps_items for _ in range(5))
+
+
 class KeptOnDisk(Sleeping):
     """Keeps what was read in a folder, as a cache does that all processes share."""
 
