@@ -22,6 +22,8 @@ from harness.plan.planning import CALIBRATION_TARGET
 def todays(text: str | None) -> str | None:
     """What was typed, with today's names of whole stacks; one line tells of each that has changed."""
     if text is not None:
+        if not text.strip():
+            raise Mistake("A stack cannot be empty; name options (A+B=2), baseline or original.")
         _check_levels(text)
     if text is None or (current := current_names(text)) == text:
         return text
@@ -526,14 +528,17 @@ def learn(
     until: Annotated[
         float | None, typer.Option(help="Instead: how long it takes to this score, against another configuration.")
     ] = None,
-    against: Annotated[str, typer.Option(help="With --until: baseline, original or a stack (A+B=2).")] = "baseline",
+    against: Annotated[
+        str | None, typer.Option(help="With --until: baseline (if not said), original or a stack (A+B=2).")
+    ] = None,
     rates: Annotated[
         str | None, typer.Option("--range", help="Instead: LOW:HIGH, between which learning rates it learns.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="With --range: draw the losses too, in this .svg file.")] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, help="With --until or --range: trainings of each, from so many first weights.")
-    ] = 5,
+        int | None,
+        typer.Option(min=1, help="With --until or --range: trainings of each, by seed; else 5."),
+    ] = None,
     schedule: Annotated[
         bool,
         typer.Option("--schedule", help="The real system's learning-rate schedule over these steps; else constant."),
@@ -546,20 +551,26 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a configuration from its first weights: does it learn, how soon, and can its evaluation be believed?"""
-    from harness.cli.learning import Exercise, race, range_test
+    from harness.cli.learning import SEEDS, Exercise, race, range_test
     from harness.cli.learning import learn as given
 
     asked = Exercise(
         what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ()),
         scheduled=schedule,
     )  # fmt: skip
+    if until is None and against is not None:
+        raise Mistake("--against is what a time to a score is compared with; add --until SCORE.")
     if rates is not None:
         if schedule or until is not None:
             raise Mistake("--range moves the learning rate itself; leave --schedule and --until out.")
-        raise typer.Exit(range_test(asked, rates, seeds, output))
+        raise typer.Exit(range_test(asked, rates, seeds or SEEDS, output))
     if output:
         raise Mistake("--output draws a range of learning rates; add --range LOW:HIGH.")
-    raise typer.Exit(given(asked) if until is None else race(asked, against, until, seeds, results))
+    if until is not None:
+        raise typer.Exit(race(asked, against or "baseline", until, seeds or SEEDS, results))
+    if seeds:
+        raise Mistake("One lesson has one seed, --seed; --seeds goes with --until or --range.")
+    raise typer.Exit(given(asked))
 
 
 @app.command(epilog=examples("trace leak", "trace speaker:seek_read+workers=1 --steps 8 --output speaker.json.gz"))

@@ -60,6 +60,8 @@ from harness.store import replace_file
 
 # `learn`: trains a configuration from its first weights and tells whether it learns and whether its evaluation holds.
 
+SEEDS = 5  # of a time to a score or a range of learning rates, where nobody says
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exercise:

@@ -437,6 +437,9 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
     asked = [(one.workload, one.foremost) for one in advice.workloads if one.foremost]
     if not asked:
         raise Mistake(f"{folder} advises nothing yet; measure it further, or name another run.")
+    here = replace(found, environment=read_environment(found.environment.device))
+    if other := "; ".join(changes(found, here)):
+        console().print(f"{folder} was measured elsewhere ({other}); what does not hold here may hold there.")
     rows, budget_s, began_s = [], seconds_of(place.budget), monotonic() - age_s()
     for number, (name, one) in enumerate(asked):
         left_s = budget_s and (budget_s - (monotonic() - began_s)) / (len(asked) - number)

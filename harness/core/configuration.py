@@ -241,13 +241,14 @@ def _check_level(optimization: Optimization, option: Option) -> None:
     if option.level is None:
         return
     numeric = all(isinstance(level, int) for level in optimization.levels)
-    if not optimization.levels or not (option.level in optimization.levels or (numeric and _positive(option.level))):
+    other = numeric and isinstance(option.level, int) and 0 < option.level <= LARGEST_LEVEL
+    if not optimization.levels or not (option.level in optimization.levels or other):
         allowed = ", ".join(str(level) for level in optimization.levels) or "none; write the bare name"
-        raise Mistake(f"{option.name} has no level {option.level}; its levels are {allowed}.")
+        beside = f", or another number up to {LARGEST_LEVEL}" if numeric and optimization.levels else ""
+        raise Mistake(f"{option.name} has no level {option.level}; its levels are {allowed}{beside}.")
 
 
-def _positive(level: int | str) -> bool:
-    return isinstance(level, int) and level > 0
+LARGEST_LEVEL = 1024  # of loader workers, parts of a batch and the like: beyond, a machine would only break down
 
 
 def unmet(

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from harness.core.mistake import Mistake
 
 PICKLED = ".job"  # the end of the name of a file that holds a job which no script defines
-MOST_FILES = 2_000  # below the folder of a user's own, whose text is part of what it is
+MOST_FILES = 4_000  # of a user's own, whose text is part of what it is
 MOST_ENTRIES = 500  # of a folder below it that may hold code; larger ones hold data
 
 
@@ -64,8 +64,12 @@ def parse_address(text: str) -> Address:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A user's file, and the Python files below its folder, which it may import."""
-    return [path] if path.suffix == PICKLED else [path, *islice(python_files(path.parent), MOST_FILES)]
+    """A user's file, and the Python files below its folder and in its repository, which it may import."""
+    if path.suffix == PICKLED:
+        return [path]
+    repository = next((one for one in path.parents if (one / ".git").exists()), None)
+    tops = [path.parent, *([repository] if repository else [])]
+    return [path, *islice(chain.from_iterable(map(python_files, tops)), MOST_FILES)]
 
 
 def python_files(top: Path, most: int | None = None) -> Iterator[Path]:

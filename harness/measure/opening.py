@@ -119,7 +119,7 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
     shown["micro_batches"] = opening.backwards
-    shown["update_samples"] = opening.backwards * len(opening.host_batch[0])
+    shown["update_samples"] = opening.backwards * samples_in(opening.host_batch)
     shown |= opening.habits | observed_process.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
         shown |= observed_process.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)
@@ -160,8 +160,13 @@ def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
     """What the batches of the first steps show of their shapes."""
     return {
         "varying_shapes": opening.shapes(session.feed.order) > 1,
-        "whole_batches": len(opening.host_batch[0]) * session.task.recipe.ranks == session.task.size.batch,
+        "whole_batches": samples_in(opening.host_batch) * session.task.recipe.ranks == session.task.size.batch,
     }
+
+
+def samples_in(batch: Sequence[Any]) -> int:
+    """Samples of a batch: inputs may be all their bytes or two crops of each, and targets one for each word of them."""
+    return min(len(one) for one in batch[:2] if not isinstance(one, torch.Tensor) or one.dim())
 
 
 def uneven(task: Task) -> dict[str, Value]:

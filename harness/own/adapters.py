@@ -144,8 +144,8 @@ def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None
     """A job of a Hugging Face Trainer, or of a function that makes one: its model, loss, optimizer and collator.
 
     Its schedule, its callbacks and its precision are left out: options switch precision. The loss is read in every
-    step, as the Trainer does (`logging_nan_inf_filter`). Raises Mistake where it has no training set, and where it adds
-    up gradients or checkpoints activations.
+    step where the Trainer does (`logging_nan_inf_filter`, on unless it is told otherwise). Raises Mistake where it has
+    no training set, and where it adds up gradients or checkpoints activations.
     """
     example = called(trainer) if is_factory(trainer) else trainer
     if getattr(example, "train_dataset", None) is None:
@@ -179,6 +179,7 @@ class _Computing:
 
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
+        self.leaves_loss = not trainer.args.logging_nan_inf_filter  # on the device, until it is logged
 
     def __call__(self, model: Any, batch: Any) -> Any:
         return self.trainer.compute_loss(model, dict(batch))

@@ -8,7 +8,7 @@ import random
 import resource
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from harness import __version__
 from harness.core.mistake import Mistake
-from harness.core.own_file import PICKLED, files_of, python_files
+from harness.core.own_file import files_of
 from harness.core.recipe import Recipe
 from harness.core.workload import PYTORCH_DEFAULTS, Size
 from harness.measure.observed_step import Operators
@@ -102,13 +102,10 @@ def _forked(read: Callable[[], list[tuple[float, bool]]]) -> list[tuple[float, b
         process.join()
 
 
-def digest_of(path: Path, words: str, *, everywhere: bool = False) -> str:
-    """Eight digits for a job's file, the Python files beside it or in all its repository, and what it depends on."""
-    files: Iterable[Path] = files_of(path)
-    if everywhere and path.suffix != PICKLED:
-        files = [path, *python_files(next((one for one in path.parents if (one / ".git").exists()), path.parent))]
+def digest_of(path: Path, words: str) -> str:
+    """Eight digits for a job's file, the Python files beside it and in its repository, and what it depends on."""
     digest = hashlib.sha256(f"{words} {torch.__version__} {__version__} {device_here()}".encode())
-    for one in files:
+    for one in files_of(path):
         digest.update(one.read_bytes())
     return digest.hexdigest()[:8]
 
@@ -458,6 +455,8 @@ class Looking:
             found["pin_memory"] = "your DataLoader"
         if "batched_fetch" in self.traits and fetches_batches(self.source.dataset):
             found["batched_fetch"] = "your data set's __getitems__"
+        if getattr(self.job.training_step, "leaves_loss", False):
+            found["deferred_metrics"] = "your TrainingArguments"
         choices = dict.fromkeys(("foreach_optimizer", "fused_optimizer"), "optimizer_kernel")
         return {name: words for name, words in found.items() if choices.get(name, name) not in self.fixed}
 

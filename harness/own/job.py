@@ -155,10 +155,7 @@ class Job:
         newer = parse_address(address.version) if address.version not in {"", NOW} else None
         if (old := unpacked(address.path)) is not None:
             words += old[0].name  # its own facts, though no file beside it has changed since
-        digest = digest_of(
-            address.path, words + (digest_of(newer.path, words, everywhere=True) if newer else ""),
-            everywhere=address.version == NOW,
-        )  # fmt: skip
+        digest = digest_of(address.path, words + (digest_of(newer.path, words) if newer else ""))
         facts = _kept_facts(self, f"{name}-{digest}", address.path, named, newer)
         builder = Builder(
             job=self, others=named, file=address.path,

@@ -377,7 +377,15 @@ def _switched_on(comparisons: Iterable[Comparison]) -> set[str]:
     return {option.name for config in configs for option in config.options}
 
 
+# What numbers of a request may be, both ends included.
+BOUNDS = {"replicates": (2, 100), "rounds": (1, 1000), "seed": (0, 2**31 - 1), "copies": (0, 20)}
+
+
 def _protocol(request: Request) -> Protocol:
+    for name, (low, high) in BOUNDS.items():
+        value = getattr(request, name)
+        if value is not None and not low <= value <= high:
+            raise Mistake(f"--{name} cannot be {value}; choose {low:,} to {high:,}.")
     known = protocol_named(request.protocol)
     return paced(known, request.replicates, request.rounds, request.target)
 

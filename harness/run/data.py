@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Self
 
 from harness.catalogue import read_catalogue
@@ -93,6 +93,7 @@ def _entry(path: Path) -> Entry:
 
 
 WAITS_S = 0.2  # between looks at whether another process has written what is wanted
+LEFT_S = 24 * 3600.0  # after which nobody writes on at what is half written, where no lock tells
 MOST_AT_ONCE = 5  # workloads whose files are written side by side, each in as many processes as there are cores
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")  # as in loader workers
 
@@ -180,10 +181,11 @@ class _Writers:
     def __enter__(self) -> Self:
         """Waits for another process that writes here, then removes what a killed one left half written."""
         self._turn = os.open(self._root, os.O_RDONLY)
-        while not _is_locked(self._turn):
+        while (is_mine := _is_locked(self._turn)) is False:
             sleep(WAITS_S)
         for left in self._root.glob("*.partial-*"):
-            shutil.rmtree(left, ignore_errors=True)
+            if is_mine or time() - left.stat().st_mtime > LEFT_S:
+                shutil.rmtree(left, ignore_errors=True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -260,14 +262,14 @@ class _Writers:
             return process
 
 
-def _is_locked(descriptor: int) -> bool:
-    """Whether a folder's lock could be had; file systems without locks let everybody in."""
+def _is_locked(descriptor: int) -> bool | None:
+    """Whether a folder's lock could be had; None on a file system without locks, where another may be writing."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        return True
+        return None
     return True
 
 

@@ -57,8 +57,8 @@ def test_a_choice_of_another_workload_is_a_conflict() -> None:
     ("name", "words"),
     [
         ("workers", "workers needs a level: workers=1, workers=2, workers=4."),
-        ("workers=many", "workers has no level many; its levels are 1, 2, 4."),
-        ("workers=0", "workers has no level 0; its levels are 1, 2, 4."),
+        ("workers=many", "workers has no level many; its levels are 1, 2, 4, or another number up to 1024."),
+        ("workers=0", "workers has no level 0; its levels are 1, 2, 4, or another number up to 1024."),
         ("compile=eager", "compile has no level eager; its levels are default."),
         ("tf32=1", "tf32 has no level 1; its levels are none; write the bare name."),
     ],

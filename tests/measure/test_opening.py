@@ -141,3 +141,17 @@ def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed
     told = {(True, 60.0): "filled before", (True, 0.0): "still filling"}.get((keeps, whole_s))
     assert ready["effective"].get("data_cache") == told
     assert (made[0].waits == before) is (told == "filled before")
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        (torch.zeros(4, 3), torch.zeros(4)),
+        (torch.zeros(90_000, dtype=torch.uint8), torch.zeros(4, 6), torch.zeros(4)),  # encoded images
+        (torch.zeros(8, 100), torch.zeros(4), torch.zeros(9)),  # two crops of each
+        (torch.zeros(4, 12), torch.zeros(48)),  # a target for each word
+        (torch.zeros(4, 3), torch.tensor(1.0)),
+    ],
+)
+def test_samples_are_counted_however_a_batch_is_laid_out(batch: tuple[Tensor, ...]) -> None:
+    assert opening.samples_in(batch) == 4

@@ -324,6 +324,12 @@ def test_a_trainer_with_a_tiny_bert_becomes_a_job(tmp_path: Any) -> None:
     assert [type(one).__name__ for one in (job.optimizer(given.model),)] == ["AdamW"]
 
 
+@pytest.mark.parametrize("filters", [True, False])
+def test_a_trainers_loss_is_read_in_every_step_where_the_trainer_reads_it(tmp_path: Any, filters: bool) -> None:
+    job = sm.from_huggingface(trainer(tmp_path, {"logging_nan_inf_filter": filters}))
+    assert ("deferred_metrics" in job.facts.original) is not filters
+
+
 def test_the_optimizer_that_a_trainer_was_given_is_taken_at_its_full_rate(tmp_path: Any) -> None:
     model = trainer(tmp_path).model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)

@@ -99,6 +99,16 @@ def test_a_job_in_a_notebook_is_the_same_when_its_cell_runs_again(monkeypatch: p
     assert address_of(first) == address_of(second)
 
 
+def test_code_beside_its_folder_is_part_of_what_a_job_is_where_a_repository_holds_both(tmp_path: Path) -> None:
+    file, model = tmp_path / "scripts" / "train.py", tmp_path / "src" / "model.py"
+    for one in (file, model):
+        one.parent.mkdir()
+        one.write_text(HEAD)
+    assert model not in files_of(file)
+    (tmp_path / ".git").mkdir()
+    assert model in files_of(file)
+
+
 def test_code_in_folders_below_is_part_of_what_a_job_is(tmp_path: Path) -> None:
     file, model = tmp_path / "train.py", tmp_path / "src" / "pkg" / "model.py"
     file.write_text(HEAD)

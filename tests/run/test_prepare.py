@@ -1,5 +1,7 @@
 """Data of several workloads: written side by side where there are cores, kept where they are whole, and only there."""
 
+import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -176,6 +178,22 @@ def test_two_processes_write_once_and_halves_of_a_killed_one_go(tmp_path: Path, 
         folders = list(pool.map(lambda _: ensured(root, [workload]), range(2)))
     assert folders[0] == folders[1]
     assert list(root.iterdir()) == folders[0]
+
+
+def test_without_locks_only_halves_of_yesterday_go(
+    tmp_path: Path, invented: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", nothing)
+    root = tmp_path / "data"
+    old, young = (root / f"one-smoke-0.partial-{number}" for number in (1, 2))
+    for one in (old, young):
+        one.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    (folder,) = ensured(root, [invented("one", "pass")])
+    assert sorted(root.iterdir()) == sorted((folder, young))
 
 
 def sleepers(pid: int) -> list[psutil.Process]:
