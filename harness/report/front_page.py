@@ -277,7 +277,7 @@ _BEST_COLUMNS = (
     "fastest whose first losses agree",
     "speedup",
     "over the real system's own settings",
-    "its best options, each alone",
+    "best options, each alone",
     "bottleneck, before → after",
     "measured",
 )
@@ -375,18 +375,19 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
 
 
 def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
-    """What gains most alone on training steps, as timed or as its part comes to: of the best stack, if it is one."""
+    """What gains most alone on training steps, as timed or as its part comes to; a stack may have others in its place."""
     inside = set(best.row.comparison.treatment.options)
     found = []
     for label, one in topic.alone.items():
         row, shown, comparison = one.row, one.row.shown, one.row.comparison
         options = comparison.treatment.options
-        is_part = options != best.row.comparison.treatment.options and (is_single(best) or inside.issuperset(options))
-        like = topic.main and comparison.reference == topic.main.config and is_part
+        is_other = options != best.row.comparison.treatment.options
+        like = topic.main and comparison.reference == topic.main.config and is_other
         on_steps = comparison.timing is Timing.STEP or row.on_steps is not None
         gains = row.estimate and row.estimate.verdict.gains and shown and shown.verdict.gains
         if like and on_steps and gains and shown and shown.low >= _FOR_SURE and learns_alike(row):
-            found.append((shown.ratio, f"{code(label)} {on_training(one)}"))
+            apart = "" if is_single(best) or inside.issuperset(options) else f", not part of {code(best.row.label)}"
+            found.append((shown.ratio, f"{code(label)} {on_training(one)}{apart}"))
     yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
 
 

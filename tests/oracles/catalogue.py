@@ -145,6 +145,7 @@ def cross(step_ms: int, points: Sequence[Point], protocol: Protocol = PROTOCOL) 
 
 
 QUICK = replace(PROTOCOL, rounds=3)
+WHOLE = replace(QUICK, whole_s=5.0)  # as `standard`: windows of whole epochs, where a stall makes a few steps look slow
 SLOW = replace(PROTOCOL, rounds=3, discarded_rounds=1, window_steps=2, slow_s=1.0, lead_s=0.0)
 POINTS = {
     3: [
@@ -212,7 +213,7 @@ def stalls() -> Trial:
     oracles = threatened(
         "rare stalls are thrown away as noise", "workers=1", "workers=2", "workers=1+prefetch_factor=8"
     )
-    return trial("one item in 512 takes 3 s", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=QUICK)
+    return trial("one item in 512 takes 3 s", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=WHOLE)
 
 
 def both() -> Trial:
@@ -221,7 +222,7 @@ def both() -> Trial:
         load_s=0.014, step_s=0.009, load_pattern="halves", step_pattern="halves", stall_every=8, stall_s=0.25
     )  # fmt: skip
     oracles = threatened("stalls and a queue at once", "workers=1", "workers=2", "workers=2+prefetch_factor=8")
-    return trial("both faults", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=QUICK)
+    return trial("both faults", {PLAIN: plain, "copy": replace(plain, copy=1)}, oracles, protocol=WHOLE)
 
 
 def innocent() -> Trial:
@@ -265,7 +266,7 @@ def halves() -> Trial:
         Oracle(option="workers=2", threat=unequal),
         Oracle(option="variant=steps", threat="steps of unequal cost"),
         Oracle(option="variant=copy", threat="two equal arms differ"),
-    ], protocol=QUICK)  # fmt: skip
+    ], protocol=WHOLE)  # fmt: skip
 
 
 def long_epochs() -> Trial:
