@@ -375,7 +375,7 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
 
 
 def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
-    """What gains most alone on training steps, as timed or as its part comes to; a stack may have others in its place."""
+    """What gains most alone on training steps, as timed or as its part comes to; a stack may lack it."""
     inside = set(best.row.comparison.treatment.options)
     found = []
     for label, one in topic.alone.items():
