@@ -72,12 +72,10 @@ def advise(
     budget: Annotated[str, typer.Option(help="With --check: time to measure (90s, 20m), or none.")] = "5m",
 ) -> None:
     """Says what to switch on, leave, fix and stack after a run, with the evidence and the code."""
-    if (diff or check) and (output or format != "terminal"):
-        raise Mistake(
-            f"{'--diff' if diff else '--check'} prints one thing of its own; leave --format and --output out."
-        )
     if diff and check:
         raise Mistake("--diff writes what is advised and --check measures it; ask for one at a time.")
+    if (diff or check) and (output or format != "terminal"):
+        raise Mistake("--diff and --check print one thing of their own; leave --format and --output out.")
     if diff:
         from harness.cli.reading import show_diff
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -67,12 +68,17 @@ def _git(folder: Path, *words: str) -> bytes:
 
 def _extract(archive: bytes, folder: Path) -> None:
     """Into a folder that has its name only when it is whole."""
-    begun = folder.with_name(f"{folder.name}.begun")
-    try:
-        with tarfile.open(fileobj=BytesIO(archive)) as tree:
-            tree.extractall(begun, filter="data")
-    except tarfile.FilterError as error:
-        raise Mistake(f"The commit cannot be unpacked: {error}; name a commit that has no such link.") from error
+    begun = folder.with_name(f"{folder.name}.begun").absolute()
+    with tarfile.open(fileobj=BytesIO(archive)) as tree:
+        for one in tree.getmembers():  # of what git packs, links alone may lead elsewhere
+            target = os.path.normpath(begun / Path(one.name).parent / one.linkname)
+            if one.issym() and not Path(target).is_relative_to(begun):
+                raise Mistake(
+                    f"The commit cannot be unpacked: {one.name} is a link to {one.linkname}, outside of the "
+                    "repository; name a commit that has no such link."
+                )
+        filtering: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from 3.11.4 on
+        tree.extractall(begun, **filtering)  # noqa: S202  links are checked above
     begun.rename(folder)
 
 

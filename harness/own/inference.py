@@ -1,7 +1,6 @@
 """Inference: what can be seen of a job by taking two small steps of it, and what that leaves unknown."""
 
 import gc
-import hashlib
 import multiprocessing
 import pickle
 import random
@@ -22,9 +21,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from harness import __version__
 from harness.core.mistake import Mistake
-from harness.core.own_file import files_of
 from harness.core.recipe import Recipe
 from harness.core.workload import PYTORCH_DEFAULTS, Size
 from harness.measure.observed_step import Operators
@@ -100,14 +97,6 @@ def _forked(read: Callable[[], list[tuple[float, bool]]]) -> list[tuple[float, b
     finally:
         process.kill()
         process.join()
-
-
-def digest_of(path: Path, words: str) -> str:
-    """Eight digits for a job's file, the Python files beside it and in its repository, and what it depends on."""
-    digest = hashlib.sha256(f"{words} {torch.__version__} {__version__} {device_here()}".encode())
-    for one in files_of(path):
-        digest.update(one.read_bytes())
-    return digest.hexdigest()[:8]
 
 
 def device_here() -> torch.device:

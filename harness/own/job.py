@@ -13,6 +13,9 @@ from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any, Literal
 
+import torch
+
+from harness import __version__
 from harness.api import Matrix, run
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Stage
@@ -21,6 +24,7 @@ from harness.core.own_file import (
     PICKLED,
     Address,
     Reached,
+    files_of,
     is_being_read,
     parse_address,
     read_file,
@@ -29,7 +33,7 @@ from harness.core.own_file import (
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Lesson, Size, Workload
 from harness.own.facts import Facts, facts_text, read_facts, together
-from harness.own.inference import digest_of, look
+from harness.own.inference import device_here, look
 from harness.own.items import first_line
 from harness.own.parts import Builder
 from harness.run.data import data_root
@@ -155,7 +159,7 @@ class Job:
         newer = parse_address(address.version) if address.version not in {"", NOW} else None
         if (old := unpacked(address.path)) is not None:
             words += old[0].name  # its own facts, though no file beside it has changed since
-        digest = digest_of(address.path, words + (digest_of(newer.path, words) if newer else ""))
+        digest = _digest_of(address.path, words + (_digest_of(newer.path, words) if newer else ""))
         facts = _kept_facts(self, f"{name}-{digest}", address.path, named, newer)
         builder = Builder(
             job=self, others=named, file=address.path,
@@ -292,6 +296,14 @@ def _name_of(part: Any) -> str:
 
 
 # What is seen of a job is kept beside the data, so that every process of a run plans the same.
+
+
+def _digest_of(path: Path, words: str) -> str:
+    """Eight digits for a job's file, the Python files beside it and in its repository, and what it depends on."""
+    digest = hashlib.sha256(f"{words} {torch.__version__} {__version__} {device_here()}".encode())
+    for one in files_of(path):
+        digest.update(one.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job], newer: Address | None) -> Facts:
