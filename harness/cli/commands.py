@@ -72,9 +72,9 @@ Probe = Annotated[str | None, typer.Option(help="Time only the loader, or only t
 Protocol = Annotated[str, typer.Option(help="brief (a first look) or standard.")]
 Replicates = Annotated[
     int | None,
-    typer.Option("--replicates", "--restarts", min=2, help="Fresh processes of both arms behind every interval."),
+    typer.Option("--replicates", "--restarts", help="Fresh processes of both arms behind every interval."),
 ]
-Rounds = Annotated[int | None, typer.Option(min=1, help="Timed windows of each treatment in one replicate.")]
+Rounds = Annotated[int | None, typer.Option(help="Timed windows of each treatment in one replicate.")]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -90,7 +90,7 @@ Isolation = Annotated[
 ]
 Copies = Annotated[
     int,
-    typer.Option(min=0, max=20, help="Of the reference, timed among the others: each ratio should be 1."),
+    typer.Option(help="Of the reference, timed among the others: each ratio should be 1."),
 ]
 Shard = Annotated[
     str | None, typer.Option(help="Only this part of the plan, as 3/12: for several machines of one kind.")
@@ -551,26 +551,15 @@ def learn(
     data: Data = None,
 ) -> None:
     """Trains a configuration from its first weights: does it learn, how soon, and can its evaluation be believed?"""
-    from harness.cli.learning import SEEDS, Exercise, race, range_test
-    from harness.cli.learning import learn as given
+    from harness.cli.learning import Exercise, trained_as_asked
 
     asked = Exercise(
         what=config, steps=steps, seed=seed, device=device, own=workload, data=data, data_roots=tuple(data_root or ()),
         scheduled=schedule,
     )  # fmt: skip
-    if until is None and against is not None:
-        raise Mistake("--against is what a time to a score is compared with; add --until SCORE.")
-    if rates is not None:
-        if schedule or until is not None:
-            raise Mistake("--range moves the learning rate itself; leave --schedule and --until out.")
-        raise typer.Exit(range_test(asked, rates, seeds or SEEDS, output))
-    if output:
-        raise Mistake("--output draws a range of learning rates; add --range LOW:HIGH.")
-    if until is not None:
-        raise typer.Exit(race(asked, against or "baseline", until, seeds or SEEDS, results))
-    if seeds:
-        raise Mistake("One lesson has one seed, --seed; --seeds goes with --until or --range.")
-    raise typer.Exit(given(asked))
+    raise typer.Exit(
+        trained_as_asked(asked, until=until, against=against, rates=rates, seeds=seeds, output=output, results=results)
+    )
 
 
 @app.command(epilog=examples("trace leak", "trace speaker:seek_read+workers=1 --steps 8 --output speaker.json.gz"))

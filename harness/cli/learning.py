@@ -89,6 +89,32 @@ class Assigned:
     scheduled: bool = False
 
 
+def trained_as_asked(
+    asked: Exercise,
+    *,
+    until: float | None,
+    against: str | None,
+    rates: str | None,
+    seeds: int | None,
+    output: Path | None,
+    results: Path,
+) -> int:
+    """A lesson, a time to a score or a range of learning rates; raises Mistake for options of one beside another."""
+    if until is None and against is not None:
+        raise Mistake("--against is what a time to a score is compared with; add --until SCORE.")
+    if rates is not None and (asked.scheduled or until is not None):
+        raise Mistake("--range moves the learning rate itself; leave --schedule and --until out.")
+    if rates is None and output:
+        raise Mistake("--output draws a range of learning rates; add --range LOW:HIGH.")
+    if rates is not None:
+        return range_test(asked, rates, seeds or SEEDS, output)
+    if until is not None:
+        return race(asked, against or "baseline", until, seeds or SEEDS, results)
+    if seeds:
+        raise Mistake("One lesson has one seed, --seed; --seeds goes with --until or --range.")
+    return learn(asked)
+
+
 def learn(asked: Exercise) -> int:
     """Trains and prints; gives 0 when the lesson was learned and the evaluation holds, else 1."""
     environment, console = _real(asked.device), Console(highlight=False)

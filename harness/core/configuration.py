@@ -234,6 +234,9 @@ def _claimed(workload: Workload, options: tuple[Option, ...], known: Mapping[str
     return claimed
 
 
+LARGEST_LEVEL = 1024  # of loader workers, parts of a batch and the like: beyond, a machine would only break down
+
+
 def _check_level(optimization: Optimization, option: Option) -> None:
     if optimization.levels and option.level is None:
         shown = ", ".join(f"{option.name}={level}" for level in optimization.levels)
@@ -246,9 +249,6 @@ def _check_level(optimization: Optimization, option: Option) -> None:
         allowed = ", ".join(str(level) for level in optimization.levels) or "none; write the bare name"
         beside = f", or another number up to {LARGEST_LEVEL}" if numeric and optimization.levels else ""
         raise Mistake(f"{option.name} has no level {option.level}; its levels are {allowed}{beside}.")
-
-
-LARGEST_LEVEL = 1024  # of loader workers, parts of a batch and the like: beyond, a machine would only break down
 
 
 def unmet(

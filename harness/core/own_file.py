@@ -67,8 +67,8 @@ def files_of(path: Path) -> list[Path]:
     """A user's file, and the Python files below its folder and in its repository, which it may import."""
     if path.suffix == PICKLED:
         return [path]
-    repository = next((one for one in path.parents if (one / ".git").exists()), None)
-    tops = [path.parent, *([repository] if repository else [])]
+    repository = next((one for one in path.parents if (one / ".git").exists()), path.parent)
+    tops = dict.fromkeys((path.parent, repository))
     return [path, *islice(chain.from_iterable(map(python_files, tops)), MOST_FILES)]
 
 
