@@ -58,8 +58,9 @@ FEWEST_STEPS, MOST_STEPS = 8, 512  # of one, where the data set has as many
 DRAWN_ITEMS, DRAWN_LEAST = 8, 3  # that are read several times to see whether they are drawn at random
 DRAWN_SEEDS = (1, 2, 3)  # that are set for each of them
 LOOK_ITEMS, LOOK_S = 8, 0.3  # items that are read to see what one costs, at most for so long
-TWICE_ITEMS, TWICE_S = 32, 0.03  # that are read once and once more, about so long each time once they are enough
-TWICE_ENOUGH = 8  # of them, so that those which a busy machine interrupted can be left out
+# Items that are read once and once more, at most for about so long each time: enough to leave out those which a busy
+# machine interrupted.
+TWICE_ITEMS, TWICE_S = 32, 0.3
 # What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
 # least: of a step, and of an item, for caches of the processor and pages that are mapped already save a few µs of any.
 CHEAPER, MATTERS, SAVED_S = 0.7, 0.02, 20e-6
@@ -354,12 +355,12 @@ class Looking:
 
     def _read(self, places: list[int], least: int = 2) -> list[tuple[float, bool]]:
         """Seconds of reading items, and whether each went to the storage: so many, and more while there is time."""
-        found, enough = list[tuple[float, bool]](), max(least, TWICE_ENOUGH)
+        found: list[tuple[float, bool]] = []
         for place in places:
             before, began = _blocks_read(), perf_counter()
             self.source.dataset[place]
             found.append((perf_counter() - began, _blocks_read() > before))
-            if len(found) >= least and sum(one for one, _ in found) > (TWICE_S if len(found) >= enough else LOOK_S):
+            if len(found) >= least and sum(spent_s for spent_s, _ in found) > TWICE_S:
                 break
         return found
 
