@@ -28,6 +28,7 @@ from harness.analyze.comparison import MachineComparison, of_runs
 from harness.analyze.comparison import compare as side_by_side
 from harness.analyze.composition import precisions
 from harness.analyze.evidence import gather
+from harness.analyze.soundness import bounds_seen
 from harness.analyze.verdict import Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
@@ -401,6 +402,8 @@ def measure_into(
             job = job_of(ready, data, block, replicate, position)
             if position == 0 and known_elsewhere(ready, records, block, replicate):
                 job = replace(job, observed=True)
+            if position:  # the reference's are what others are held against
+                job = replace(job, bounds=bounds_seen(records, block, replicate, position))
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 
         thresholds = thresholds_of(folder)

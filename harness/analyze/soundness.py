@@ -18,9 +18,10 @@ from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.core.configuration import changes_batch
 from harness.core.optimization import Timing
+from harness.core.plan import Block
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.recipe import Value
-from harness.core.records import Fault, Window
+from harness.core.records import Bounds, Fault, Ready, Record, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
 TRAINS = {Timing.STEP, Timing.EPOCH}
@@ -207,6 +208,31 @@ def _helped(side: Side) -> Iterator[str]:
             f"it trained {rate:.4g} samples/s, and its loader alone gives {bound:.4g}: something that no pause stops, "
             "a service or a thread, prepares batches while it stands still"
         )
+
+
+NEARLY = 1.5  # times as fast as the other bound at most: a short probe may not tell which of the two holds the arm back
+
+
+def bounds_seen(records: Sequence[Record], block: Block, replicate: int, position: int) -> Bounds | None:
+    """The upper bounds of an arm that a replicate before this one has probed, where they need no second probe."""
+    for earlier in range(replicate):
+        name = block.identity, earlier, position
+        mine = [one for one in records if (one.arm.block, one.arm.replicate, one.arm.position) == name]
+        readies = [one for one in mine if isinstance(one, Ready)]
+        windows = [one for one in mine if isinstance(one, Window)]
+        if readies and windows and _hold(readies[-1], windows):
+            return Bounds(loader_rate=readies[-1].loader_rate, compute_rate=readies[-1].compute_rate)
+    return None
+
+
+def _hold(ready: Ready, windows: Sequence[Window]) -> bool:
+    """Whether no window was faster than the bounds allow, so that `unsound` has nothing to ask of other replicates."""
+    spent_s, samples = sum(one.wall_s for one in windows), sum(one.samples for one in windows)
+    loader, compute = ready.loader_rate, ready.compute_rate
+    if loader and compute and 1 / NEARLY < loader / compute < NEARLY:
+        return False
+    bounds = [one for one in (loader, compute, ready.asked_rate) if one]
+    return all(samples <= BEYOND * one * spent_s for one in bounds)
 
 
 def _are_beyond(pairs: Sequence[tuple[float, float]]) -> bool:

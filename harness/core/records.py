@@ -100,6 +100,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The two upper bounds of an arm, as `Ready` tells them."""
+
+    loader_rate: float | None
+    compute_rate: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Consecutive steps timed without interruption; phases in seconds, summed over the window."""
 

@@ -26,6 +26,7 @@ class Cuda(Device):
     """One device of CUDA: it works while the host goes on."""
 
     asynchronous = True
+    steps_on_host = False
     profiled = ProfilerActivity.CUDA
     # For a small convolution cuDNN may choose kernels without tensor cores, which says nothing of those of a model.
     convolved = (32, 128, 32)

@@ -30,6 +30,9 @@ class Device:
     """
 
     asynchronous = False  # calls return before the device is done, and only its events tell when it was
+    # First steps take its cores, where only the first of a process differs from those after it; elsewhere they cost
+    # little, and show by the shapes of several batches how far memory may grow.
+    steps_on_host = True
     profiled: ProfilerActivity | None = None  # under which the profiler sees kernels, where they are not the host's
     convolved = (4, 64, 16)  # samples, channels and pixels of a side in a convolution that shows its precision
 

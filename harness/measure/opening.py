@@ -15,7 +15,7 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
-from harness.core.recipe import AVERAGED_EVERY, Value, patched
+from harness.core.recipe import AVERAGED_EVERY, Recipe, Value, patched
 from harness.core.workload import Built
 from harness.measure import observed_process, observed_step
 from harness.measure.devices import Device, timed
@@ -278,12 +278,13 @@ def _compute_rate(session: Session, opening: Opening, protocol: Protocol) -> flo
 def _calls_per_s(call: Callable[[], object], times: int, seconds: float, device: Device) -> float:
     """Calls a second over rounds of `times` calls, until the time is up.
 
-    A device that works on its own is given rounds as long as the time, since each pays for its pipeline's way out.
+    A device that works on its own is given one round about as long, since each pays for its pipeline's way out.
     """
-    calls, spent_s = 0, 0.0
     if device.asynchronous:
         once_s = agreed([timed(call, times, device)])[0] / times  # ranks take as many steps
         times = max(times, round(seconds / max(1e-6, once_s)))
+        return times / agreed([timed(call, times, device)])[0]
+    calls, spent_s = 0, 0.0
     while spent_s < seconds:
         spent_s += agreed([timed(call, times, device)])[0]
         calls += times
@@ -370,13 +371,21 @@ def late_of(taken: Sequence[float]) -> float | None:
     return min(late) if len(late) > 1 else None
 
 
-def forget(opening: Opening, device: Device) -> None:
+def set_aside(recipe: Recipe) -> None:
+    """Keeps the collection in `forget` from looking at what was imported, which takes it a quarter of a second."""
+    if recipe.garbage_collector != "off":  # which has set that aside for good
+        gc.freeze()
+
+
+def forget(opening: Opening, task: Task) -> None:
     """Gives back what only the evidence needed, on the device and on the host, so that peaks are the training's.
 
     The C library keeps what models of other seeds had taken between blocks that live on: a tenth of a process and more.
     """
     opening.batches.clear()
     gc.collect()
-    device.forget_memory()
+    if task.recipe.garbage_collector != "off":
+        gc.unfreeze()
+    task.device.forget_memory()
     with suppress(AttributeError):  # a C library without it
         ctypes.CDLL(None).malloc_trim(0)

@@ -62,7 +62,7 @@ class Residents:
         self.arms[number] = Resident(task=task, randomness=self._first)
 
     def begin(
-        self, number: int, timing: Timing, protocol: Protocol, proof: dict[str, Value], **how: bool
+        self, number: int, timing: Timing, protocol: Protocol, proof: dict[str, Value], **how: Any
     ) -> dict[str, Any]:
         """Builds and warms up; gives the fields of Ready."""
         one = self._turn(number)

@@ -12,7 +12,7 @@ from harness.core.configuration import inactive
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
-from harness.core.records import quantiles
+from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
 from harness.measure import observed_step
 from harness.measure.delay import begun
@@ -26,6 +26,7 @@ from harness.measure.opening import (
     fill_cache,
     forget,
     observe,
+    set_aside,
     shapes_of,
     spreads,
     take_first_batch,
@@ -40,6 +41,7 @@ from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient,
 
 LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})
+TRAINS = frozenset({Timing.STEP, Timing.EPOCH})
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
 
@@ -226,12 +228,15 @@ def begin(
     *,
     other_seeds: bool,
     observed: bool = False,
+    bounds: Bounds | None = None,
 ) -> tuple[Trial, dict[str, Any]]:
     """Builds the arm, takes its first steps and warms it up; gives the trial and the fields of Ready.
 
     Where a former replicate has `observed` the settings, it tells those alone that can be seen without further steps.
+    `bounds` that a former replicate has probed are not probed again.
     """
     settle_backend(task.recipe)
+    set_aside(task.recipe)
     if task.recipe.blocking_sync:
         task.device.block()
     began = perf_counter()
@@ -240,14 +245,15 @@ def begin(
     again = observed and timing is not Timing.EVALUATION  # whose score is asked of every replicate
     judged = not again or protocol.judged_again
     only_loads = timing is Timing.LOADER and not judged
-    opening = take_first_batch(session) if only_loads else take_first_steps(session, protocol.loss_steps)
+    steps = 1 if not judged and timing in TRAINS and task.device.steps_on_host else protocol.loss_steps
+    opening = take_first_batch(session) if only_loads else take_first_steps(session, steps)
     shown, score = ({}, None) if again else observe(session, opening, timing)
     shown |= shapes_of(session, opening) | uneven(task)
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
     trial.board = board_of(task.device)
-    warm, rates = _warmed(trial, opening)
+    warm, rates = _warmed(trial, opening, bounds)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
     if only_loads:  # without a step neither can be seen
@@ -268,21 +274,19 @@ def begin(
     } | spread | rates
 
 
-def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, dict[str, float | None]]:
+def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[WarmUp, dict[str, float | None]]:
     """The warm-up, and the rates of the loader and of the step alone, where training is timed, as fields of Ready.
 
     Bounds are those of a warm arm: what workers begin with would make a loader seem slower than it is.
     """
-    session, trains = trial.session, trial.timing in {Timing.STEP, Timing.EPOCH}
+    session = trial.session
     session.phases.forget()
     warm = _warm(trial, opening.step_s)
     session.phases.split()
-    loader_rate, compute_rate = upper_bounds_of(session, opening, trial.protocol) if trains else (None, None)
-    alone = trial.timing is Timing.STEP and session.task.endless and not session.task.recipe.workers
-    probed = alone and not session.task.size.keeps_items
-    asked = asked_rate(session, warm.step_s, trial.protocol.upper_bound_s) if probed else None
-    trial.fills_queue = bool(loader_rate and compute_rate and loader_rate > BALANCED * compute_rate)
-    forget(opening, session.task.device)
+    found, asked = (bounds, None) if bounds else _probed(trial, opening, warm.step_s)
+    loader, compute = found.loader_rate, found.compute_rate
+    trial.fills_queue = bool(loader and compute and loader > BALANCED * compute)
+    forget(opening, session.task)
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.
         timed(trial.step, session.task.parts.uneven_steps, session.task.device)
@@ -291,7 +295,18 @@ def _warmed(trial: Trial, opening: Opening) -> tuple[WarmUp, dict[str, float | N
     trial.step_s = warm.step_s
     if session.task.recipe.keep_last_batch and trial.timing in {Timing.STEP, Timing.LOADER}:
         _reach_the_last_batch(session)
-    return warm, {"loader_rate": loader_rate, "compute_rate": compute_rate, "asked_rate": asked}
+    told = (None, None) if bounds else (loader, compute)
+    return warm, {"loader_rate": told[0], "compute_rate": told[1], "asked_rate": asked}
+
+
+def _probed(trial: Trial, opening: Opening, step_s: float) -> tuple[Bounds, float | None]:
+    """The rates of the loader and of the step alone, where training is timed, and of batches that are asked for."""
+    session, trains = trial.session, trial.timing in TRAINS
+    loader_rate, compute_rate = upper_bounds_of(session, opening, trial.protocol) if trains else (None, None)
+    alone = trial.timing is Timing.STEP and session.task.endless and not session.task.recipe.workers
+    asks = alone and not session.task.size.keeps_items
+    asked = asked_rate(session, step_s, trial.protocol.upper_bound_s) if asks else None
+    return Bounds(loader_rate=loader_rate, compute_rate=compute_rate), asked
 
 
 def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:

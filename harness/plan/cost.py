@@ -22,6 +22,8 @@ SPARE = 1.25  # of a replicate of single windows, which cannot be cut shorter wh
 LONGEST_IMPORTS_S = 7.0  # whatever lasts longer is the arms' own
 START_S = 0.7  # of an arm until its first step: process, model and data
 USUAL_STEP_S = 0.3  # where nothing tells how long a step takes
+# First steps of a later replicate on a CPU; what is timed on anything else takes as many as in the first.
+LATER_STEPS = {Timing.LOADER: 0, Timing.STEP: 1, Timing.EPOCH: 1}
 OBSERVED_STEPS = 2  # in which an arm shows its settings, in its first replicate
 FIRST_OF_TWO = 0.5  # of the two replicates that give a ratio, one is the first
 OTHER_SEEDS = 2  # whose first losses the reference takes too
@@ -86,9 +88,10 @@ def start_s(
     is_part = timing in {Timing.LOADER, Timing.COMPUTE}
     judged = 1.0 if protocol.judged_again else first
     spread = 0.0 if is_part else judged * (1 if protocol.is_slow(steps_s[0]) else OTHER_SEEDS)
-    taken = (judged if timing is Timing.LOADER else 1.0) * protocol.loss_steps + first * OBSERVED_STEPS
+    again = LATER_STEPS.get(timing, protocol.loss_steps)  # where nobody judges losses in later replicates
+    taken = judged * protocol.loss_steps + (1 - judged) * again + first * OBSERVED_STEPS
     floor_s = sum(_warm_s(protocol, one) for one in timed_s or steps_s)
-    bounds_s = 0.0 if is_part else len(steps_s) * protocol.upper_bound_s
+    bounds_s = 0.0 if is_part else (1 + first * (len(steps_s) - 1)) * protocol.upper_bound_s
     begin_s = (
         len(steps_s) * START_S + taken * sum(steps_s) + spread * protocol.loss_steps * steps_s[0] + floor_s + bounds_s
     )

@@ -23,7 +23,7 @@ from harness.core.environment import LAUNCHER, STEMS, library_of
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
-from harness.core.records import Fault
+from harness.core.records import Bounds, Fault
 from harness.core.workload import Size
 from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
 from harness.run.fork_server import ROOT, forked
@@ -59,6 +59,7 @@ class Job:
     seed: int
     other_seeds: bool  # whether it tells how far first losses of other seeds lie apart
     observed: bool = False  # whether its settings were looked at in full in a former replicate
+    bounds: Bounds | None = None  # that were probed in a former replicate, and hold
     shared: bool = False  # whether other arms live in its process
     batches: str | None = None  # which of them have loaders that give the same batches: those that say the same here
     workload_path: str | None

@@ -104,9 +104,8 @@ class _House:
         assert self.residents is not None  # noqa: S101  the job comes first
         if "begin" in message:
             job = self.jobs[number]
-            return self.residents.begin(
-                number, job.timing, job.protocol, job.proof, other_seeds=job.other_seeds, observed=job.observed
-            )
+            how = {"other_seeds": job.other_seeds, "observed": job.observed, "bounds": job.bounds}
+            return self.residents.begin(number, job.timing, job.protocol, job.proof, **how)
         if "settle" in message:
             return {"lead": self.residents.settle(number, **message["settle"])}
         if "burst" in message:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.matrix import Row, build_matrix
-from harness.analyze.soundness import Absence, Outcome
+from harness.analyze.soundness import Absence, Outcome, bounds_seen
 from harness.core.optimization import Timing
-from harness.core.records import Ready, Record, Window
+from harness.core.records import Bounds, Ready, Record, Window
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 
 TWO = {"effective": {"layout": "contiguous", "workers": 2}, "loader_rate": 400.0}
@@ -180,3 +180,30 @@ def test_halves_of_a_whole_epoch_of_unequal_samples_are_no_transient() -> None:
     assert build_matrix(plan(comparison("workers")), short, ENVIRONMENT).rows[0].estimate is not None
     parts = [replace(one, cycle_steps=80) if isinstance(one, Ready) else one for one in short]
     assert "second half of its windows" in words(build_matrix(plan(comparison("workers")), parts, ENVIRONMENT).rows[0])
+
+
+def seen(replicate: int = 2, **start: object) -> Bounds | None:
+    """Of a treatment that trains 200 samples a second."""
+    return bounds_seen(records(0, 2.0, **start), plan(comparison("workers")).blocks[0], replicate, 1)
+
+
+def test_bounds_that_no_window_beat_are_probed_once() -> None:
+    assert seen(loader_rate=900.0, compute_rate=400.0) == Bounds(loader_rate=900.0, compute_rate=400.0)
+    assert seen(loader_rate=None, compute_rate=None, asked_rate=196.0) == Bounds(loader_rate=None, compute_rate=None)
+    assert seen(0, loader_rate=900.0, compute_rate=400.0) is None, "nothing came before"
+
+
+def test_bounds_are_probed_again_where_that_may_change_what_is_told() -> None:
+    assert seen(loader_rate=186.0, compute_rate=900.0) is None, "a second replicate may confirm that it is beaten"
+    assert seen(loader_rate=None, compute_rate=None, asked_rate=186.0) is None
+    assert seen(loader_rate=400.0, compute_rate=300.0) is None, "too alike to tell whether the queue fills"
+
+
+def test_the_first_replicate_whose_bounds_hold_tells_them() -> None:
+    found = records(0, 2.0, loader_rate=900.0, compute_rate=400.0)
+    doubted = [
+        replace(one, loader_rate=100.0) if isinstance(one, Ready) and one.arm.replicate == 0 else one for one in found
+    ]
+    block = plan(comparison("workers")).blocks[0]
+    assert bounds_seen(doubted, block, 1, 1) is None
+    assert bounds_seen(doubted, block, 2, 1) == Bounds(loader_rate=900.0, compute_rate=400.0)

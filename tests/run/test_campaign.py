@@ -119,7 +119,7 @@ class TimedArm(RehearsedArm):
     replicate: int  # the first one looks at all settings
 
     def begin(self) -> dict[str, Any]:
-        self.clock.now_s += (6 if self.replicate else 8) * self._step_s()
+        self.clock.now_s += (4 if self.replicate else 8) * self._step_s()
         return RehearsedArm.begin(self)
 
     def _step_s(self) -> float:
@@ -138,7 +138,8 @@ def timed(
             return FailingArm(config=config, timing=block.timing, effects=Effects(), clock=clock, random=random)
         return TimedArm(
             config=config, timing=block.timing, effects=Effects(), clock=clock, random=Random(random.random()),
-            slower=slower, replicate=replicate, delays=Delays(imports_s=1.25 * slower, warm_up_s=2.0),
+            slower=slower, replicate=replicate,
+            delays=Delays(imports_s=1.25 * slower, warm_up_s=1.6 if replicate else 2.0),
         )  # fmt: skip
 
     return Campaign(

@@ -1,5 +1,6 @@
 """What the first replicate of a comparison has shown is not paid for again by later ones."""
 
+import gc
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from harness.cli.measuring import Progress
 from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Request
-from harness.core.records import Arm, Record, Window
+from harness.core.records import Arm, Bounds, Record, Window
 from harness.measure.lessons import UNTIMED
 from harness.measure.trial import begin
 from harness.plan.schedule import leads_seen
@@ -126,3 +127,40 @@ def test_a_first_look_judges_first_losses_once(timing: Timing, smoke_data: dict[
         judged = 0 if observed else UNTIMED.loss_steps
         assert (len(ready["losses"]), ready["seed_spread"] is None) == (judged, observed)
         assert window["steps"] == 2
+
+
+@pytest.mark.parametrize(("loader", "fills"), [(900.0, True), (90.0, False)])
+def test_bounds_of_a_former_replicate_are_not_probed_again(
+    loader: float, fills: bool, smoke_data: dict[str, Path]
+) -> None:
+    task, bounds = task_of("spoof", smoke_data["spoof"], ("workers=2",)), Bounds(loader_rate=loader, compute_rate=300.0)
+    trial, ready = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False, observed=True, bounds=bounds)
+    trial.session.feed.close()
+    assert [ready[one] for one in ("loader_rate", "compute_rate", "asked_rate")] == [None] * 3
+    assert trial.fills_queue is fills
+
+
+def test_an_emulated_arm_that_was_looked_at_before_takes_the_one_step_that_counts_its_launches(
+    smoke_data: dict[str, Path],
+) -> None:
+    task = task_of("spoof", smoke_data["spoof"], (), device="emulated:5ms")
+    steps: list[float] = []
+    for observed in (False, True):
+        trial, ready = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False, observed=observed)
+        trial.session.feed.close()
+        (state, *_) = trial.session.trainee.optimizer.state.values()
+        steps.append(float(state["step"]))
+        assert len(ready["losses"]) == (0 if observed else UNTIMED.loss_steps)
+    assert steps[0] - steps[1] >= UNTIMED.loss_steps - 1
+
+
+@pytest.mark.parametrize("stack", [(), ("garbage_collector_off",)])
+def test_what_was_imported_is_set_aside_while_an_arm_begins(
+    stack: tuple[str, ...], smoke_data: dict[str, Path]
+) -> None:
+    task = task_of("leak", smoke_data["leak"], stack)
+    trial, ready = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False)
+    trial.session.feed.close()
+    assert ready["effective"]["frozen_objects"] is bool(stack)
+    gc.unfreeze()
+    gc.enable()
