@@ -15,7 +15,7 @@ import torch
 
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
-from harness.core.recipe import AVERAGED_EVERY, Recipe, Value, patched
+from harness.core.recipe import AVERAGED_EVERY, Value, patched
 from harness.core.workload import Built
 from harness.measure import observed_process, observed_step
 from harness.measure.devices import Device, timed
@@ -371,21 +371,15 @@ def late_of(taken: Sequence[float]) -> float | None:
     return min(late) if len(late) > 1 else None
 
 
-def set_aside(recipe: Recipe) -> None:
-    """Keeps the collection in `forget` from looking at what was imported, which takes it a quarter of a second."""
-    if recipe.garbage_collector != "off":  # which has set that aside for good
-        gc.freeze()
-
-
-def forget(opening: Opening, task: Task) -> None:
+def forget(opening: Opening, device: Device) -> None:
     """Gives back what only the evidence needed, on the device and on the host, so that peaks are the training's.
 
     The C library keeps what models of other seeds had taken between blocks that live on: a tenth of a process and more.
     """
     opening.batches.clear()
+    # Of all objects: with those of the imports set aside it would take no time, and so would collections in loader
+    # workers that were forked meanwhile, which no training has set aside for them.
     gc.collect()
-    if task.recipe.garbage_collector != "off":
-        gc.unfreeze()
-    task.device.forget_memory()
+    device.forget_memory()
     with suppress(AttributeError):  # a C library without it
         ctypes.CDLL(None).malloc_trim(0)

@@ -26,7 +26,6 @@ from harness.measure.opening import (
     fill_cache,
     forget,
     observe,
-    set_aside,
     shapes_of,
     spreads,
     take_first_batch,
@@ -236,7 +235,6 @@ def begin(
     `bounds` that a former replicate has probed are not probed again.
     """
     settle_backend(task.recipe)
-    set_aside(task.recipe)
     if task.recipe.blocking_sync:
         task.device.block()
     began = perf_counter()
@@ -286,7 +284,7 @@ def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[Warm
     found, asked = (bounds, None) if bounds else _probed(trial, opening, warm.step_s)
     loader, compute = found.loader_rate, found.compute_rate
     trial.fills_queue = bool(loader and compute and loader > BALANCED * compute)
-    forget(opening, session.task)
+    forget(opening, session.task.device)
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.
         timed(trial.step, session.task.parts.uneven_steps, session.task.device)

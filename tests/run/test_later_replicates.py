@@ -15,6 +15,7 @@ from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Request
 from harness.core.records import Arm, Bounds, Record, Window
+from harness.measure.feed import Feed, open_feed
 from harness.measure.lessons import UNTIMED
 from harness.measure.trial import begin
 from harness.plan.schedule import leads_seen
@@ -154,13 +155,17 @@ def test_an_emulated_arm_that_was_looked_at_before_takes_the_one_step_that_count
     assert steps[0] - steps[1] >= UNTIMED.loss_steps - 1
 
 
-@pytest.mark.parametrize("stack", [(), ("garbage_collector_off",)])
-def test_what_was_imported_is_set_aside_while_an_arm_begins(
-    stack: tuple[str, ...], smoke_data: dict[str, Path]
+def test_loader_workers_look_through_all_that_they_inherit(
+    smoke_data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = task_of("leak", smoke_data["leak"], stack)
-    trial, ready = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False)
+    frozen: list[int] = []
+
+    def counting(*args: Any, **keywords: Any) -> Feed:
+        frozen.append(gc.get_freeze_count())
+        return open_feed(*args, **keywords)
+
+    monkeypatch.setattr("harness.measure.session.open_feed", counting)
+    task = task_of("leak", smoke_data["leak"], ("workers=1",))
+    trial, _ = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False)
     trial.session.feed.close()
-    assert ready["effective"]["frozen_objects"] is bool(stack)
-    gc.unfreeze()
-    gc.enable()
+    assert frozen == [0], "a worker would never search what was set aside before it was forked; in a training it does"
