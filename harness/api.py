@@ -402,7 +402,7 @@ def measure_into(
             job = job_of(ready, data, block, replicate, position)
             if position == 0 and known_elsewhere(ready, records, block, replicate):
                 job = replace(job, observed=True)
-            if position:  # the reference's are what others are held against
+            if position:  # references are probed in every replicate: bottlenecks are named by their bounds
                 job = replace(job, bounds=bounds_seen(records, block, replicate, position))
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 

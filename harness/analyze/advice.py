@@ -34,12 +34,11 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Row, Table
 from harness.analyze.profile import Profile, host_memory
 from harness.analyze.quality import Agreement
-from harness.analyze.soundness import TRAINS
 from harness.analyze.verdict import Verdict, verdict
 from harness.core.configuration import Comparison, Configuration, Conflict, Option, compose
 from harness.core.emulation import is_emulated
 from harness.core.mistake import Mistake
-from harness.core.optimization import Numerics, Optimization, Stage, Timing
+from harness.core.optimization import TRAINS, Numerics, Optimization, Stage, Timing
 from harness.core.workload import Workload
 
 _Evidence = Mapping[Comparison, Evidence]

@@ -11,12 +11,11 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Prices
 from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
-from harness.analyze.soundness import TRAINS
 from harness.core.codec import document, entries
 from harness.core.configuration import Configuration
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
-from harness.core.optimization import Timing
+from harness.core.optimization import TRAINS, Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 

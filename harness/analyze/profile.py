@@ -8,8 +8,9 @@ from typing import Literal
 
 from harness.analyze.evidence import Side
 from harness.analyze.grouping import ratios_of_sums
-from harness.analyze.soundness import TRAINS, workers_of
+from harness.analyze.soundness import workers_of
 from harness.core.configuration import Configuration
+from harness.core.optimization import TRAINS
 from harness.core.recipe import Value
 from harness.core.records import Window
 

@@ -17,14 +17,13 @@ from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.pairing import Pairs
 from harness.analyze.quality import Agreement
 from harness.core.configuration import changes_batch
-from harness.core.optimization import Timing
+from harness.core.optimization import TRAINS, Timing
 from harness.core.plan import Block
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.recipe import Value
 from harness.core.records import Bounds, Fault, Ready, Record, Window
 
 QUEUED = {Timing.STEP, Timing.EPOCH, Timing.LOADER}  # what takes batches from workers, if there are any
-TRAINS = {Timing.STEP, Timing.EPOCH}
 UNBALANCED = 0.02  # share of the batches that may come out of the queue, beside what edges of windows do
 EDGE = 2  # times the workers: standard deviation of the batches by which the edges of a window may miss
 RESUMED, UNSETTLED = 0.03, 0.1  # change of pace within windows, in the log: that is told, that forbids a ratio

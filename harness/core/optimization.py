@@ -41,6 +41,9 @@ class Timing(StrEnum):
     COMPUTE = "compute"  # steps on batches that already lie on the device
 
 
+TRAINS = frozenset({Timing.STEP, Timing.EPOCH})  # what times a training, and not a part of one or its evaluation
+
+
 class Level:
     """Stands in `sets` and `proof` for the level that was chosen."""
 

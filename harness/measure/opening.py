@@ -157,11 +157,13 @@ def _between_ranks(session: Session, opening: Opening) -> dict[str, Value]:
 
 
 def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
-    """What the batches of the first steps show of their shapes."""
-    return {
-        "varying_shapes": opening.shapes(session.feed.order) > 1,
-        "whole_batches": samples_in(opening.host_batch) * session.task.recipe.ranks == session.task.size.batch,
+    """What the batches of the first steps show of their shapes; one alone does not tell whether they vary."""
+    shown: dict[str, Value] = {
+        "whole_batches": samples_in(opening.host_batch) * session.task.recipe.ranks == session.task.size.batch
     }
+    if len(opening.batches) > 1:
+        shown["varying_shapes"] = opening.shapes(session.feed.order) > 1
+    return shown
 
 
 def samples_in(batch: Sequence[Any]) -> int:
@@ -377,8 +379,8 @@ def forget(opening: Opening, device: Device) -> None:
     The C library keeps what models of other seeds had taken between blocks that live on: a tenth of a process and more.
     """
     opening.batches.clear()
-    # Of all objects: with those of the imports set aside it would take no time, and so would collections in loader
-    # workers that were forked meanwhile, which no training has set aside for them.
+    # This looks at every imported object and takes a quarter of a second. `gc.freeze` when an arm begins would avoid
+    # that, but loader workers inherit it: their own collections would be cheaper than in a training.
     gc.collect()
     device.forget_memory()
     with suppress(AttributeError):  # a C library without it

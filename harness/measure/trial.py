@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from harness.core.configuration import inactive
-from harness.core.optimization import Timing
+from harness.core.optimization import TRAINS, Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Value
 from harness.core.records import Bounds, quantiles
@@ -40,7 +40,6 @@ from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient,
 
 LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})
-TRAINS = frozenset({Timing.STEP, Timing.EPOCH})
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
 
@@ -242,9 +241,7 @@ def begin(
     build_s = perf_counter() - began
     again = observed and timing is not Timing.EVALUATION  # whose score is asked of every replicate
     judged = not again or protocol.judged_again
-    only_loads = timing is Timing.LOADER and not judged
-    steps = 1 if not judged and timing in TRAINS and task.device.steps_on_host else protocol.loss_steps
-    opening = take_first_batch(session) if only_loads else take_first_steps(session, steps)
+    opening = _opened(session, timing, protocol.loss_steps, judged=judged)
     shown, score = ({}, None) if again else observe(session, opening, timing)
     shown |= shapes_of(session, opening) | uneven(task)
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
@@ -254,7 +251,7 @@ def begin(
     warm, rates = _warmed(trial, opening, bounds)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
-    if only_loads:  # without a step neither can be seen
+    if not opening.losses:  # without a step neither can be seen
         effective = {one: shown for one, shown in effective.items() if one not in SEEN_IN_STEPS}
     trial.cold = files if effective.get("page_cache") == "cold" else None
     return trial, {
@@ -270,6 +267,14 @@ def begin(
         "score": score,
         "cycle_steps": trial.cycle_steps,
     } | spread | rates
+
+
+def _opened(session: Session, timing: Timing, steps: int, *, judged: bool) -> Opening:
+    """The first steps; fewer in a later replicate whose losses nobody compares, where steps take the host's cores."""
+    if timing is Timing.LOADER and not judged:
+        return take_first_batch(session)
+    fewer = not judged and timing in TRAINS and session.task.device.steps_on_host
+    return take_first_steps(session, 1 if fewer else steps)
 
 
 def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[WarmUp, dict[str, float | None]]:

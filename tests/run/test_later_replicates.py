@@ -27,6 +27,7 @@ from tests.measure.tasks import CATALOGUE, task_of
 
 WISH = Request(workloads=("leak",), size="quick", only=("set_to_none",), replicates=3, rounds=3, device="cpu")
 
+THREE = replace(UNTIMED, loss_steps=3)
 TRANSIENT = 3  # steps that a resumption tells on
 
 
@@ -122,11 +123,13 @@ def test_an_option_that_is_seen_to_be_off_in_a_later_replicate_is_told(smoke_dat
 def test_a_first_look_judges_first_losses_once(timing: Timing, smoke_data: dict[str, Path]) -> None:
     task = task_of("spoof", smoke_data["spoof"], ())
     for observed in (False, True):
-        trial, ready = begin(task, timing, UNTIMED, {}, other_seeds=True, observed=observed)
+        trial, ready = begin(task, timing, THREE, {}, other_seeds=True, observed=observed)
         window = trial.window(1, 2)
         trial.session.feed.close()
-        judged = 0 if observed else UNTIMED.loss_steps
+        judged = 0 if observed else THREE.loss_steps
         assert (len(ready["losses"]), ready["seed_spread"] is None) == (judged, observed)
+        # One batch shows no other shape, and must not deny that there are some.
+        assert ("varying_shapes" in ready["effective"]) is (not observed or timing is Timing.COMPUTE)
         assert window["steps"] == 2
 
 
@@ -147,12 +150,12 @@ def test_an_emulated_arm_that_was_looked_at_before_takes_the_one_step_that_count
     task = task_of("spoof", smoke_data["spoof"], (), device="emulated:5ms")
     steps: list[float] = []
     for observed in (False, True):
-        trial, ready = begin(task, Timing.STEP, UNTIMED, {}, other_seeds=False, observed=observed)
+        trial, ready = begin(task, Timing.STEP, THREE, {}, other_seeds=False, observed=observed)
         trial.session.feed.close()
         (state, *_) = trial.session.trainee.optimizer.state.values()
         steps.append(float(state["step"]))
-        assert len(ready["losses"]) == (0 if observed else UNTIMED.loss_steps)
-    assert steps[0] - steps[1] >= UNTIMED.loss_steps - 1
+        assert len(ready["losses"]) == (0 if observed else THREE.loss_steps)
+    assert steps[0] - steps[1] >= THREE.loss_steps - 1
 
 
 def test_loader_workers_look_through_all_that_they_inherit(
