@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from harness.analyze.calibration import DESIGN, Calibration, calibrate
 from harness.analyze.collection import TOO_SMALL, StoredRun
 from harness.analyze.comparison import Known, parse_limits
@@ -58,7 +60,15 @@ def read_kept(folder: Path) -> StoredRun:
         raise Mistake(
             f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
         )
-    matrix = build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
+    records, calibration = read_records(folder), calibration_beside(folder, run)
+    try:
+        with np.errstate(divide="raise", invalid="raise"):
+            matrix = build_matrix(run.plan, records, run.environment, calibration)
+    except (LookupError, ValueError, ArithmeticError) as error:
+        raise Mistake(
+            f"{folder} is damaged: its records do not fit its plan ({error!r}); ./speedmatrix bundle {folder} names "
+            "the first that does not, and without the folder the other runs can be read."
+        ) from error
     return StoredRun(
         name=folder.resolve().name,
         began=run.began,

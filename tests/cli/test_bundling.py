@@ -15,6 +15,7 @@ from harness.cli.sharing import pack, take_in
 from harness.core.mistake import Mistake
 from harness.core.plan import NoResult
 from harness.core.records import Lost, Record
+from harness.results import read_kept
 from harness.store import MEASUREMENTS, RUN, Journal, Run, create, folder_of, read_records, read_run
 from tests.analyze.synthetic import arm
 from tests.exchange.made import GOOD_RECORDS, GOOD_RUN
@@ -123,6 +124,8 @@ def test_a_damaged_run_is_not_packed(tmp_path: Path) -> None:
     folder = measured(tmp_path / "ours")
     path = folder / MEASUREMENTS
     path.write_bytes(path.read_bytes().replace(b'"wall_s": ', b'"wall_s": -', 1))
+    with pytest.raises(Mistake, match=r"its records do not fit its plan .*; ./speedmatrix bundle .* names the first"):
+        read_kept(folder)
     with pytest.raises(Mistake, match=r"line 3: wall_s is -.*; restore it or measure again\."):
         pack(folder, tmp_path / "run.zip")
     assert not (tmp_path / "run.zip").exists()
