@@ -240,7 +240,7 @@ def measured(part: str, before: Results) -> Results:
                 old_ways = new + [one for one in old_ways if one.way in taken]
     finally:
         zygote.close()
-    return Results(machine=machine(), seconds=seconds, judged=ordered(judged), old_ways=old_ways)
+    return replace(before, machine=machine(), seconds=seconds, judged=ordered(judged), old_ways=old_ways)
 
 
 def ordered(judged: Iterable[Judged]) -> list[Judged]:
