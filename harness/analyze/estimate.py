@@ -128,7 +128,7 @@ def estimates(
         raise ValueError("an estimate needs two replicates at least")
     means = [log_totals(pairs) for pairs in pool]
     numbers = [tuple(one.number for one in pairs.replicates) for pairs in pool]
-    spread, method = _spread(means, list(zip(blocks, numbers, strict=True)) if blocks else (), point)
+    spread, method = _spread(means, list(zip(blocks, numbers, strict=True)) if blocks else ())
     own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
     # A constant, or the calibration's: no look of this run depends on it.
     least = narrowest(thresholds)
@@ -192,13 +192,13 @@ def _within(pool: Sequence[Pairs]) -> Iterator[tuple[float, float]]:
         yield (float(stats.t.ppf(FIXED, degrees)) * error if degrees else 0.0), float(degrees)
 
 
-def _spread(means: Sequence[Array], references: Sequence[Shared], point: float) -> tuple[Moderated, str]:
+def _spread(means: Sequence[Array], references: Sequence[Shared]) -> tuple[Moderated, str]:
     """Every configuration's variance between replicates: helped by the pool, else its own.
 
-    A pool whose configurations share the luck of their references knows its variance with fewer degrees of freedom.
-    Where widths end the measurement, it has no more than twice those that it would have if all luck were the
-    references': one that is small by luck shows a small variance and little in common at once, and would be stopped at
-    (docs/decisions/width-stopping.md).
+    A pool whose configurations share the luck of their references knows its variance with fewer degrees of freedom: as
+    many as the share that is found allows, and no more than twice those that there would be if all luck were the
+    references'. Few replicates may show a small variance and little in common at once, by luck
+    (docs/decisions/shared-references.md).
     """
     variances = np.array([one.var(ddof=1) for one in means])
     freedom = np.array([len(one) - 1.0 for one in means])
@@ -206,9 +206,7 @@ def _spread(means: Sequence[Array], references: Sequence[Shared], point: float) 
         if references:
             calm = np.flatnonzero(~moderated.outlying).tolist()
             known = [means[one] for one in calm], [references[one] for one in calm]
-            most = freedom_together(*known)
-            if point == BY_WIDTH:
-                most = min(most, 2 * freedom_together(*known, 1.0))
+            most = min(freedom_together(*known), 2 * freedom_together(*known, 1.0))
             moderated = replace(moderated, freedom=np.maximum(freedom, np.minimum(moderated.freedom, most)))
         return moderated, "moderated t"
     alone = np.zeros(len(means), dtype=np.bool_)

@@ -1,9 +1,10 @@
 """The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product, learns_alike
@@ -391,38 +392,17 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
     yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
 
 
+_Answer = tuple[Place, Setting, Topic]
+
+
 def _switch_on(publication: Publication) -> Iterator[Part]:
     places = [place for place in publication.places if not place.sweeps]
     answers = [(place, setting, topic) for place in places for setting, topic in place.answers]
-    now = [one for one in answers if one[2].is_of_today]
+    now = sorted((one for one in answers if one[2].is_of_today), key=lambda one: (one[2].name, one[0].name))
     former = sorted({place.name for place, _, topic in answers} - {place.name for place, _, _ in now})
     if now:
         yield from ("", "## What to switch on", "")
-        yield (
-            f"Speedups of training steps, 1.00x being as fast, with 95 % intervals. They are against the baseline, in "
-            f"which every option is off; the real systems had some of them on, so what was left to gain for them is in "
-            f"a column of its own. {code('all')} switches on everything that applies together, listed below; elsewhere "
-            f"is in other environments, or of other options under that name. No real "
-            f"GPU was measured, and no full-size model: sizes {code('smoke')} and {code('quick')} train smaller copies "
-            f"of the models on smaller data. First losses are those of three steps. {COMPOSED}: composed from the "
-            f"ratio of the part that the option changes. The fastest of many was lucky too: its ratio is more likely "
-            f"too high than too low. Measure it again on your machine, with "
-            f"{code('./speedmatrix run WORKLOAD --stack all')}."
-        )
-        ordered = sorted(now, key=lambda one: (one[2].name, one[0].name))
-        yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in ordered)))
-        yield from _options_of(ordered)
-        slower = [(where, text) for where in ordered if (text := ", ".join(_slower_inside(where[2])))]
-        if slower:
-            yield from (
-                "",
-                "Leave these off, or measure without them: part of the fastest stack, and yet slower alone.",
-            )
-            yield from ("", *(f"- {topic.name} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower))
-        for place, _, topic in ordered:
-            if topic.faster_otherwise is not None:
-                words = faster_otherwise(topic, topic.faster_otherwise).removesuffix(".")
-                yield from ("", f"{words}, on {escaped(place.name)}.")
+        yield from (*_at_a_glance(now), *_in_detail(now))
     others = {place.name for place in places} - {place.name for place, _, _ in answers}
     if others:
         links = ", ".join(_machine_link(name) for name in sorted(others))
@@ -432,7 +412,66 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
         yield from ("", f"Measured against the baseline of 0.2.0 alone, and not in this table: {links}.")
 
 
-def _options_of(answers: Iterable[tuple[Place, Setting, Topic]]) -> Iterator[Part]:
+def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
+    """One cell for each workload and machine: the best option by itself, and the fastest stack."""
+    machines = sorted({place.name for place, _, _ in answers})
+    emulated = any(setting.environment.emulated for _, setting, _ in answers)
+    real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
+    by_workload = together((topic.name, (place, topic)) for place, _, topic in answers)
+    yield (
+        "How many times as fast a training step is with the one option that gains most, and with the fastest stack of "
+        "all, against the same training with every option off; 95 % intervals."
+        + (" Emulated devices have a set step time, and real loaders." if emulated else "")
+        + ("" if real else " No real GPU was measured.")
+    )
+    yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(by_workload, machines)), "")
+    yield (
+        "The real systems had some of these options on already: what was left to gain for them stands "
+        "[in detail](#in-detail), with what each stack holds. The fastest of many was lucky too: its ratio is more "
+        f"likely too high than too low. Measure it on your machine: {code('./speedmatrix run WORKLOAD --stack all')}."
+    )
+
+
+def _glances(
+    by_workload: Mapping[str, Sequence[tuple[Place, Topic]]], machines: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
+    for name, found in by_workload.items():
+        told = together((place.name, _glance(place, topic)) for place, topic in found)
+        yield (code(name), *("; ".join(told.get(machine, [NOTHING])) for machine in machines))
+
+
+def _glance(place: Place, topic: Topic) -> str:
+    """The best option alone and the fastest stack, with a link to the page of both."""
+    if topic.best is None:
+        return "nothing for sure"
+    alone = list(islice(_alone(topic, topic.best), 1))
+    told = "; ".join((*alone, f"{code(topic.best.row.label)} {unbroken(_bare(topic.best))}"))
+    return f"{told} ([more]({quote(f'{place.name}/{file_name(topic.name)}.md')}))"
+
+
+def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
+    """What each answer rests on, what its stack holds, and what speaks against it."""
+    yield from ("", "### In detail", "")
+    yield (
+        f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
+        "together, listed below; elsewhere is in other environments, or of other options under that name. No full-size "
+        f"model was measured: sizes {code('smoke')} and {code('quick')} train smaller copies of the models on smaller "
+        f"data. First losses are those of three steps. {COMPOSED}: composed from the ratio of the part that the option "
+        "changes."
+    )
+    yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in answers)))
+    yield from _options_of(answers)
+    slower = [(where, text) for where in answers if (text := ", ".join(_slower_inside(where[2])))]
+    if slower:
+        yield from ("", "Leave these off, or measure without them: part of the fastest stack, and yet slower alone.")
+        yield from ("", *(f"- {topic.name} on {escaped(place.name)}: {text}" for (place, _, topic), text in slower))
+    for place, _, topic in answers:
+        if topic.faster_otherwise is not None:
+            words = faster_otherwise(topic, topic.faster_otherwise).removesuffix(".")
+            yield from ("", f"{words}, on {escaped(place.name)}.")
+
+
+def _options_of(answers: Iterable[_Answer]) -> Iterator[Part]:
     """What the fastest stacks switch on, each list once."""
     stacks = (
         ((topic.name, best.row.label, best.row.comparison.treatment.options), escaped(place.name))

@@ -217,6 +217,21 @@ def test_the_first_page_names_what_gains_most_alone() -> None:
     assert "| nothing for sure |" in first_row(replace(WORKERS, ratio=1.001))
 
 
+def at_a_glance(*made: Made) -> str:
+    """The cell of the first table: one workload on one machine."""
+    index = index_page(Publication(places=(placed(kept(*made)),)), None).text
+    (line,) = (line for line in index.splitlines() if line.startswith("| `leak` |"))
+    return line.removeprefix("| `leak` | ").removesuffix(" |")
+
+
+def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
+    whole = at_a_glance(WORKERS, AMP, EVERYTHING)
+    assert whole.index("`workers` 1.50x") < whole.index("`all` 3.00x") < whole.index("([more](example-9000/leak.md))")
+    assert "amp" not in whole
+    assert at_a_glance(WORKERS).count("`workers`") == 1, "an option is not named beside itself"
+    assert at_a_glance(replace(WORKERS, ratio=1.001)) == "nothing for sure"
+
+
 def test_what_was_measured_against_a_former_baseline_is_named_and_not_in_the_table() -> None:
     former = Made(treatment=("amp", "tuned_malloc"), ratio=9.0, reference=("tuned_malloc",), label="amp")
     index = index_page(publication(placed(kept(former))), None).text
