@@ -426,9 +426,9 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     )
     yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(by_workload, machines)), "")
     yield (
-        "The real systems had some of these options on already: what was left to gain for them stands "
-        "[in detail](#in-detail), with what each stack holds. The fastest of many was lucky too: its ratio is more "
-        f"likely too high than too low. Measure it on your machine: {code('./speedmatrix run WORKLOAD --stack all')}."
+        "The real systems had some of these options on already: what was left to gain for them stands below, with what "
+        "each stack holds. The fastest of many was lucky too: its ratio is more likely too high than too low. Measure "
+        f"it on your machine: {code('./speedmatrix run WORKLOAD --stack all')}."
     )
 
 
