@@ -124,9 +124,13 @@ def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
     return None
 
 
+def _page_of(place: Place, topic: Topic) -> str:
+    return quote(f"{place.name}/{file_name(topic.name)}.md")
+
+
 def _link(where: _Where) -> str:
     place, _, topic = where
-    return f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
+    return f"[{escaped(topic.name)}]({_page_of(place, topic)})"
 
 
 def _bare(entry: StoredRow) -> str:
@@ -286,7 +290,7 @@ _ALONE, _FOR_SURE = 2, 1.01  # options that are named beside a stack; what the l
 
 
 def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
-    yield f"[{escaped(topic.name)}]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
+    yield f"[{escaped(topic.name)}]({_page_of(place, topic)})"
     several = len({one.key for one, _ in place.answers}) > 1
     where = f"{escaped(place.name)} {named(setting)}" if several else escaped(place.name)
     yield where + (" (contributed)" if setting.is_contributed else "")
@@ -341,7 +345,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
 
     def told(found: StoredRow) -> str:
         if found.row.estimate and found.row.estimate.half_width >= 1:  # in the log: a factor of 2.7
-            return f"[no useful bounds]({quote(f'{place.name}/{file_name(topic.name)}.md')})"
+            return f"[no useful bounds]({_page_of(place, topic)})"
         unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
         return f"{estimated(found)} (measured {unlike})" if unlike else estimated(found)
 
@@ -446,7 +450,7 @@ def _glance(place: Place, topic: Topic) -> str:
         return "nothing for sure"
     alone = list(islice(_alone(topic, topic.best), 1))
     told = "; ".join((*alone, f"{code(topic.best.row.label)} {unbroken(_bare(topic.best))}"))
-    return f"{told} ([more]({quote(f'{place.name}/{file_name(topic.name)}.md')}))"
+    return f"{told} ([more]({_page_of(place, topic)}))"
 
 
 def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
