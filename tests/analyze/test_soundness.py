@@ -155,6 +155,30 @@ def test_steps_of_an_emulated_device_whose_host_was_told_wrongly_have_no_ratio(
         assert "the emulated device's" in words(found)
 
 
+@pytest.mark.parametrize(
+    ("timing", "effective", "is_sound"),
+    [
+        (Timing.LOADER, {"object_gets": 8, "s3_state": "warm"}, False),
+        (Timing.STEP, {"object_gets": 8, "s3_state": "cold"}, False),
+        (Timing.LOADER, {"object_gets": 8, "s3_state": "warm", "quickest_object_ms": 16.4}, True),
+        (Timing.LOADER, {"object_gets": 8, "s3_state": "first_epoch"}, True),  # whose times came from elsewhere
+        (Timing.LOADER, {"object_gets": 0, "s3_state": "warm"}, True),  # which reads another source
+        (Timing.COMPUTE, {"object_gets": 8, "s3_state": "warm"}, True),
+    ],
+)
+def test_loads_from_a_store_that_counted_decoding_have_no_ratio(
+    timing: Timing, effective: dict[str, object], is_sound: bool
+) -> None:
+    seen = [
+        replace(one, effective={**one.effective, **effective}) if isinstance(one, Ready) else one
+        for one in records(0, 2.0, timing=timing)
+    ]
+    found = build_matrix(plan(replace(comparison("workers"), timing=timing)), seen, ENVIRONMENT).rows[0]
+    assert (found.estimate is not None) is is_sound
+    if not is_sound:
+        assert "held the decoding too" in words(found)
+
+
 def test_steps_of_patches3d_that_collected_garbage_each_time_have_no_ratio() -> None:
     def patches(timing: Timing, effective: dict[str, object]) -> Row:
         one = comparison("workers")

@@ -55,6 +55,7 @@ def _of_reading(images: Images) -> dict[str, Value]:
         "local_opens": sum(read.source == "local" for read in reads),
         "packed_reads": sum(read.source == "shards" for read in reads),
         "object_ms": round(1000 * sum(read.seconds for read in reads) / len(reads), 1),
+        "quickest_object_ms": round(1000 * min(read.seconds for read in reads), 1),
     }
 
 
