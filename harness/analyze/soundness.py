@@ -70,7 +70,8 @@ def _had_cheap_operators(effective: Mapping[str, Value]) -> bool:
     step_ms, host_ms = (effective.get(f"emulated_{one}_ms") for one in ("step", "host"))
     if "emulated_parameters" in effective or not isinstance(step_ms, float) or not isinstance(host_ms, float):
         return False
-    return THIRD * host_ms > step_ms != float(f"{step_ms:.3g}")
+    is_named = host_ms <= step_ms == float(f"{step_ms:.3g}")
+    return not is_named and THIRD * host_ms > step_ms
 
 
 def unsound(side: Side) -> Iterator[str]:

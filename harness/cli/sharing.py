@@ -191,7 +191,7 @@ def write_pages(pages: Pages) -> None:
 
 # `publish`: the tables and figures of everything in a folder of results, or the first that is no longer true.
 
-INDEX, CLAIMS, FORMAT = "README.md", "claims.md", "docs/results-format.md"
+INDEX, CLAIMS, FORMAT, MANUAL = "README.md", "claims.md", "docs/results-format.md", "docs/optimizations"
 PATTERNS = ("*.md", "*.html", "*/*.md", "*/figures/*.svg")
 
 
@@ -243,12 +243,13 @@ def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
 
 
 def _files(publication: Publication, results: Path, format_link: str | None) -> Iterator[tuple[str, str]]:
+    manual = f"../../{MANUAL}" if (results.parent / MANUAL).is_dir() else None
     yield INDEX, index_page(publication, format_link).text
     for one in publication.places:
         verified = tuple(path.name for path in sorted((results / one.name / "verified").glob("*.json")))
         yield from _below(one.name, INDEX, machine_page(one, verified))
         for name in one.workloads:
-            page = workload_page(one, name, has_claims=publication.has_claims)
+            page = workload_page(one, name, has_claims=publication.has_claims, manual=manual)
             yield from _below(one.name, f"{file_name(name)}.md", page)
 
 

@@ -130,6 +130,7 @@ _SAID = {
 }
 
 
+_DECIDED = tuple(_SAID)[:7]  # that the promise holds, or does not
 _UNTESTED = (ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
 
 
@@ -151,6 +152,8 @@ def summary(accounts: Iterable[Account]) -> str:
     words = {verdict: f"{counts[verdict]} {text}" for verdict, text in _SAID.items() if counts[verdict]}
     if factors := list(filter(None, map(_overstated, findings))):
         words[ClaimVerdict.OVERSTATED] += f" (by a median factor of {median(factors):.2g})"
+    if words and not any(counts[verdict] for verdict in _DECIDED):
+        words = {ClaimVerdict.CONFIRMED: "none decided under the conditions promised"} | words
     left = counts[ClaimVerdict.NOT_MEASURED]
     never = counts[ClaimVerdict.NOT_TESTABLE_HERE] + counts[ClaimVerdict.UNTESTABLE]
     return (

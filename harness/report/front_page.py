@@ -113,13 +113,16 @@ def _fact(where: _Where, label: str, weight: float, text: str, *told: tuple[Stor
 def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
     """The newest other run on the machine that asked the same, in whatever environment; None unless it says the same.
 
-    What was disturbed says nothing; an older run that agrees does not outweigh a newer one that contradicts.
+    What was disturbed says nothing, nor what is so wide that it had to agree; an older run that agrees does not
+    outweigh a newer one that contradicts.
     """
-    asked = replace(entry.question, environment="")
+    asked, ours = replace(entry.question, environment=""), entry.row.estimate
     runs = [run for setting in place.settings for run in setting.runs]
     for one in entries(run for run in runs if run.name != entry.run.name):
         estimate = one.row.estimate
-        if estimate and not estimate.disturbed and replace(one.question, environment="") == asked:
+        if estimate is None or ours is None or estimate.disturbed or estimate.half_width > _WIDER * ours.half_width:
+            continue
+        if replace(one.question, environment="") == asked:
             return one if holds(estimate) else None
     return None
 
@@ -152,11 +155,9 @@ def _hardly(alone: Estimate, training: Estimate) -> bool:
 
 
 def _alike(entry: StoredRow, other: Estimate) -> bool:
-    """Whether another run's estimate is compatible with a row's, and not so wide that it had to be."""
+    """Whether another run's estimate is compatible with a row's."""
     ours = entry.row.estimate
-    if ours is None or other.half_width > _WIDER * ours.half_width:
-        return False
-    return abs(math.log(ours.ratio / other.ratio)) <= math.hypot(ours.half_width, other.half_width)
+    return ours is not None and abs(math.log(ours.ratio / other.ratio)) <= math.hypot(ours.half_width, other.half_width)
 
 
 def _refutes(claim: Claim, other: Estimate) -> bool:
@@ -286,7 +287,7 @@ _BEST_COLUMNS = (
     "bottleneck, before → after",
     "measured",
 )
-_ALONE, _FOR_SURE = 2, 1.01  # options that are named beside a stack; what the low end of a gain must exceed
+_ALONE = 2  # options that are named beside a stack
 
 
 def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
@@ -380,20 +381,12 @@ def _slower_inside(topic: Topic) -> Iterator[str]:
 
 
 def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
-    """What gains most alone on training steps, as timed or as its part comes to; a stack may lack it."""
-    inside = set(best.row.comparison.treatment.options)
-    found = []
-    for label, one in topic.alone.items():
-        row, shown, comparison = one.row, one.row.shown, one.row.comparison
-        options = comparison.treatment.options
-        is_other = options != best.row.comparison.treatment.options
-        like = topic.main and comparison.reference == topic.main.config and is_other
-        on_steps = comparison.timing is Timing.STEP or row.on_steps is not None
-        gains = row.estimate and row.estimate.verdict.gains and shown and shown.verdict.gains
-        if like and on_steps and gains and shown and shown.low >= _FOR_SURE and learns_alike(row):
-            apart = "" if is_single(best) or inside.issuperset(options) else f", not part of {code(best.row.label)}"
-            found.append((shown.ratio, f"{code(label)} {on_training(one)}{apart}"))
-    yield from (text for _, text in sorted(found, reverse=True)[:_ALONE])
+    """What surely gains most alone on training steps, as timed or as its part comes to; a stack may lack it."""
+    inside, wanted = set(best.row.comparison.treatment.options), best.row.comparison.treatment
+    others = ((label, one) for label, one in topic.gains.items() if one.row.comparison.treatment != wanted)
+    for label, one in islice(others, _ALONE):
+        held = is_single(best) or inside.issuperset(one.row.comparison.treatment.options)
+        yield f"{code(label)} {on_training(one)}{'' if held else f', not part of {code(best.row.label)}'}"
 
 
 _Answer = tuple[Place, Setting, Topic]
@@ -421,10 +414,12 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     machines = sorted({place.name for place, _, _ in answers})
     emulated = any(setting.environment.emulated for _, setting, _ in answers)
     real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
-    by_workload = together((topic.name, (place, topic)) for place, _, topic in answers)
+    by_workload = together((one[2].name, one) for one in answers)
     yield (
-        "How many times as fast a training step is with the one option that gains most, and with the fastest stack of "
-        "all, against the same training with every option off; 95 % intervals."
+        "How many times as fast a training step is with the one option that gains most for sure, and with the fastest "
+        "stack of all, against the same training with every option off. A 95 % interval covers one run; elsewhere is "
+        "what runs in other environments came to, or of some other options under that name. "
+        f"{COMPOSED}: composed from the ratio of the part that the option changes."
         + (" Emulated devices have a set step time, and real loaders." if emulated else "")
         + ("" if real else " No real GPU was measured.")
     )
@@ -436,20 +431,19 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     )
 
 
-def _glances(
-    by_workload: Mapping[str, Sequence[tuple[Place, Topic]]], machines: Sequence[str]
-) -> Iterator[tuple[str, ...]]:
+def _glances(by_workload: Mapping[str, Sequence[_Answer]], machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for name, found in by_workload.items():
-        told = together((place.name, _glance(place, topic)) for place, topic in found)
+        told = together((place.name, _glance(place, setting, topic)) for place, setting, topic in found)
         yield (code(name), *("; ".join(told.get(machine, [NOTHING])) for machine in machines))
 
 
-def _glance(place: Place, topic: Topic) -> str:
+def _glance(place: Place, setting: Setting, topic: Topic) -> str:
     """The best option alone and the fastest stack, with a link to the page of both."""
     if topic.best is None:
         return "nothing for sure"
-    alone = list(islice(_alone(topic, topic.best), 1))
-    told = "; ".join((*alone, f"{code(topic.best.row.label)} {unbroken(_bare(topic.best))}"))
+    alone = islice(_alone(topic, topic.best), 1)
+    whole = ", ".join((unbroken(_bare(topic.best)), *_elsewhere(place, setting, topic.best)))
+    told = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))
     return f"{told} ([more]({_page_of(place, topic)}))"
 
 
@@ -458,10 +452,9 @@ def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
     yield from ("", "### In detail", "")
     yield (
         f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
-        "together, listed below; elsewhere is in other environments, or of other options under that name. No full-size "
+        "together, listed below. No full-size "
         f"model was measured: sizes {code('smoke')} and {code('quick')} train smaller copies of the models on smaller "
-        f"data. First losses are those of three steps. {COMPOSED}: composed from the ratio of the part that the option "
-        "changes."
+        "data. First losses are those of three steps."
     )
     yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in answers)))
     yield from _options_of(answers)
@@ -576,7 +569,8 @@ def _swept(place: Place) -> Iterator[Part]:
             yield from ("", "## Beside faster and slower devices", "", f"{EMULATED} {HOW}")
         picture = sweep_picture(place, one)
         yield from ("", f"![{escaped(picture.words)}]({quote(f'{place.name}/{picture.path}')})", "")
-        said = sentences_of(one, place.marks.get(one.reference.workload, {}))
+        several = replace(one, curves=tuple(curve for curve in one.curves if len(curve.points) > 1))
+        said = sentences_of(several, place.marks.get(one.reference.workload, {}))
         yield from (f"- {escaped(words)}" for words in said)
     if place.sweeps:
         yield from ("", f"[Every step time with its tables, and every run]({quote(place.name)}/README.md).")

@@ -17,7 +17,7 @@ from harness.report.words import one_line, ratio
 
 COLUMNS = (
     "configuration", "timed on", Column(name="shared"), Column(name="isolated"), Column(name="shared over isolated"),
-    "they",
+    "same?",
 )  # fmt: skip
 
 
@@ -41,9 +41,10 @@ def summary(found: Sequence[BothWays]) -> str:
     compatible = total - counts[Agreement.DISAGREE]
     shared, isolated = (math.expm1(median(way(one).half_width for one in found)) for way in (SHARED, ISOLATED))
     return (
-        f"Of {total} comparisons that were measured both ways {compatible} ({100 * compatible / total:.0f} %) have "
-        f"ratios that their intervals allow to be the same, {counts[Agreement.AGREE]} of them within 2.5 %; by chance "
-        f"one in twenty would differ. Half the intervals are narrower than ±{100 * shared:.1f} % in shared processes, "
+        f"Of {total} comparisons that were measured both ways the ratios of {counts[Agreement.DISAGREE]} differ by more "
+        f"than their intervals allow, where chance would let one in twenty; {compatible} "
+        f"({100 * compatible / total:.0f} %) are compatible. {counts[Agreement.AGREE]} of these are shown to be the "
+        f"same within 2.5 %; the intervals of the others are too wide for that. Half the intervals are narrower than ±{100 * shared:.1f} % in shared processes, "
         f"and than ±{100 * isolated:.1f} % in isolated ones."
     )
 

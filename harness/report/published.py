@@ -123,6 +123,9 @@ def _low(entry: StoredRow) -> float:
     return _estimate(entry).low
 
 
+FOR_SURE = 1.01  # what the low end of a gain must exceed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """One workload in one setting."""
@@ -170,6 +173,24 @@ class Topic:
             if alike and of_training and is_single(one) and comparison.label.partition("=")[0] != RANKS:
                 found[comparison.label] = one  # what comes later counts more
         return found
+
+    @property
+    def gains(self) -> dict[str, StoredRow]:
+        """What surely makes training steps faster by itself and learns the same, by the low end of its interval."""
+        config = self.main.config if self.main else None
+        found = {
+            label: (one.row.shown.low, one)
+            for label, one in self.alone.items()
+            if one.row.comparison.reference == config
+            and (one.row.comparison.timing is Timing.STEP or one.row.on_steps is not None)
+            and one.row.estimate
+            and one.row.estimate.verdict.gains
+            and one.row.shown
+            and one.row.shown.verdict.gains
+            and one.row.shown.low >= FOR_SURE
+            and learns_alike(one.row)
+        }
+        return {label: one for label, (_, one) in sorted(found.items(), key=lambda item: -item[1][0])}
 
     @property
     def best(self) -> StoredRow | None:

@@ -16,7 +16,7 @@ from harness.report import claims
 from harness.report import matrix as sentences
 from harness.report.batches import batch_parts
 from harness.report.document import escaped, grid, to_markdown
-from harness.report.matrix import TIMED, View, quality
+from harness.report.matrix import COMPOSED, TIMED, View, quality
 from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name
 from harness.report.published_parts import (
     Page,
@@ -32,6 +32,7 @@ from harness.report.published_parts import (
     heat_map_picture,
     interval_picture,
     named,
+    on_training,
     page,
     parts_of,
     run_link,
@@ -329,12 +330,15 @@ _SILENT = {ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_T
 _STACK_COLUMNS = "stack", "options", "timed on", "speedup, 95 %", "quality", "memory", "run"
 
 
-def workload_page(place: Place, name: str, *, has_claims: bool) -> Page:
-    """Everything that a machine's runs say of a workload, environment by environment."""
-    return page(_workload_parts(place, name, has_claims=has_claims))
+def workload_page(place: Place, name: str, *, has_claims: bool, manual: str | None = None) -> Page:
+    """Everything that a machine's runs say of a workload, environment by environment.
+
+    `manual` leads from the page to the folder that has a page for each option, where there is one.
+    """
+    return page(_workload_parts(place, name, has_claims=has_claims, manual=manual))
 
 
-def _workload_parts(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
+def _workload_parts(place: Place, name: str, *, has_claims: bool, manual: str | None) -> Iterator[Part]:
     found = [(setting, topic) for setting in place.settings for topic in setting.topics if topic.name == name]
     yield f"# {escaped(name)} on {escaped(place.name)}"
     yield from ("", f"[All results](../README.md) / [{escaped(place.name)}](README.md)", "")
@@ -352,16 +356,17 @@ def _workload_parts(place: Place, name: str, *, has_claims: bool) -> Iterator[Pa
             f"{environments}."
         )
     for setting, topic in found:
-        yield from _setting_parts(setting, topic)
+        yield from _setting_parts(setting, topic, manual)
     yield from _claims(place, name, has_claims=has_claims)
 
 
-def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
+def _setting_parts(setting: Setting, topic: Topic, manual: str | None) -> Iterator[Part]:
     yield from ("", f"## Environment {named(setting)}", "")
     yield f"{chip(setting)}; {software(setting)}. {counted(len(setting.runs), 'run')}, {days(setting.runs)}."
     yield from ("", calibrated(setting))
     if setting.is_contributed:
         yield from ("", "Measured by somebody else and taken in; it stands in for no row of ours.")
+    yield from _in_order(topic, manual)
     yield from _stacks(topic)
     yield from _decomposition(setting, topic)
     yield from _upper_bounds(setting, topic)
@@ -372,6 +377,29 @@ def _setting_parts(setting: Setting, topic: Topic) -> Iterator[Part]:
     yield from pairs(topic)
     yield from noise(topic)
     yield from no_results(topic)
+
+
+def _in_order(topic: Topic, manual: str | None) -> Iterator[Part]:
+    """What is worth switching on by itself, each with what it costs and with its code one click away."""
+    if not topic.is_of_today or not topic.gains:
+        return
+
+    def told(label: str, entry: StoredRow) -> Iterator[str]:
+        page = f"{manual}/{label.partition('=')[0]}.md"
+        yield f"[{code(label)}]({quote(page)})" if manual else code(label)
+        yield on_training(entry)
+        yield quality(entry.row)
+        yield _memory(entry.row.treatment) if entry.row.treatment else NOTHING
+        yield run_link(entry.run)
+
+    yield from ("", "### What to switch on, in order", "")
+    yield (
+        f"By itself, of training steps; what gains most for sure comes first. {COMPOSED}: composed from the ratio of "
+        "the part that the option changes. Gains do not add up: a stack is measured below"
+        + (", and an option's page has its code." if manual else ".")
+    )
+    rows = [tuple(told(label, entry)) for label, entry in topic.gains.items()]
+    yield from ("", *grid(("option", "speedup, 95 %", "quality", "memory", "run"), rows))
 
 
 def _batches(topic: Topic) -> Iterator[Part]:

@@ -30,11 +30,11 @@ EMULATED = (
     "device's own emulate it with the small model of their size, whose step time differs, so do not compare the two."
 )
 HOW = (
-    f"An option pays where its speedup is {PAYS:g}x or more. Beside a crossing stand the step times at which the low "
-    "and the high ends of its intervals cross that. A fall that stays above 1x follows the line of an option that "
-    "shortens the input, exact where input and device take turns; of a rise, and of a fall to 1x or below, the "
-    "measured times on both sides are the bounds. A disturbed measurement is no point. Dashes in a figure are "
-    "predicted, each from what loader and step took alone at the other step times."
+    f'An option pays where its speedup is {PAYS:g}x or more. "Below 520 ms [380 ms, 610 ms] a step": its speedup falls '
+    "to that at about 520 ms; by the ends of its intervals it may do so anywhere from 380 to 610 ms. Between measured "
+    "step times, a fall that stays above 1x is interpolated along the curve of an option that shortens the input; of a "
+    "rise, and of a fall to 1x or below, the measured times on both sides are the bounds. A disturbed measurement is "
+    "no point. Dashes in a figure are predicted, each from what loader and step took alone at the other step times."
 )
 
 
@@ -76,8 +76,12 @@ def pays(curve: Curve) -> str:
 def _where(since: Crossover, until: Crossover) -> str:
     if since.at_s and math.isfinite(until.at_s):
         return f"pays from {_crossed(since)} to {_crossed(until)} a step"
+    if since.at_s and not since.low_s and math.isfinite(since.high_s):
+        return f"pays above {_bound(since.high_s)} a step, undecided below"
     if since.at_s:
         return f"pays above {_crossed(since)} a step"
+    if math.isfinite(until.at_s) and until.low_s and math.isinf(until.high_s):
+        return f"pays below {_bound(until.low_s)} a step, undecided above"
     if math.isfinite(until.at_s):
         return f"pays below {_crossed(until)} a step"
     return "pays at all step times that were measured"

@@ -143,6 +143,10 @@ def test_a_cache_that_was_not_filled_is_told() -> None:
         ({"emulated_step_ms": 1.0321, "emulated_host_ms": 0.9, "emulated_queue": 1024}, False),
         ({"emulated_step_ms": 1.0321, "emulated_host_ms": 0.9, "emulated_queue": 1024, "emulated_parameters": 9}, True),
         ({"emulated_step_ms": 18.0, "emulated_host_ms": 9.0, "emulated_queue": 1024}, True),
+        (
+            {"emulated_step_ms": 1.07, "emulated_host_ms": 34.7, "emulated_queue": 1024},
+            False,
+        ),  # of three digits by itself
         ({}, True),
     ],
 )

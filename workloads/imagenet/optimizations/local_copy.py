@@ -1,7 +1,7 @@
 """Copy the training set to a local disk before training.
 
 The files stay what they are; they only come from a disk beside the trainer instead of an object store across a network.
-An object costs a request and its latency each time it is read, some 16 ms from a warm store and 70 ms from a cold one,
+An object costs a request and its latency each time it is read, some 16 ms from a warm store and 68 ms from a cold one,
 and a loader worker that reads one object after another is idle for that long. A local file that the kernel still
 caches opens and reads in a tenth of a millisecond.
 
