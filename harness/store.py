@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -359,7 +360,7 @@ def replace_file(path: Path, content: bytes, remedy: str) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """The same with the system's own errors."""
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")  # others may write the same file
     try:
         with partial.open("wb") as file:
             file.write(content)

@@ -1,7 +1,9 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from harness.store import (
     read_records,
     read_run,
     unfinished,
+    write_durably,
 )
 from tests.analyze.synthetic import ENVIRONMENT, arm, comparison, plan, ready, window
 
@@ -326,6 +329,22 @@ def test_a_full_disk_leaves_no_half_written_run(tmp_path: Path) -> None:
     )
     assert "File too large" in said
     assert list(tmp_path.rglob(RUN)) == []
+
+
+def test_two_processes_may_write_the_same_file(tmp_path: Path) -> None:
+    path, writers = tmp_path / "facts.json", []
+    for number in range(3):
+        if not (writer := os.fork()):
+            status = 1
+            with suppress(OSError):
+                for _ in range(100):
+                    write_durably(path, bytes([number]) * 10_000)
+                status = 0
+            os._exit(status)
+        writers.append(writer)
+    assert [os.waitpid(one, 0)[1] for one in writers] == [0, 0, 0]
+    assert path.read_bytes() in [bytes([number]) * 10_000 for number in range(3)]
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_may_not_be_written_is_a_mistake(tmp_path: Path) -> None:
