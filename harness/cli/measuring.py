@@ -21,7 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import __version__
-from harness.analyze.attribution import gain
+from harness.analyze.advice import Foremost
+from harness.analyze.attribution import Gain, gain
 from harness.analyze.calibration import calibrate
 from harness.analyze.estimate import Estimate, results, so_far
 from harness.analyze.evidence import gather
@@ -430,7 +431,10 @@ def write_isolation(results: Path, page: Path) -> None:
 
 
 def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
-    """Measures each workload's foremost advice in fresh processes, from another seed; 1 where any does not hold."""
+    """Measures each workload's foremost advice in fresh processes, from another seed; 1 where any does not hold.
+
+    What cannot be measured is told and costs no other workload; 130 when it was stopped by Ctrl-C or SIGTERM.
+    """
     folder, catalogue = run or newest(place.results), read_catalogue(own)
     found = read_run(folder)
     advice, _ = advised_by(read_kept(folder), tuple(gather(found.plan, read_records(folder))), found, catalogue)
@@ -440,17 +444,27 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
     here = replace(found, environment=read_environment(found.environment.device))
     if other := "; ".join(changes(found, here)):
         console().print(f"{folder} was measured elsewhere ({other}); what does not hold here may hold there.")
-    rows, budget_s, began_s = [], seconds_of(place.budget), monotonic() - age_s()
+    rows = list[tuple[str, Foremost, Gain | None]]()
+    budget_s, began_s = seconds_of(place.budget), monotonic() - age_s()
     for number, (name, one) in enumerate(asked):
-        left_s = budget_s and (budget_s - (monotonic() - began_s)) / (len(asked) - number)
+        left_s = None if budget_s is None else budget_s - (monotonic() - began_s)
         request = Request(
             workloads=() if own else (name,), size=one.treatment.size, batch=one.treatment.batch, own=own,
             stack=one.treatment.stack or "baseline", reference=one.reference.stack or "baseline",
             device=found.environment.device, seed=found.plan.seed + 1,
         )  # fmt: skip
-        now = replace(place, budget=f"{left_s:.0f}s" if left_s else "none")
+        now = replace(place, budget=share_of(left_s, len(asked) - number))
         command = shlex.join(("speedmatrix", *request.words, "--budget", "none"))
-        afresh = matrix_of(measured(request, now, Terminal(Console()), command=command)).rows[0].estimate
+        try:
+            afresh = matrix_of(measured(request, now, Terminal(Console()), command=command)).rows[0].estimate
+        except Mistake as mistake:
+            if not rows and number == len(asked) - 1:
+                raise
+            sys.stderr.write(f"{name}: {mistake}\n")
+            continue
+        except KeyboardInterrupt:
+            sys.stderr.write(f"Stopped; what was measured is kept, and advise --check {folder} continues.\n")
+            return 130
         rows.append((name, one, gain(afresh) if afresh else None))
     table = Table("workload", "in place of", "advised", "was", "afresh, 95 %", "holds", title="Measured afresh")
     for name, one, again in rows:
@@ -458,7 +472,12 @@ def check_advice(run: Path | None, own: Path | None, place: Place) -> int:
         held = "yes" if again and one.held(again) else "no"
         table.add_row(name, one.reference.stack or "baseline", one.label, ratio(one.gain), words, held)
     console().print(table)
-    return 0 if all(again and one.held(again) for _, one, again in rows) else 1
+    return 0 if len(rows) == len(asked) and all(again and one.held(again) for _, one, again in rows) else 1
+
+
+def share_of(left_s: float | None, count: int) -> str:
+    """What `--budget` says of an equal share of the seconds left, at least one; None of them is no budget at all."""
+    return "none" if left_s is None else f"{max(1, int(left_s / count))}s"
 
 
 # `best`: searches the fastest stack, and prints the winner.

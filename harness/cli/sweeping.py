@@ -17,7 +17,7 @@ from harness.analyze.matrix import Matrix
 from harness.analyze.sweep import known_times, spaced, sweep_of
 from harness.api import measured
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import Terminal
+from harness.cli.measuring import Terminal, share_of
 from harness.cli.reading import check_form, deliver, deliver_parts
 from harness.core.catalogue import Catalogue
 from harness.core.codec import encode
@@ -72,8 +72,7 @@ def sweep(asked: Request, times: str, place: Place, form: str, output: Path | No
     open_ = [device for device in devices if device not in folders]
     for number, device in enumerate(open_):
         request = replace(asked, device=device)
-        left_s = None if budget_s is None else (until + budget_s - monotonic()) / (len(open_) - number)
-        share = "none" if left_s is None else f"{max(1, int(left_s))}s"
+        share = share_of(None if budget_s is None else until + budget_s - monotonic(), len(open_) - number)
         try:
             command = shlex.join(("speedmatrix", *request.words))
             watch = Terminal(Console(stderr=True))

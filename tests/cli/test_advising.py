@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
+from harness.cli import main, measuring
+from harness.core.mistake import Mistake
+from harness.core.plan import Request
 from harness.results import read_kept
+from harness.run.preparation import Place
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUNS = sorted(path.parent for path in RESULTS.glob("*/*/run.json"))
@@ -117,3 +120,48 @@ def test_a_summary_for_a_pull_request_has_the_change_its_interval_and_the_way_to
     assert kept.environment.digest in text
     assert f"./speedmatrix bundle {run}" in text
     assert "x \\[" in table
+
+
+# `advise --check`, but for the measuring itself.
+
+
+@pytest.mark.parametrize(
+    ("first", "budget", "status", "said"),
+    [
+        (None, "0s", 1, ""),
+        (None, "none", 1, ""),
+        (Mistake("too short"), "9m", 1, "leak: too short"),
+        (KeyboardInterrupt(), "9m", 130, "Stopped; what was measured is kept"),
+    ],
+    ids=["no time", "all time", "a share too short", "stopped"],
+)
+def test_a_check_keeps_to_its_budget_and_shows_what_it_measured(
+    first: BaseException | None, budget: str, status: int, said: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run, given = RESULTS / "cpu-2-amd-epyc" / "20261120T212407-478beb59", list[str]()
+
+    def measured(_asked: Request, place: Place, *_: object, **_words: object) -> Path:
+        given.append(place.budget)
+        if first and len(given) == 1:
+            raise first
+        return run
+
+    monkeypatch.setattr(measuring, "measured", measured)
+    assert call(monkeypatch, run, "--check", "--budget", budget) == status
+    told = capsys.readouterr()
+    assert said in told.err
+    assert ("speaker" in told.out) == (status == 1), "the table of the others"
+    if budget in {"0s", "none"}:
+        assert given == ["1s" if budget == "0s" else "none"] * 2
+
+
+def test_a_check_of_which_nothing_could_be_measured_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = RESULTS / "cpu-2-amd-epyc" / "20261120T212407-478beb59"
+    assert call(monkeypatch, run, "--check", "--budget", "1s", "--results", tmp_path) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("leak: ")
+    assert last.endswith(".")
+    assert not list(tmp_path.iterdir())
