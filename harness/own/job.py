@@ -256,6 +256,11 @@ def compare_jobs(*jobs: Job, budget: str = "5m", **wanted: Any) -> Matrix:
     """The second job against the first, in processes that take turns; its row bears the second job's name."""
     if len(jobs) != 2 or not all(isinstance(one, Job) for one in jobs):
         raise Mistake("compare takes two jobs, the reference first, or runs that were measured before.")
+    if taken := sorted({"only", "own"} & wanted.keys()):
+        raise Mistake(
+            f"compare measures the second job alone against the first, so it takes no '{taken[0]}'; leave that out, or "
+            "ask for options with measure(only=...) of either job."
+        )
     first, second = jobs
     if is_being_read():
         raise Reached(first)

@@ -696,6 +696,12 @@ def test_an_option_needs_a_name_of_its_own_and_known_numerics() -> None:
         a_job().replace(modell=Net)
 
 
+@pytest.mark.parametrize("word", ["only", "own"])
+def test_two_jobs_are_compared_with_each_other_alone(word: str) -> None:
+    with pytest.raises(sm.Mistake, match=f"takes no '{word}'; leave that out"):
+        sm.compare(a_job(), a_job(), **{word: "workers=1"})
+
+
 def test_a_score_makes_a_lesson_of_whole_epochs_and_nothing_else_changes() -> None:
     def score(_model: nn.Module) -> float:
         return 0.5
