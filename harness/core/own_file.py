@@ -183,6 +183,7 @@ def _installed(module: ModuleType, known: set[str], threads: int) -> tuple[str, 
 
 ORIGIN = ".origin"  # the end of the name of a file beside such a tree: it holds the place of the working tree
 HARNESS = Path(__file__).resolve().parents[2]
+OURS = tuple(HARNESS / name for name in ("harness", "workloads", "speedmatrix.py"))
 
 
 def unpacked(path: Path) -> tuple[Path, Path] | None:
@@ -212,18 +213,18 @@ def _import_from(tree: Path, top: Path) -> None:
 def strangers(path: Path) -> list[str]:
     """Modules in this process that belong to another version of a file's repository than the file does.
 
-    Beside a file of a commit: those of the working tree that the commit has too. Beside any other: those of a commit.
+    Beside a file of a commit: those of the working tree, but for environments. Beside any other: those of a commit.
     """
     here, found = unpacked(path), []
+    elsewhere = [*OURS, *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))]
     for name, module in list(sys.modules.items()):
         file = Path(os.path.realpath(getattr(module, "__file__", None) or "/"))
         if here is None:
             strange = unpacked(file) is not None
         else:
             tree, top = here
-            ours = file.is_relative_to(HARNESS) and name.partition(".")[0] in {"harness", "workloads", "speedmatrix"}
-            inside = file.is_relative_to(top) and not file.is_relative_to(tree) and not ours
-            strange = inside and (tree / file.relative_to(top)).is_file()
+            inside = file.suffix == ".py" and file.is_relative_to(top) and not file.is_relative_to(tree)
+            strange = inside and "site-packages" not in file.parts and not any(map(file.is_relative_to, elsewhere))
         if strange:
             found.append(f"{name} from {file}")
     return found

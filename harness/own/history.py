@@ -20,6 +20,7 @@ from harness.own.job import facts_of, own_folder
 from harness.own.parts import check_own
 
 SHOWN = 12  # digits of a commit in a folder's name
+SUBMODULE = "160000 "  # what git lists of one begins so
 _LOOK = """
 import json, sys
 from pathlib import Path
@@ -42,11 +43,13 @@ def since(where: Address, revision: str) -> tuple[Address, Address]:
     top = Path(_git(file.parent, "rev-parse", "--show-toplevel").decode().strip())
     commit = _git(top, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}").decode().strip()
     place = hashlib.sha256(str(top).encode()).hexdigest()[:8]  # several clones may have the commit
-    folder = own_folder() / f"commit-{commit[:SHOWN]}-{place}"
+    folder = own_folder() / f"tree-{commit[:SHOWN]}-{place}"
     then = folder / file.relative_to(top)
     if not folder.is_dir():
         folder.with_name(f"{folder.name}{ORIGIN}").write_text(str(top), encoding="utf-8")
-        _extract(_git(top, "archive", commit), folder)
+        begun = folder.with_name(f"{folder.name}.begun").absolute()
+        _unpack(top, commit, begun)
+        begun.rename(folder)  # which has its name only when it is whole
     if not then.is_file():
         raise Mistake(f"There was no {file.name} in that place at {revision}; name a commit that has the file.")
     now = Address(file, where.names)
@@ -66,20 +69,34 @@ def _git(folder: Path, *words: str) -> bytes:
     return done.stdout
 
 
+def _unpack(top: Path, commit: str, folder: Path) -> None:
+    """A commit's tree with those of its submodules, of which git packs empty folders; raises Mistake."""
+    _extract(_git(top, "archive", commit), folder)
+    for entry in _git(top, "ls-tree", "-r", "-z", commit).decode().split("\0"):
+        about, _, name = entry.partition("\t")
+        if about.startswith(SUBMODULE):
+            pinned = about.split()[-1]
+            try:
+                _git(top / name, "cat-file", "-e", f"{pinned}^{{commit}}")
+            except Mistake:
+                raise Mistake(
+                    f"The commit has the submodule {name} at {pinned[:SHOWN]}, which is not in {top / name}; "
+                    f"check it out (git submodule update --init {name}) and git fetch there, or name another commit."
+                ) from None
+            _unpack(top / name, pinned, folder / name)
+
+
 def _extract(archive: bytes, folder: Path) -> None:
-    """Into a folder that has its name only when it is whole."""
-    begun = folder.with_name(f"{folder.name}.begun").absolute()
     with tarfile.open(fileobj=BytesIO(archive)) as tree:
         for one in tree.getmembers():  # of what git packs, links alone may lead elsewhere
-            target = os.path.normpath(begun / Path(one.name).parent / one.linkname)
-            if one.issym() and not Path(target).is_relative_to(begun):
+            target = os.path.normpath(folder / Path(one.name).parent / one.linkname)
+            if one.issym() and not Path(target).is_relative_to(folder):
                 raise Mistake(
                     f"The commit cannot be unpacked: {one.name} is a link to {one.linkname}, outside of the "
                     "repository; name a commit that has no such link."
                 )
         filtering: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from 3.11.4 on
-        tree.extractall(begun, **filtering)  # noqa: S202  links are checked above
-    begun.rename(folder)
+        tree.extractall(folder, **filtering)  # noqa: S202  links are checked above
 
 
 def check_alike(then: Address, now: Address, revision: str, *, batch: bool = True) -> None:

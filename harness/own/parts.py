@@ -39,7 +39,7 @@ def check_own(file: Path) -> None:
     if found := strangers(file):
         raise Mistake(
             f"{file.name} in {file.parent} imports {found[0]}, which is of another version; let the file find it from "
-            "where it lies itself (sys.path, or a module beside it), or install the package in editable mode."
+            "where it lies itself (sys.path, or a module beside it), commit that, or install it in editable mode."
         )
 
 

@@ -262,6 +262,52 @@ def test_a_version_that_imports_modules_of_the_other_is_told_with_the_module(fil
         check_alike(then, now, "HEAD")
 
 
+def test_a_module_that_the_commit_has_not_is_of_another_version_too(file: Path, package: Path) -> None:
+    """It would be found in the working tree by both."""
+    (package.parent.parent / f"only_here_{file.stem}.py").write_text("")
+    installed = file.parent / "venv" / "lib" / "site-packages" / f"installed_{file.stem}.py"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("")
+    file.write_text(
+        f"import sys\nsys.path.append({str(installed.parent)!r})\nimport {installed.stem}\n{file.read_text()}"
+    )
+    git(file.parent.parent, "commit", "-qm", "installed", str(file))
+    then, now = since(Address(file), "HEAD")
+    check_alike(then, now, "HEAD")
+    file.write_text(f"import only_here_{file.stem}\n{file.read_text()}")
+    git(file.parent.parent, "commit", "-qm", "only here", str(file))
+    with pytest.raises(Mistake, match=f"imports only_here_{file.stem} from .*commit that"):
+        check_alike(*since(Address(file), "HEAD"), "HEAD")
+
+
+def test_a_submodule_is_as_the_commit_pins_it(file: Path, tmp_path: Path) -> None:
+    name, top = f"layers_of_{file.stem.removeprefix('train_')}", file.parent.parent
+    origin = tmp_path / "origin"
+    origin.mkdir()
+    git(origin, "init", "-q")
+    for number, width in enumerate((3, 5)):
+        (origin / "__init__.py").write_text(NET.format(width=width))
+        git(origin, "add", "-A")
+        git(origin, "commit", "-qm", str(width))
+        place = file.parent / name
+        if not number:
+            git(top, "rm", "-qf", f"below/{name}.py")
+            git(top, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(origin), f"below/{name}")
+        git(place, "-c", "protocol.file.allow=always", "pull", "-q", "origin", "HEAD")
+        git(top, "add", "-A")
+        git(top, "commit", "-qm", f"pinned {width}")
+    then, now = since(Address(file), "HEAD~1")
+    check_alike(then, now, "HEAD~1")
+    widths = [(seen(one).facts.parameters - 2) // 7 for one in (replace(then, version=""), replace(now, version=NOW))]
+    assert widths == [3, 5]
+    git(top, "update-index", "--cacheinfo", f"160000,{'ab' * 20},below/{name}")
+    git(top, "commit", "-qm", "pinned elsewhere")
+    with pytest.raises(
+        Mistake, match=rf"submodule below/{name} at abab.* not in .*check it out .*or name another commit\.$"
+    ):
+        since(Address(file), "HEAD")
+
+
 def test_packages_in_editable_mode_are_found_in_the_tree_of_then(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     then, _ = since(Address(file), "HEAD")
     here, installed = unpacked(then.path), ModuleType("__editable___some_finder")
