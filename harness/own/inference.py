@@ -19,11 +19,10 @@ import psutil
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import flop_registry
 
 from harness.core.mistake import Mistake
-from harness.core.recipe import Recipe
-from harness.core.workload import PYTORCH_DEFAULTS, Size
+from harness.core.workload import PYTORCH_DEFAULTS
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
 from harness.own.facts import EVERY_TIME, TAKEN, USABLE, Facts, Note, differing, refused, said, together
@@ -48,7 +47,8 @@ from harness.own.items import (
     source_of,
     uses_generators,
 )
-from harness.own.parts import Builder, as_pair, fresh_model, kernels_of
+from harness.own.network import Network, device_here, failure, in_words
+from harness.own.parts import fresh_model, kernels_of
 
 if TYPE_CHECKING:
     from harness.own.job import Job, OwnOption
@@ -100,11 +100,6 @@ def _forked(read: Callable[[], list[tuple[float, bool]]]) -> list[tuple[float, b
         process.join()
 
 
-def device_here() -> torch.device:
-    """Where a job is looked at: the GPU if there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
     """Takes steps of a job on a few samples and says what was seen; raises Mistake for what cannot be trained."""
     looks = list[Looking]()
@@ -124,8 +119,10 @@ def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
 
 
 def _seen(job: "Job", file: Path | None, looks: "list[Looking]") -> Facts:
-    source = source_of(job)
-    looks.append(Looking(job=job, source=source, shape=shape_of(job, source), file=file))
+    with in_words("The data set cannot be read"):
+        source = source_of(job)
+        shape = shape_of(job, source)
+    looks.append(Looking(job=job, source=source, shape=shape, file=file))
     return looks[-1].facts()
 
 
@@ -227,7 +224,7 @@ class Looking:
         def read() -> None:
             for number in range(min(DRAWN_ITEMS, len(dataset))):
                 places.append(int(number * GOLDEN % 1 * len(dataset)))
-                dataset[places[-1]]
+                self.item(places[-1])
                 if len(places) >= DRAWN_LEAST and perf_counter() - began > LOOK_S:
                     break
 
@@ -256,9 +253,16 @@ class Looking:
     def _drawn(self, place: int, seed: int | None, before: int) -> Any:
         with drawn_from(before):
             if seed is None:
-                return self.source.dataset[place]
+                return self.item(place)
             with drawn_from(seed):
-                return self.source.dataset[place]
+                return self.item(place)
+
+    def item(self, place: int) -> Any:
+        """An item of the data set; raises Mistake where there is none, without a context that takes time."""
+        try:
+            return self.source.dataset[place]
+        except Exception as error:
+            raise failure(error, f"Item {place} of the data set cannot be read") from error
 
     def _seeds(self, batch: int, step_s: float) -> None:
         """Notes what setting seeds takes, where that is no small part of a step."""
@@ -274,7 +278,7 @@ class Looking:
         count = min(max(LOOK_ITEMS, 2), batch, len(self.source.dataset))
         found, began = [], perf_counter()
         for place in self._places(count):
-            found.append(self.source.dataset[place])
+            found.append(self.item(place))
             if perf_counter() - began > LOOK_S and len(found) > 1:
                 break
         return (perf_counter() - began) / len(found), bytes_of(found[0]), found
@@ -329,7 +333,8 @@ class Looking:
         """Reads a timed epoch once, so that every arm finds what it reads; raises Mistake where that takes too long."""
         items, began = Items(self.source.dataset, epoch_items, self.shape, seeded=False, file=self.file), perf_counter()
         for index in range(epoch_items):
-            items[index]
+            with in_words("The data set cannot be read"):
+                items[index]
             if perf_counter() - began > FILLED_S:
                 raise Mistake(
                     "Items of the data set are far cheaper once any process has read them, and reading those of a "
@@ -358,7 +363,7 @@ class Looking:
         found: list[tuple[float, bool]] = []
         for place in places:
             before, began = _blocks_read(), perf_counter()
-            self.source.dataset[place]
+            self.item(place)
             found.append((perf_counter() - began, _blocks_read() > before))
             if len(found) >= least and sum(spent_s for spent_s, _ in found) > TWICE_S:
                 break
@@ -408,7 +413,7 @@ class Looking:
         """Why batches that are fetched whole cannot stand for those of single items; nothing where they can."""
         dataset, collate = self.source.dataset, self.source.collate
         places = list(range(min(2, len(dataset))))
-        single = described(collated([dataset[one] for one in places], collate))
+        single = described(collated([self.item(one) for one in places], collate))
         try:
             whole = described(collated(dataset.__getitems__(places), collate))
         except Exception as error:  # noqa: BLE001  whatever a user's class raises
@@ -564,7 +569,7 @@ class Step:
         times = []
         for _ in range(2):
             began = perf_counter()
-            with _in_words("The loop's step fails on a batch of your data"):
+            with in_words("The loop's step fails on a batch of your data"):
                 step(batch_of(tensors, shape))
             times.append(perf_counter() - began)
         return min(times) / samples * batch
@@ -640,7 +645,7 @@ class Step:
         overwrite_inputs(other.model)
         try:
             alike = plain.gradients() == other.gradients()
-        except RuntimeError:
+        except Mistake:  # as where a layer needs what was overwritten
             alike = False
         if alike:
             seen.traits.add("relu")
@@ -649,7 +654,7 @@ class Step:
 
     def _tensors(self) -> tuple[Tensor, ...]:
         source = self.seen.source
-        items = [source.dataset[place] for place in range(min(2, len(source.dataset)))]
+        items = [self.seen.item(place) for place in range(min(2, len(source.dataset)))]
         return tuple(one for one in leaves_of(collated(items, source.collate)) if isinstance(one, Tensor))
 
 
@@ -666,101 +671,6 @@ class Products(TorchDispatchMode):
         if function.overloadpacket in flop_registry or "_rnn" in str(function):
             self.dtypes |= {one.dtype for one in leaves_of(found) if isinstance(one, Tensor)}
         return found
-
-
-@contextmanager
-def _in_words(what: str, remedy: str = "put it right, then measure") -> Iterator[None]:
-    """A failure of the user's code as a sentence; raises Mistake."""
-    try:
-        yield
-    except Mistake:
-        raise
-    except Exception as error:
-        words = f"{type(error).__name__}: {first_line(error)}"
-        if "NVIDIA driver" in str(error) or "not compiled with CUDA" in str(error) or "No CUDA GPUs" in str(error):
-            raise Mistake(
-                f"{what}, since it asks for CUDA and this machine has no GPU; leave out .cuda() and .to('cuda'): each "
-                "arm is sent to its device."
-            ) from error
-        raise Mistake(f"{what} ({words}); {remedy}.") from error
-
-
-@dataclass(slots=True)
-class Network:
-    """A fresh model with its loss and optimizer, and a batch of few samples on the device."""
-
-    model: nn.Module
-    loss: nn.Module
-    optimizer: torch.optim.Optimizer
-    inputs: Any
-    targets: Any
-    kernel: dict[str, Any]
-
-    @classmethod
-    def of(cls, job: "Job", shape: Shape, tensors: tuple[Tensor, ...]) -> "Network":
-        """Built from the seed 0."""
-        builder = Builder(job=job, others={}, file=None)
-        device, recipe = device_here(), Recipe(own=tuple((one.name, False) for one in job.options))
-        size = Size(batch=1, epoch_steps=1, evaluation_items=0, data_bytes=0, shape={}, original_epoch_steps=1)
-        torch.manual_seed(0)
-        parts = builder.parts()
-        with _in_words("The model cannot be built"):
-            model = parts.model(size, recipe).to(device)
-        loss = parts.loss(size, recipe).to(device)
-        parameters = [*model.parameters(), *loss.parameters()]
-        if not any(one.requires_grad for one in parameters):
-            raise Mistake("The model has no parameter that could be trained; leave requires_grad on for some of them.")
-        remedy = f"put it right: it is given the {(given := job.optimizer_takes)} and no more, as lambda {given}: ..."
-        with _in_words("The optimizer cannot be built", remedy):
-            optimizer = parts.optimizer(parameters, {"foreach": False, "fused": False})
-        model.train()
-        moved = tuple(one.to(device) for one in tensors)
-        inputs, targets = moved if shape.pair else as_pair(moved)
-        return cls(model, loss, optimizer, inputs, targets, builder.kernel)
-
-    def value(self) -> Tensor:
-        """The loss of the batch; raises Mistake where there is none that could be trained on."""
-        with _in_words("The model fails on a batch of your data"):
-            outputs = self.model(self.inputs)
-        with _in_words("The loss fails on a batch of your data"):
-            value = self.loss(outputs, self.targets)
-        if not isinstance(value, Tensor) or value.numel() != 1:
-            shape = f"a tensor of the shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise Mistake(f"The loss is {shape} and no single number; give one with reduction='mean'.")
-        if not value.requires_grad:
-            raise Mistake("The loss has no gradient; leave out detach(), item() and torch.no_grad() on the way to it.")
-        if not bool(torch.isfinite(value.detach())):
-            raise Mistake("The loss of the first batch is not a finite number; look at its inputs and weights.")
-        return value
-
-    def step(self) -> None:
-        """One training step."""
-        value = self.value()
-        with _in_words("The backward pass fails on a batch of your data"):
-            value.backward()
-        try:
-            self.optimizer.step()
-        except TypeError as error:
-            raise Mistake(
-                f"The optimizer {type(self.optimizer).__name__} wants a closure, which this step has not; give one "
-                "whose step() needs none."
-            ) from error
-        self.optimizer.zero_grad()
-
-    def gradients(self) -> list[bytes]:
-        """The bits of the loss and of every gradient."""
-        torch.manual_seed(1)
-        value = self.value()
-        value.backward()
-        grads = [one.grad for one in self.model.parameters() if one.grad is not None]
-        return [one.detach().cpu().float().numpy().tobytes() for one in (value, *grads)]
-
-    def operations(self) -> int:
-        """Multiplications and additions of products and convolutions, forward and backward; 0 where none are seen."""
-        with FlopCounterMode(display=False) as counter:
-            self.value().backward()
-        self.optimizer.zero_grad()
-        return int(counter.get_total_flops())
 
 
 # Two jobs in one comparison.

@@ -33,8 +33,9 @@ from harness.core.own_file import (
 from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Lesson, Size, Workload
 from harness.own.facts import Facts, facts_text, read_facts, together
-from harness.own.inference import device_here, look
+from harness.own.inference import look
 from harness.own.items import first_line
+from harness.own.network import device_here
 from harness.own.parts import Builder
 from harness.run.data import data_root
 from harness.store import replace_file

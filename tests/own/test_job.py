@@ -629,6 +629,66 @@ def closing(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.LBFGS(parameters)
 
 
+class Asserting(torch.optim.SGD):
+    """As SAM is usually written."""
+
+    def step(self, closure: Any = None) -> None:
+        assert closure is not None, "requires a closure"
+
+
+class Mistyped(torch.optim.SGD):
+    def step(self, closure: Any = None) -> None:  # noqa: ARG002
+        len(3)  # type: ignore[arg-type]
+
+
+class Sparse(nn.Module):
+    """An embedding with sparse gradients before an activation that may be overwritten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(9, 8, sparse=True)
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3))
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.layers(self.embedding(words))
+
+
+WORDS = TensorDataset(torch.arange(72) % 9, torch.arange(72) % 3)
+
+
+class Broken(Pictures):
+    """Cannot be read from one place on."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first = first
+
+    def __getitem__(self, index: int) -> Any:
+        if index >= self.first:
+            raise OSError(f"no file {index}.png")
+        return super().__getitem__(index)
+
+
+class Delicate(Net):
+    """Fails where its activation has overwritten what it is given."""
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        features = self.layers[0](pictures)
+        before = features.clone()
+        found = self.layers[1](features)
+        if not torch.equal(before, features):
+            raise ValueError("its features are gone")
+        return self.layers[2:](found)
+
+
+def test_a_model_that_fails_once_its_activations_overwrite_keeps_them() -> None:
+    assert "relu" not in a_job(model=Delicate).facts.traits
+
+
+def test_sparse_gradients_are_compared_too() -> None:
+    assert "relu" in a_job(model=Sparse, dataset=WORDS).facts.traits
+
+
 def failing(samples: list[Any]) -> Any:
     raise KeyError("label")
 
@@ -668,6 +728,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a factory that gives none": ({"optimizer": lambda _: None}, "factory made a NoneType"),
     "an optimizer with a closure": ({"optimizer": closing}, "LBFGS wants a closure"),
+    "an optimizer that asserts a closure": (
+        {"optimizer": lambda some: Asserting(some, lr=0.1)}, "Asserting fails in a step .AssertionError: requires",
+    ),
+    "an optimizer with a fault": ({"optimizer": lambda some: Mistyped(some, lr=0.1)}, "Mistyped fails .*TypeError"),
+    "sparse gradients": (
+        {"model": Sparse, "dataset": WORDS, "optimizer": torch.optim.AdamW}, "AdamW fails in a step .*sparse gradients",
+    ),
+    "a data set that cannot be opened": ({"dataset": lambda: Broken(1 // 0)}, "The data set cannot be read .ZeroDiv"),
+    "first items that cannot be read": ({"dataset": Broken(0)}, r"The data set cannot be read \(OSError: no file 0"),
+    "later items that cannot be read": ({"dataset": Broken(3)}, r"Item \d+ of the data set cannot .*no file"),
     "a collate function that fails": ({"collate": failing}, "The collate function fails on two items .KeyError"),
     "a name with a colon": ({"name": "my:job"}, "is no name for a job"),
 }  # fmt: skip

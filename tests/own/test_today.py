@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import speedmatrix as sm
-from harness.own import inference
+from harness.own import inference, network
 from tests.own.test_job import a_job
 from tests.own.trainings import Net, Pictures, sgd
 
@@ -110,7 +110,8 @@ def test_what_a_file_sets_for_its_process_is_what_the_user_has_today() -> None:
 def test_a_look_leaves_the_random_numbers_of_the_gpu_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's `manual_seed` seeds them too."""
     states = [torch.zeros(16)]
-    monkeypatch.setattr(inference, "device_here", lambda: torch.device("cpu"))
+    for one in (inference, network):
+        monkeypatch.setattr(one, "device_here", lambda: torch.device("cpu"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state_all", lambda: list(states))
     monkeypatch.setattr(torch.cuda, "set_rng_state_all", states.extend)
