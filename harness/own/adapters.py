@@ -205,8 +205,9 @@ class _Optimizing:
 def from_loop(step: Callable[..., Any], loader: Any, *, batch: int | None = None, name: str | None = None) -> Job:
     """A job of a loop's own step: a function of a batch, or one without parameters that makes such a function.
 
-    What feeds the step and what surrounds it can be measured; what happens inside it cannot be changed. Raises Mistake
-    for what is no step and no loader.
+    What feeds the step and what surrounds it can be measured; what happens inside it cannot be changed. A look at the
+    job takes two steps: in a process of their own, but here where there is a GPU, and there they train what the step
+    trains outside of itself. Raises Mistake for what is no step and no loader.
     """
     if not callable(step):
         raise Mistake(f"The step is a {type(step).__name__}; give a function that takes a batch and trains on it.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 import torch
@@ -38,7 +38,6 @@ from harness.own.items import (
     drawn_from,
     fetches_batches,
     first_line,
-    is_factory,
     is_tensors,
     leaves_of,
     seed_all,
@@ -64,7 +63,7 @@ TWICE_ITEMS, TWICE_S = 32, 0.3
 # What a second reading takes of a first one, at most, where the data set remembers what was read; and what it saves, at
 # least: of a step, and of an item, for caches of the processor and pages that are mapped already save a few µs of any.
 CHEAPER, MATTERS, SAVED_S = 0.7, 0.02, 20e-6
-FORKED_S = 30.0  # what another process may take to read a few items
+FORKED_S = 30.0  # what another process may take to read a few items or to take two steps
 FILLED_S = 60.0  # what reading a timed epoch of items may take before anything is timed
 MOST_ORDERED = 1_000_000  # items of an epoch, whose order every arm holds
 SEEDS_TRIED = 101  # to see what setting them takes
@@ -73,13 +72,16 @@ KEPT_SHARE, KEPT_S = 0.25, 20.0  # of the memory that is free, and seconds to re
 READS_BACK = ("aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero")
 
 
+_T = TypeVar("_T")
+
+
 def _saves(new_s: float, again_s: float, least_s: float) -> bool:
     """Whether a second reading is so much cheaper that the data set, or something behind it, keeps items."""
     return again_s <= CHEAPER * new_s and new_s - again_s >= least_s
 
 
-def _forked(read: Callable[[], list[tuple[float, bool]]]) -> list[tuple[float, bool]]:
-    """What another process reads, which begins with this one's memory and leaves nothing there; nothing if it fails."""
+def _forked(read: Callable[[], list[_T]]) -> list[_T]:
+    """What another process reads or times, with this one's memory and leaving nothing in it; nothing if it fails."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
 
     def tell() -> None:
@@ -565,13 +567,18 @@ class Step:
         words = "the loop makes its own step, so only what feeds it and its process can be measured"
         self.seen.fixed |= dict.fromkeys(LOOPS, words)
         self.seen.note("step", "the loop's own", f"{words}; its weights are not looked at")
-        step = self.seen.job.fresh_step()
-        times = []
-        for _ in range(2):
-            began = perf_counter()
+
+        def steps() -> list[float]:
+            step = self.seen.job.fresh_step()
+            return [timed(lambda: step(batch_of(tensors, shape))) for _ in range(2)]
+
+        times = [] if device_here().type == "cuda" else _forked(steps)  # a process that was forked has no GPU
+        if not times:
             with in_words("The loop's step fails on a batch of your data"):
-                step(batch_of(tensors, shape))
-            times.append(perf_counter() - began)
+                times = steps()
+            self.seen.note(
+                "weights", "two steps were taken here", "they trained what the step trains outside of itself"
+            )
         return min(times) / samples * batch
 
     def _trained(self, tensors: tuple[Tensor, ...], samples: int, batch: int) -> float:
@@ -601,8 +608,9 @@ class Step:
 
     def _tell_draws(self) -> None:
         torch.manual_seed(0)
-        _, drawn, count = fresh_model(self.seen.job.model)
-        if is_factory(self.seen.job.model):
+        model, drawn = fresh_model(self.seen.job.model)
+        count = sum(one.numel() for one in model.parameters())
+        if drawn is None:
             self.seen.note("model", f"{count:,} parameters, made anew from a seed in every arm")
         elif drawn:
             self.seen.note(

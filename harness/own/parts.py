@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -23,6 +24,7 @@ from harness.own.items import (
     Shape,
     batch_of,
     called,
+    drawn_from,
     fetches_batches,
     is_factory,
     leaves_of,
@@ -135,30 +137,40 @@ class OnHost:
         return tensors, None
 
 
-def fresh_model(given: Any) -> tuple[nn.Module, int, int]:
-    """A model from the present seed, how many of its weights were drawn anew, and how many there are.
+def fresh_model(given: Any) -> tuple[nn.Module, int | None]:
+    """A model from the present seed, and how many weights of a copy were drawn anew; None where all of it was made.
 
-    An object is copied, and its layers draw their weights anew where they can (`reset_parameters`).
+    An object is copied, and its layers draw their weights anew where they can (`reset_parameters`). So is what a
+    function gives at every call, which would otherwise go on with the weights that an arm or a look has trained.
     """
+    original = given
     if is_factory(given):
-        model = called(given)
-        _check_module(model)
-        count = sum(one.numel() for one in model.parameters())
-        return model, count, count
-    _check_module(given)
-    model = copy.deepcopy(given)
-    drawn = 0
+        with _undrawn():
+            before = _checked(called(given))
+        original = called(given)
+        if not set(map(id, before.parameters())) & set(map(id, original.parameters())):
+            return original, None
+    model, drawn = copy.deepcopy(_checked(original)), 0
     for layer in model.modules():
         reset = getattr(layer, "reset_parameters", None) or getattr(layer, "_reset_parameters", None)
         if callable(reset) and any(True for _ in layer.parameters(recurse=False)):
             reset()
             drawn += sum(one.numel() for one in layer.parameters(recurse=False))
-    return model, drawn, sum(one.numel() for one in model.parameters())
+    return model, drawn
 
 
-def _check_module(model: Any) -> None:
+def _checked(model: Any) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise Mistake(f"The model is of the type {type(model).__name__}; give a torch.nn.Module or what makes one.")
+    return model
+
+
+@contextmanager
+def _undrawn() -> Iterator[None]:
+    """Random numbers, those of GPUs too, go on afterwards as before the block."""
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with drawn_from(0), torch.random.fork_rng(gpus):
+        yield
 
 
 def fresh_loss(given: Any) -> nn.Module:

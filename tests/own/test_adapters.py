@@ -1,6 +1,7 @@
 """Adapters, on the real packages where they are installed; small models from configurations, no weights."""
 
 import itertools
+import os
 from collections import UserDict
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,37 @@ def test_the_input_of_a_step_with_two_optimizers_can_be_measured() -> None:
     assert {"autocast", "compile", "optimizer_kernel", "micro_batches"} <= facts.fixed.keys()
     assert not {"workers", "in_memory_data", "threads"} & facts.fixed.keys()
     assert losses(job) == losses(job) == losses(job, workers=1)
+
+
+def test_a_look_at_a_loop_trains_no_network_of_the_users() -> None:
+    net, steps = nn.Linear(64, 1), list[int]()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(batch: tuple[Tensor, Tensor]) -> None:
+        steps.append(len(batch[0]))
+        net(batch[0].flatten(1)).mean().backward()
+        optimizer.step()
+
+    before = net.weight.detach().clone()
+    facts = sm.from_loop(step, DataLoader(Pictures(), batch_size=8)).facts
+    assert torch.equal(net.weight, before)
+    assert net.weight.grad is None
+    assert not steps
+    assert facts.step_s > 0
+    assert "weights" not in [one.what for one in facts.notes]
+
+
+def test_a_loop_that_no_other_process_can_take_is_looked_at_here() -> None:
+    ours, taken = os.getpid(), list[int]()
+
+    def step(batch: Any) -> None:
+        if os.getpid() != ours:
+            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+        taken.append(len(batch))
+
+    facts = sm.from_loop(step, DataLoader(Pictures(), batch_size=8)).facts
+    assert len(taken) == 2
+    assert "weights" in [one.what for one in facts.notes]
 
 
 def test_a_step_that_is_given_itself_goes_on_where_it_was() -> None:

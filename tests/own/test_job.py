@@ -491,7 +491,18 @@ def parts_of(job: Job) -> Callable[[Recipe], Any]:
     return lambda recipe: parts.dataset(Path(), size, recipe)
 
 
-@pytest.mark.parametrize("model", [Net, Net()], ids=["factory", "object"])
+NET = Net()
+
+
+@functools.cache
+def kept() -> nn.Module:
+    return Net()
+
+
+@pytest.mark.parametrize(
+    "model", [Net, NET, lambda: NET, kept, lambda: nn.Sequential(NET, nn.Linear(3, 3))],
+    ids=["factory", "object", "lambda", "cached", "in part"],
+)  # fmt: skip
 def test_models_of_one_seed_are_alike_and_of_another_differ(model: Any) -> None:
     from harness.own.parts import fresh_model
 
@@ -502,6 +513,15 @@ def test_models_of_one_seed_are_alike_and_of_another_differ(model: Any) -> None:
     one, again, other = weights(0), weights(0), weights(1)
     assert all(map(torch.equal, one, again))
     assert not any(map(torch.equal, one, other))
+
+
+@pytest.mark.parametrize("model", [lambda: NET, kept], ids=["lambda", "cached"])
+def test_a_look_trains_no_network_of_the_users(model: Any) -> None:
+    before = [one.detach().clone() for one in model().parameters()]
+    notes = {one.what: one.found for one in a_job(model=model).facts.notes}
+    assert "a copy in every arm" in notes["model"]
+    assert all(map(torch.equal, before, model().parameters()))
+    assert {one.what: one.found for one in a_job().facts.notes}["model"].endswith("made anew from a seed in every arm")
 
 
 def test_an_optimizer_is_made_again_for_the_copy_with_its_groups_and_another_kernel() -> None:
