@@ -104,11 +104,11 @@ def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
     (docs/decisions/published-tables.md). One from a disturbed machine stands only where there is no other.
     """
     asked = together((entry.question, entry) for entry in entries(runs))
-    return tuple(map(_surest, asked.values()))
+    return tuple(map(surest_among, asked.values()))
 
 
-def _surest(answers: Sequence[StoredRow]) -> StoredRow:
-    """Of the answers to one question, the newest first."""
+def surest_among(answers: Sequence[StoredRow]) -> StoredRow:
+    """The surest of answers to one question, the newest first; they may be of shared and of isolated arms."""
     known = [(one.row.estimate, one) for one in answers if one.row.estimate is not None]
     if not known:
         return answers[0]

@@ -337,13 +337,14 @@ One = TypeVar("One")
 
 
 def surest_of(known: Sequence[tuple[Estimate, One]]) -> One:
-    """Of estimates of one question, the newest first: a calm one with most replicates.
+    """Of estimates of one question, the newest first: a calm one of isolated arms with most replicates.
 
     Where widths ended both measurements, the narrower of the newest two (docs/decisions/published-tables.md).
     """
     calm = [pair for pair in known if not pair[0].disturbed] or known
-    most = max(estimate.processes for estimate, _ in calm)
-    newest = [pair for pair in calm if pair[0].processes == most][:2]
+    isolated = [pair for pair in calm if not pair[0].shared] or calm
+    most = max(estimate.processes for estimate, _ in isolated)
+    newest = [pair for pair in isolated if pair[0].processes == most][:2]
     if any(estimate.point != BY_WIDTH for estimate, _ in newest):
         return newest[0][1]
     return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest

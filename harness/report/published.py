@@ -7,7 +7,7 @@ from re import sub
 
 from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account
-from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest
+from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest, surest_among
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
@@ -52,14 +52,17 @@ class Sheet:
 
     @property
     def measured(self) -> tuple[StoredRow, ...]:
-        """Entries with an estimate, the fastest first.
+        """Entries with an estimate, the fastest first; of a question the surest, be it of shared or isolated arms.
 
         Copies of the reference are noise and not among them; of a stack that meant something else once, the newest is.
         """
+        newest_first = sorted(self.estimated, key=lambda one: one.run.began, reverse=True)
+        asked = together(((one.row.comparison.treatment, one.row.comparison.copy), one) for one in newest_first)
         named: dict[object, StoredRow] = {}
-        for one in sorted(self.estimated, key=lambda one: one.run.began):
-            comparison = one.row.comparison
-            named[comparison.label if comparison.label in STACKS else (comparison.treatment, comparison.copy)] = one
+        for question, answers in reversed(asked.items()):
+            one = surest_among(answers)
+            label = one.row.comparison.label
+            named[label if label in STACKS else question] = one
         return tuple(sorted(named.values(), key=lambda one: (-_estimate(one).ratio, one.row.label)))
 
     @property
@@ -109,7 +112,8 @@ def is_single(entry: StoredRow) -> bool:
 def _precedence(entry: StoredRow) -> tuple[object, ...]:
     comparison = entry.row.comparison
     plain = is_or_was_baseline(comparison.reference), not comparison.reference.options
-    return *plain, comparison.timing is Timing.STEP, entry.run.began, str(comparison.treatment)
+    isolated = not _estimate(entry).shared
+    return *plain, comparison.timing is Timing.STEP, isolated, entry.run.began, str(comparison.treatment)
 
 
 def _estimate(entry: StoredRow) -> Estimate:

@@ -19,6 +19,7 @@ from harness.analyze.claims import (
     on_emulated,
     trials,
 )
+from harness.analyze.estimate import Estimate
 from harness.analyze.verdict import Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.claims import Bound, Claim, Metric, Resolution, Tried, Untried
@@ -183,6 +184,19 @@ def test_of_two_answers_the_one_with_more_replicates_decides() -> None:
     found = find(claim(), "leak", [look(records(0, 1.2), "r2"), look(records(0, 1.7, replicates=4), "r1")])
     assert found.basis is not None
     assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.CONFIRMED, "r1")
+
+
+def test_arms_that_shared_a_process_do_not_decide_before_isolated_ones() -> None:
+    shared, isolated = look(records(0, 1.2, replicates=4), "r2"), look(records(0, 1.7), "r1")
+    assert shared.trial is not None
+    assert isinstance(shared.trial.result, Estimate)
+    shared = replace(shared, trial=replace(shared.trial, result=replace(shared.trial.result, shared=True)))
+    runs = [
+        one.basis.run
+        for one in (find(claim(), "leak", [shared, isolated]), find(claim(), "leak", [shared]))
+        if one.basis
+    ]
+    assert runs == ["r1", "r2"]
 
 
 def test_another_environment_or_a_disturbed_machine_does_not_decide_by_more_replicates() -> None:

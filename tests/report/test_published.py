@@ -186,6 +186,32 @@ def test_of_equally_sure_answers_the_newest_is_shown_with_its_own_run() -> None:
     )
 
 
+def shared(run: StoredRun) -> StoredRun:
+    """The same run with arms that shared a process."""
+    estimates = ((row, row.estimate) for row in run.matrix.tables[0].rows)
+    rows = tuple(replace(row, result=replace(one, shared=True)) if one else row for row, one in estimates)
+    return replace(run, matrix=replace(run.matrix, tables=(replace(run.matrix.tables[0], rows=rows),)))
+
+
+@pytest.mark.parametrize("days", [(2, 3), (3, 2)])
+@pytest.mark.parametrize("named", ["", "all"])
+def test_isolated_arms_answer_before_shared_ones_whichever_is_newer(days: tuple[int, int], named: str) -> None:
+    isolated, newer = (replace(WORKERS, ratio=ratio, label=named) for ratio in (1.5, 1.7))
+    ((found,),) = [one.topics for one in placed(kept(isolated, day=days[0]), shared(kept(newer, day=days[1]))).settings]
+    assert found.main is not None
+    assert [round(one.row.estimate.ratio, 1) for one in found.main.measured if one.row.estimate] == [1.5]
+    only = placed(shared(kept(newer))).settings[0].topics[0]
+    assert only.main is not None
+    assert len(only.main.measured) == 1
+
+
+def test_of_an_option_by_itself_an_isolated_evaluation_counts_before_a_shared_epoch() -> None:
+    epoch, evaluation = (replace(WORKERS, timing=one) for one in (Timing.EPOCH, Timing.EVALUATION))
+    runs = kept(AMP), kept(evaluation, day=3), shared(kept(epoch, day=4))
+    ((found,),) = [setting.topics for setting in placed(*runs).settings]
+    assert found.alone["workers"].row.comparison.timing is Timing.EVALUATION
+
+
 def test_an_index_takes_each_workload_from_the_newest_environment_that_tells_of_it() -> None:
     older = kept(WORKERS, replace(AMP, workload="spoof"), day=2)
     newer = kept(replace(AMP, workload="spoof", ratio=1.9), day=3, environment=ANOTHER)
