@@ -526,7 +526,7 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
     lean, gained = leanest(so_far), None
     if (ours := rows.get(best)) and ours.estimate and lean != best:
         plan, records = read_run(runs[-1]).plan, read_records(runs[-1])
-        gained = paired(plan, records, best, lean, ours.estimate.thresholds.least_spread)
+        gained = paired(plan, records, best, lean, ours.estimate.thresholds)
     stack = preferred(rows, best, lean, gained, LIMITS.least_gain)
     row = rows.get(stack)
     return Winner(

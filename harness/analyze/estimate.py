@@ -301,7 +301,9 @@ def _estimated(
     found: dict[int, Estimate] = {}
     for (*_, shared), indices in pools.items():
         blocks = [gathered[index].windows[0].arm.block for index in indices]
-        estimated = estimates([paired[index] for index in indices], point_of(protocol), thresholds, blocks)
+        # How isolated copies scatter says nothing of shared arms; what a machine misses, it misses in both.
+        own = replace(UNCALIBRATED, margin=thresholds.margin) if shared else thresholds
+        estimated = estimates([paired[index] for index in indices], point_of(protocol), own, blocks)
         found.update((index, replace(one, shared=shared)) for index, one in zip(indices, estimated, strict=True))
     return found
 

@@ -9,7 +9,10 @@ import pytest
 from rich.console import Console
 
 from harness.analyze.composition import precisions
+from harness.analyze.estimate import Estimate, narrowest, results
+from harness.analyze.evidence import gather
 from harness.analyze.isolation import Agreement, BothWays, apart_of, both_ways
+from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict
 from harness.catalogue import APART, read_catalogue
 from harness.cli.measuring import Progress
 from harness.core.catalogue import Apart, Catalogue
@@ -110,6 +113,22 @@ def test_the_page_and_the_list_are_those_of_the_committed_runs() -> None:
     assert (ROOT / "docs" / "isolation.md").read_text(encoding="utf-8") == to_markdown(page_parts(measured, apart))
     assert (ROOT / "harness" / APART).read_text(encoding="utf-8") == apart_toml(apart)
     assert len({one.comparison.reference.workload for one in measured}) >= 2
+
+
+def test_a_calibration_lends_its_margin_to_shared_arms_and_not_the_spread_of_isolated_ones() -> None:
+    calibrated = Thresholds(least_spread=0.0001, margin=0.03)
+    chosen = plan_of(*(comparison(name) for name in ("workers", "amp")), replicates=4)
+    told = [
+        replace(one, arm=replace(one.arm, shared=one.arm.block == "0"))
+        for block in (0, 1)
+        for one in records(block, 1.02, replicates=4)
+    ]
+    shared, isolated = results(list(gather(chosen, told)), chosen.protocol, calibrated)
+    assert isinstance(shared, Estimate)
+    assert isinstance(isolated, Estimate)
+    assert shared.half_width == pytest.approx(narrowest(UNCALIBRATED) / 2)
+    assert isolated.half_width < 0.1 * shared.half_width
+    assert (shared.thresholds.margin, shared.verdict) == (0.03, Verdict.UNDECIDED)
 
 
 def test_small_pools_are_joined_with_those_of_their_own_kind_alone() -> None:

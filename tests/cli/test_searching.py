@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from harness import search
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import Estimate, narrowest
 from harness.analyze.matrix import build_matrix
 from harness.analyze.search import prediction
 from harness.analyze.search.prediction import Validation
 from harness.analyze.search.winner import Winner, paired, preferred
-from harness.analyze.verdict import LEAST_SPREAD
+from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.cli import measuring
 from harness.cli.measuring import best
 from harness.core.configuration import Configuration
@@ -112,12 +112,18 @@ def test_the_fastest_stack_keeps_what_gained_more_than_one_per_cent(times: tuple
         if record.arm.replicate == number
     ]
     best, lean = (config(*one).options for one in names)
-    gained = paired(block, told, best, lean, LEAST_SPREAD)
+    gained = paired(block, told, best, lean, UNCALIBRATED)
     assert gained is not None
     assert gained.ratio == pytest.approx(np.exp(np.mean(np.log(times))), rel=1e-3)
     rows = {row.comparison.treatment.options: row for row in build_matrix(block, told, ENVIRONMENT).rows}
     assert preferred(rows, best, lean, gained, 0.01) == (lean if leaner else best)
     assert preferred(rows, best, lean, None, 0.01) == best
+    few = Thresholds(least_freedom=2.0)
+    known = paired(block, told, best, lean, few)
+    assert known is not None
+    assert known.half_width >= narrowest(few) / 2, "a spread that is known with few degrees of freedom is a wide one"
+    apart = [replace(one, arm=replace(one.arm, shared=one.arm.block == "0")) for one in told]
+    assert paired(block, apart, best, lean, UNCALIBRATED) is None, "they share no reference"
 
 
 def test_its_number_comes_from_fresh_restarts_alone(whole: tuple[Laboratory, Winner], known: Truth) -> None:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from harness.analyze.attribution import Gain, first_and_last
 from harness.analyze.collection import StoredRow, rows_of, unnamed
-from harness.analyze.estimate import FIXED, Estimate
+from harness.analyze.estimate import FIXED, Estimate, narrowest
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import Matrix, Row
 from harness.analyze.pairing import pair
@@ -28,7 +28,7 @@ from harness.analyze.search.stage_model import (
     usable,
 )
 from harness.analyze.soundness import Absence, Outcome
-from harness.analyze.verdict import LEAST_FREEDOM
+from harness.analyze.verdict import Thresholds
 from harness.core.configuration import Configuration, Option
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
@@ -72,11 +72,12 @@ class Winner:
     unfinished: tuple[str, ...]  # those of them in which something is left to measure
 
 
-def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, least_spread: float) -> Gain | None:
+def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, thresholds: Thresholds) -> Gain | None:
     """One stack over another, replicate by replicate over the same reference; None where they share too few."""
     totals = {
         its.comparison.treatment.options: {
-            replicate.number: replicate.log_ratio for replicate in pair(its.windows, its.position).replicates
+            (its.shared, replicate.number): replicate.log_ratio
+            for replicate in pair(its.windows, its.position).replicates
         }
         for its in gather(plan, records)
     }
@@ -84,8 +85,7 @@ def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, leas
     logs = np.array([ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())])
     if len(logs) < FEWEST_REPLICATES:
         return None
-    least = float(stats.t.ppf(FIXED, LEAST_FREEDOM)) * least_spread
-    reach = max(float(stats.t.ppf(FIXED, len(logs) - 1) * logs.std(ddof=1)), least)
+    reach = max(float(stats.t.ppf(FIXED, len(logs) - 1) * logs.std(ddof=1)), narrowest(thresholds))
     return Gain(log=float(logs.mean()), half_width=reach / sqrt(len(logs)))
 
 
