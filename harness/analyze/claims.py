@@ -427,10 +427,9 @@ def _more_replicates(claim: Claim, seen: MeasuredValue) -> str:
 def _ruled_quality(claim: Claim, quality: Quality) -> ClaimVerdict:
     if quality.status in {Agreement.ANOTHER, Agreement.NOT_JUDGED}:
         return ClaimVerdict.UNDECIDED
-    kept = quality.status in LEARNS_ALIKE
-    if claim.bound is Bound.LOSS:
-        return ClaimVerdict.NO_EFFECT if kept else ClaimVerdict.CONFIRMED
-    return ClaimVerdict.CONFIRMED if kept else ClaimVerdict.HARMFUL
+    if quality.status in LEARNS_ALIKE:
+        return ClaimVerdict.CONFIRMED if claim.bound is Bound.FREE else ClaimVerdict.NO_EFFECT
+    return ClaimVerdict.CONFIRMED if claim.bound is Bound.LOSS else ClaimVerdict.HARMFUL
 
 
 def matching(resolution: Resolution, workload: str, made: Iterable[Trial]) -> Trial | None:

@@ -131,10 +131,11 @@ def worst(found: Iterable[Quality]) -> Quality | None:
 
 def judge_losses(treatment: Ready, reference: Ready, numerics: Numerics) -> Quality:
     """The first losses against the reference's of the same block and replicate."""
-    for name, losses in (("treatment", treatment.losses), ("reference", reference.losses)):
-        broken = next((step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
+    sides = (("treatment", treatment, Agreement.NAN), ("reference", reference, Agreement.NOT_JUDGED))
+    for name, side, status in sides:
+        broken = next((step for step, loss in enumerate(side.losses, 1) if not math.isfinite(loss)), None)
         if broken:
-            return Quality(Agreement.NAN, f"the {name}'s loss is not a finite number from step {broken} on")
+            return Quality(status, f"the {name}'s loss is not a finite number from step {broken} on")
     if not reference.losses or len(treatment.losses) != len(reference.losses):
         counts = f"{len(treatment.losses)} against {len(reference.losses)}"
         return Quality(Agreement.NOT_JUDGED, f"losses were not reported alike: {counts}")
@@ -151,8 +152,10 @@ def judge_score(treatment: Ready, reference: Ready, numerics: Numerics) -> Quali
     if ours is None or theirs is None:
         return Quality(Agreement.NOT_JUDGED, "no score was reported")
     words = f"after the first steps it scores {ours:.6g}, the reference {theirs:.6g}"
-    if not math.isfinite(ours) or not math.isfinite(theirs):
+    if not math.isfinite(ours):
         return Quality(Agreement.NAN, words)
+    if not math.isfinite(theirs):
+        return Quality(Agreement.NOT_JUDGED, f"the reference's score is not a finite number: {words}")
     if numerics is Numerics.DIFFERENT:
         return Quality(Agreement.ANOTHER, "changes what is learned")
     if ours == theirs:

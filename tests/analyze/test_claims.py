@@ -240,6 +240,18 @@ def test_quality(start: dict[str, Any], status: ClaimVerdict, loss: ClaimVerdict
     assert judged(claim(Bound.FREE, Metric.QUALITY), found).claim_verdict is status
     assert judged(claim(Bound.LOSS, Metric.QUALITY), found).claim_verdict is loss
     assert judged(claim(Bound.FREE, Metric.QUALITY), found).words
+    gain = ClaimVerdict.NO_EFFECT if status is ClaimVerdict.CONFIRMED else status
+    assert judged(claim(Bound.GAIN, Metric.QUALITY), found).claim_verdict is gain, "the same losses are no gain"
+
+
+def test_a_reference_whose_loss_became_nan_refutes_nothing() -> None:
+    nan = (2.3, float("nan"), 1.9)
+    found = [
+        replace(one, losses=nan) if isinstance(one, Ready) and not one.arm.position else one for one in records(0, 1.7)
+    ]
+    finding = judged(claim(Bound.FREE, Metric.QUALITY), found)
+    assert finding.claim_verdict is ClaimVerdict.UNDECIDED
+    assert finding.words.startswith("the reference's loss is not a finite number")
 
 
 def test_what_changes_the_task_is_not_judged_by_its_losses() -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from harness.analyze.evidence import numerics, proved
 from harness.analyze.matrix import UNCALIBRATED, Row, build_matrix
+from harness.analyze.search.winner import spoilt_losses
 from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Comparison
@@ -172,6 +173,19 @@ def test_an_interrupted_run_can_be_continued() -> None:
 def test_a_broken_loss_is_a_failure(loss: float) -> None:
     found = absent(records(0, 2.0, losses=(2.3, loss, 1.0)), comparison("augment"))
     assert found.words == "failed: the treatment's loss is not a finite number from step 2 on"
+
+
+def test_a_broken_loss_of_the_reference_fails_no_treatment_and_spoils_none() -> None:
+    nan = (2.3, math.nan, 1.0)
+    found = only(
+        [
+            replace(one, losses=nan) if isinstance(one, Ready) and not one.arm.position else one
+            for one in records(0, 2.0)
+        ]
+    )
+    assert found.estimate is not None
+    assert "quality not judged: the reference's loss is not a finite number from step 2 on" in found.notes
+    assert not spoilt_losses(found)
 
 
 def test_different_batches_are_never_compared() -> None:

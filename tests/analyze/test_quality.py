@@ -63,7 +63,10 @@ def test_a_broken_loss_is_caught_whatever_was_promised(numerics: Numerics, broke
     found = judge_losses(bad, REFERENCE, numerics)
     assert found.status is Agreement.NAN
     assert "treatment's loss is not a finite number from step 2" in found.sentence
-    assert "reference's" in judge_losses(REFERENCE, bad, numerics).sentence
+    blamed = judge_losses(REFERENCE, bad, numerics)
+    assert blamed.status is Agreement.NOT_JUDGED, "nothing is held against a treatment whose losses are finite"
+    assert "reference's loss is not a finite number from step 2" in blamed.sentence
+    assert judge_losses(bad, bad, numerics).status is Agreement.NAN
 
 
 @pytest.mark.parametrize("losses", [(), (2.3,)])
@@ -86,6 +89,12 @@ def test_losses_that_cannot_be_laid_side_by_side_are_not_judged(losses: tuple[fl
 )
 def test_scores_of_a_timed_evaluation(score: float | None, numerics: Numerics, status: Agreement) -> None:
     assert judge_score(ready(arm(position=1), score=score), REFERENCE, numerics).status is status
+
+
+def test_a_broken_score_of_the_reference_is_not_held_against_the_treatment() -> None:
+    found = judge_score(ready(arm(position=1)), replace(REFERENCE, score=math.nan), Numerics.EXACT)
+    assert found.status is Agreement.NOT_JUDGED
+    assert found.sentence.startswith("the reference's score is not a finite number")
 
 
 def test_the_worst_judgement_counts() -> None:
