@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import FIXED, Estimate, replicates_for, results, surest_of
+from harness.analyze.estimate import FIXED, Estimate, narrowest, replicates_for, results, surest_of
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
@@ -74,6 +74,7 @@ class MeasuredValue:
     margin: float = MARGIN  # by which an interval must leave 1 behind on its machine
     df: float = math.inf  # behind the interval, and its point of Student's t
     point: float = FIXED
+    least: float = 0.0  # half-width of one replicate below which none is believed
 
 
 def allowed(claim: Claim, margin: float = MARGIN) -> tuple[float, float]:
@@ -149,14 +150,21 @@ def replicates_needed(claim: Claim, seen: MeasuredValue) -> int | None:
             undecided = share
         else:
             decided = share
-    most = PATIENCE * seen.replicates
-    return replicates_for(decided * width, width, df=seen.df, point=seen.point, replicates=seen.replicates, most=most)
+    return replicates_for(
+        decided * width,
+        width,
+        df=seen.df,
+        point=seen.point,
+        replicates=seen.replicates,
+        least=seen.least,
+        most=PATIENCE * seen.replicates,
+    )
 
 
 def _narrowed(seen: MeasuredValue, width: float, *, logarithmic: bool) -> MeasuredValue:
-    value = seen.value
-    low, high = (value * math.exp(-width), value * math.exp(width)) if logarithmic else (value - width, value + width)
-    return replace(seen, low=low, high=high)
+    if logarithmic:
+        return replace(seen, low=seen.value * math.exp(-width), high=seen.value * math.exp(width))
+    return replace(seen, low=0.0, high=seen.value + width)  # a share is bounded from above alone
 
 
 # Measured values: what a claim is about, read from the records of the comparison that tests it.
@@ -204,7 +212,7 @@ def measure(metric: Metric, trial: Trial) -> MeasuredValue | str:
     logs = _interval(ratios, spread=LEAST_SPREAD)
     with np.errstate(over="ignore"):
         value, low, high = (float(np.exp(one)) for one in (logs.value, logs.low, logs.high))
-    return MeasuredValue(value=value, low=low, high=high, replicates=logs.replicates)
+    return replace(logs, value=value, low=low, high=high)
 
 
 def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
@@ -222,6 +230,7 @@ def _throughput(result: Estimate | Absence) -> MeasuredValue | str:
         margin=result.thresholds.margin,
         df=result.df,
         point=result.point,
+        least=narrowest(result.thresholds),
     )
 
 
@@ -254,10 +263,12 @@ _COSTS: Mapping[Metric, Callable[[Side], Values]] = {
 def _interval(values: Values, spread: float = 0.0) -> MeasuredValue:
     """Student's t over replicates, no narrower than a spread allows: two replicates may agree by luck."""
     array = np.array(list(values.values()))
-    own = stats.t.ppf(0.975, len(array) - 1) * array.std(ddof=1)
-    least = stats.t.ppf(0.975, LEAST_FREEDOM) * (spread or LEAST_SPREAD * abs(array.mean()))
-    centre, half_width = float(array.mean()), float(max(own, least) / math.sqrt(len(array)))
-    return MeasuredValue(value=centre, low=centre - half_width, high=centre + half_width, replicates=len(array))
+    centre, count, df = float(array.mean()), len(array), len(array) - 1
+    own = float(stats.t.ppf(FIXED, df) * array.std(ddof=1))
+    least = float(stats.t.ppf(FIXED, LEAST_FREEDOM)) * (spread or LEAST_SPREAD * abs(centre))
+    half_width = max(own, least) / math.sqrt(count)
+    low, high = centre - half_width, centre + half_width
+    return MeasuredValue(value=centre, low=low, high=high, replicates=count, df=df, least=least)
 
 
 AS_CLAIMED = "standard"  # the size at which a device's step is as long as the claim's
@@ -419,6 +430,8 @@ def _caveats(trial: Trial) -> Iterator[str]:
 
 def _more_replicates(claim: Claim, seen: MeasuredValue) -> str:
     needed = replicates_needed(claim, seen)
+    if needed is None and claim.metric is Metric.DEVICE_SHARE:
+        return "a share that is known by an upper bound alone cannot confirm it"
     if needed is None:
         return "too close to call: no number of replicates in reach would decide"
     return f"about {max(needed, seen.replicates + 1)} replicates would decide, {seen.replicates} were made"

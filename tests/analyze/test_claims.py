@@ -1,5 +1,6 @@
 """Findings: from the records of synthetic runs to what is said of a claim."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from harness.analyze.claims import (
     on_emulated,
     trials,
 )
-from harness.analyze.estimate import Estimate
+from harness.analyze.estimate import Estimate, narrowest
 from harness.analyze.verdict import Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.claims import Bound, Claim, Metric, Resolution, Tried, Untried
@@ -113,6 +114,25 @@ def test_what_is_undecided_says_how_many_restarts_would_decide() -> None:
     assert found.claim_verdict is ClaimVerdict.UNDECIDED
     assert found.words.startswith("about ")
     assert found.words.endswith(" replicates would decide, 2 were made")
+
+
+def test_replicates_that_would_decide_are_as_many_as_the_least_spread_asks_for() -> None:
+    """As `replicates_to_decide` counts them: however well processes agree, none is believed below it."""
+    found = records(0, 1.505)
+    made = plan(comparison("workers"))
+    fine, coarse = (
+        find(
+            claim(),
+            "leak",
+            [Look(run="r", resolution=TRIED, trial=trials(made, found, Thresholds(least_spread=one))[0])],
+        )
+        for one in (0.009, 0.09)
+    )
+    gap = math.log(1.505 / 1.5)
+    assert fine.words.startswith(f"about {math.ceil((narrowest(Thresholds()) / gap) ** 2)} replicates would decide")
+    assert coarse.words.startswith("too close to call")
+    assert (seen := coarse.measured_value) is not None
+    assert seen.least == pytest.approx(10 * narrowest(Thresholds()))
 
 
 def test_a_claim_that_nobody_can_test_and_one_that_cannot_be_tested_here() -> None:
@@ -266,6 +286,7 @@ def test_memory_is_compared_by_restart_and_less_is_better() -> None:
     value = measure(Metric.HOST_MEMORY, trial(found))
     assert isinstance(value, MeasuredValue)
     assert value.value == pytest.approx(0.8)
+    assert (value.df, value.least) == (1, pytest.approx(narrowest(Thresholds())))
     assert 0.78 < value.low < 0.8 < value.high < 0.82  # two replicates that agree by luck are not believed to the bit
     assert judged(claim(Bound.LOSS, Metric.HOST_MEMORY), found).claim_verdict is ClaimVerdict.CONFIRMED
     old = changed(changed(found, 0, host_peak_bytes=None), 1, host_peak_bytes=None)
@@ -307,7 +328,13 @@ def test_a_devices_share_is_of_the_treatment_alone_and_at_most_the_span_of_its_s
     assert (value.value, value.low) == (pytest.approx(0.5), 0.0)
     upper = claim(metric=Metric.DEVICE_SHARE, bound=Bound.UP_TO, low=None, high=0.6)
     assert judged(upper, found).claim_verdict is ClaimVerdict.CONFIRMED
-    assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), found).claim_verdict is ClaimVerdict.UNDECIDED
+    least = claim(metric=Metric.DEVICE_SHARE, bound=Bound.AT_LEAST, low=0.4)
+    for one in (claim(metric=Metric.DEVICE_SHARE, low=0.4, high=0.6), least):
+        finding = judged(one, found)
+        assert finding.claim_verdict is ClaimVerdict.UNDECIDED
+        assert finding.words == "a share that is known by an upper bound alone cannot confirm it"
+    near = judged(claim(metric=Metric.DEVICE_SHARE, bound=Bound.UP_TO, low=None, high=0.501), found)
+    assert near.words.endswith(" replicates would decide, 2 were made"), "more would bring the bound down"
     assert judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), found).claim_verdict is ClaimVerdict.OVERSTATED
     unseen = judged(claim(metric=Metric.DEVICE_SHARE, low=0.8, high=0.9), records(0, 1.0))
     assert (unseen.claim_verdict, unseen.words) == (ClaimVerdict.NOT_MEASURED, "no device times were recorded")

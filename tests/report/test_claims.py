@@ -233,5 +233,6 @@ def test_json_holds_everything_a_script_needs() -> None:
         "margin": 0.01,
         "df": "inf",
         "point": 0.975,
+        "least": 0.0,
     }
     assert confirmed["claim"]["conditions"] == "an A10"
