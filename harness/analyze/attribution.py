@@ -27,7 +27,6 @@ from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.analyze.verdict import MARGIN, Verdict, verdict
 from harness.core.configuration import Configuration, Option, parse_option
-from harness.core.environment import Environment
 from harness.core.optimization import Optimization, Stage, Timing
 from harness.core.records import Ready
 
@@ -170,8 +169,8 @@ def _gains(like: StoredRow, entries: Iterable[StoredRow]) -> _Pairs:
     }
 
 
-def _conditions(entry: StoredRow) -> tuple[Environment, str, Timing]:
-    return entry.run.environment, entry.data, entry.row.comparison.timing
+def _conditions(entry: StoredRow) -> tuple[str, str, Timing]:
+    return entry.run.environment.digest, entry.data, entry.row.comparison.timing
 
 
 def _last(option: Option, whole: StoredRow, known: _Pairs) -> Gain | None:

@@ -289,21 +289,24 @@ class Place:
         """Its workloads over the step time of emulated devices, as far as several times were measured.
 
         A curve joins what was measured in one environment but for the device: of several the one with most step times.
+        What somebody else measured joins nothing of ours and never takes its place.
         """
-        hosts: dict[tuple[str, Environment], dict[float, Setting]] = {}
+        hosts: dict[tuple[str, bool, str], dict[float, Setting]] = {}
         for setting in self.settings:
             at_s = step_named(setting.environment.device) if setting.environment.emulated else None
             for topic in setting.topics if at_s else ():
                 if topic.main and at_s:
                     host = replace(setting.environment, device="", accelerator=None, accelerator_memory_bytes=None)
-                    hosts.setdefault((topic.name, host), {}).setdefault(at_s, setting)
-        most: dict[str, dict[float, Setting]] = {}
-        for (name, _), times in hosts.items():
-            if len(times) > len(most.get(name, ())):
-                most[name] = times
+                    key = topic.name, setting.is_contributed, host.digest
+                    hosts.setdefault(key, {}).setdefault(at_s, setting)
+        most: dict[tuple[str, bool], dict[float, Setting]] = {}
+        for (name, theirs, _), times in hosts.items():
+            if len(times) > len(most.get((name, theirs), ())):
+                most[name, theirs] = times
         found = (
             (at_s, setting.environment, [one.main.table for one in setting.topics if one.name == name and one.main])
-            for name, times in most.items()
+            for (name, theirs), times in most.items()
+            if not (theirs and (name, False) in most)
             for at_s, setting in times.items()
         )
         return tuple(one for one in sweep_of(found) if any(len(curve.points) > 1 for curve in one.curves))

@@ -151,8 +151,12 @@ def test_only_what_was_measured_alike_counts() -> None:
     found = collected((compared(ALL), 3.0), step)
     whole, alone = found[config(*ALL), config()], found[config("workers"), config()]
     assert [share.name for share in attributed(whole, [alone]).shares] == ["workers"]
-    elsewhere = replace(ENVIRONMENT, python="3.12.1")
-    foreign = replace(alone, run=replace(alone.run, matrix=replace(alone.run.matrix, environment=elsewhere)))
+    again, elsewhere = replace(ENVIRONMENT, memory_bytes=ENVIRONMENT.memory_bytes - 4096), replace(ENVIRONMENT, cores=1)
+    same, foreign = (
+        replace(alone, run=replace(alone.run, matrix=replace(alone.run.matrix, environment=one)))
+        for one in (again, elsewhere)
+    )
+    assert [share.name for share in attributed(whole, [same]).shares] == ["workers"], "some pages less on another day"
     real = replace(alone, run=replace(alone.run, matrix=replace(alone.run.matrix, data={"leak": "real files"})))
     for other in (foreign, real):
         assert attributed(whole, [other]).shares == ()

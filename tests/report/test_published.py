@@ -512,6 +512,25 @@ def test_emulated_step_times_become_a_curve_of_each_workload() -> None:
     assert "| emulated 2ms" not in index
 
 
+def swept(*made: tuple[str, bool, int]) -> list[list[float]]:
+    """The step times of each sweep, of devices that were measured by us or by others on hosts of so much memory."""
+    runs = (
+        kept(WORKERS, day=day, environment=replace(emulated(device), memory_bytes=memory), contributed=contributed)
+        for day, (device, contributed, memory) in enumerate(made, 1)
+    )
+    return [[point.step_s for curve in one.curves for point in curve.points] for one in placed(*runs).sweeps]
+
+
+def test_a_curve_joins_what_one_host_measured_and_never_what_somebody_else_did() -> None:
+    size = ENVIRONMENT.memory_bytes
+    assert swept(("2ms", False, size), ("40ms", False, size + 4096)) == [[0.002, 0.04]], "some pages more every day"
+    assert swept(("2ms", False, size), ("40ms", False, 2 * size)) == []
+    theirs = [("2ms", True, size), ("9ms", True, size), ("40ms", True, size)]
+    assert swept(("2ms", False, size), theirs[2]) == []
+    assert swept(("2ms", False, size), ("9ms", False, size), *theirs) == [[0.002, 0.009]]
+    assert swept(*theirs) == [[0.002, 0.009, 0.04]]
+
+
 def test_one_step_time_is_no_curve() -> None:
     assert placed(kept(WORKERS, environment=emulated("2ms"))).sweeps == ()
     assert placed(kept(WORKERS), kept(WORKERS, environment=emulated("a100"))).sweeps == ()
