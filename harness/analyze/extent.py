@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness.analyze.collection import StoredRun, surest
 from harness.analyze.grouping import together
+from harness.core.optimization import Timing
 from harness.core.plan import Plan, is_or_was_baseline
 
 NARROW = 0.05  # half-width of a log ratio
@@ -34,16 +35,21 @@ class Extent:
 
 
 def extent_of(machine: str, workload: str, plan: Plan, runs: Iterable[StoredRun]) -> Extent:
-    """What some runs of a machine have of the comparisons of a plan that its newest environment allows."""
-    asked = {one.label: one.reference.options for one in plan.comparisons if one.treatment.workload == workload}
+    """What some runs of a machine have of the comparisons of a plan that its newest environment allows.
+
+    Each at the plan's size, batch and timing; what a part of a step comes to on whole steps tells of those.
+    """
+    asked = {one.label: one for one in plan.comparisons if one.treatment.workload == workload}
     measured: dict[str, float] = {}
     for one in surest(runs):
         row, comparison = one.row, one.row.comparison
         if comparison.treatment.workload != workload or comparison.label not in asked:
             continue
-        against = comparison.reference
-        usual = against.options == asked[comparison.label] or is_or_was_baseline(against)
-        if usual and row.estimate and row.shown:
+        wanted, against = asked[comparison.label], comparison.reference
+        timing = Timing.STEP if row.on_steps else comparison.timing
+        alike = (against.size, against.batch, timing) == (wanted.reference.size, wanted.reference.batch, wanted.timing)
+        usual = against.options == wanted.reference.options or is_or_was_baseline(against)
+        if alike and usual and row.estimate and row.shown:
             width = math.inf if row.estimate.disturbed else row.shown.half_width
             measured[comparison.label] = min(width, measured.get(comparison.label, width))
     reasons = together((one.reason, one.label) for one in plan.no_results if one.workload == workload)

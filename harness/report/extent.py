@@ -14,8 +14,8 @@ def extent_parts(found: Sequence[Extent]) -> Iterator[Part]:
     """A row for each machine and workload, and below them what is missing, by name."""
     yield Heading("What is measured, and what is not", 1)
     yield Text(
-        "Single options against the baseline, each on what it acts on, in any finished run of the machine; named "
-        "combinations count as one each."
+        "Single options against the baseline, each on what it acts on and at the size and batch that `run` takes "
+        "there, in any finished run of the machine; named combinations count as one each."
     )
     names = ("machine", "workload", "possible", "measured", f"to ±{100 * NARROW:g} %")
     rows = [

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from harness.analyze.composition import composed
 from harness.analyze.extent import extent_of
 from harness.catalogue import read_catalogue
+from harness.core.configuration import Comparison
 from harness.core.environment import Environment
+from harness.core.optimization import Timing
 from harness.core.plan import Request
 from harness.plan.planning import planned
 from harness.results import stored_runs
@@ -58,6 +61,30 @@ def test_an_interval_counts_as_narrow_by_what_it_says_of_training_steps() -> Non
     assert found.measured.keys() == {"memory_map"}
     assert found.narrow == (found.measured["memory_map"] <= 0.05)
     assert "memory_map" not in found.missing
+
+
+def batched(one: Comparison, batch: int) -> Comparison:
+    return replace(one, treatment=replace(one.treatment, batch=batch), reference=replace(one.reference, batch=batch))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        compared("memory_map", size="standard"),
+        compared("memory_map", timing=Timing.LOADER),
+        batched(compared("memory_map"), 3),
+    ],
+)
+def test_another_size_batch_or_part_of_a_step_is_not_what_was_asked(one: Comparison) -> None:
+    (run,) = stored_runs([whole(plan_of(one), records(0, 1.5, timing=one.timing))])
+    plan = planned(Request(workloads=("leak",), design="alone", device="cpu"), CATALOGUE, ENVIRONMENT)
+    assert extent_of("m", "leak", plan, [run]).measured == {}
+    (table,) = run.matrix.tables
+    (row,) = table.rows
+    assert row.estimate is not None
+    told = replace(table, rows=(replace(row, on_steps=composed(row.estimate, (0.5, 0.5))),))
+    found = extent_of("m", "leak", plan, [replace(run, matrix=replace(run.matrix, tables=(told,)))])
+    assert bool(found.measured) is (one.timing is Timing.LOADER), "what a part comes to on steps tells of steps"
 
 
 def test_a_machine_lacks_nothing_that_it_cannot_run(
