@@ -76,6 +76,7 @@ class Size:
     passes: int = 1  # over the samples in a timed epoch; more where one batch holds all of them several times
     # Which items of a longer data set of the user's an epoch holds, others in each replicate; None: always the same.
     draw: int | None = 0
+    in_order: bool = False  # whether samples come one after another, as the user's own loader takes them
 
     @property
     def samples(self) -> int:

@@ -150,15 +150,16 @@ class Order(Sampler[list[int]]):
         short_last: bool = False,
         passes: int = 1,
         part: tuple[int, int] = (0, 1),
+        shuffled: bool = True,
     ) -> None:
-        """Shuffles `samples` indices once; `endless` leaves out the boundary between epochs.
+        """Shuffles `samples` indices once, if that is wanted; `endless` leaves out the boundary between epochs.
 
         An epoch takes them `passes` times over. Of every batch a rank takes its own `part`: its number, and of how
         many. With `short_last` half of the last batch is missing, as where a set is no multiple of the batch; raises
         Mistake where that would leave nothing, or nothing to be shorter than.
         """
-        shuffle = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
-        every = shuffle * passes
+        drawn = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
+        every = (drawn if shuffled else list(range(samples))) * passes
         self._batches = [every[first : first + batch] for first in range(0, len(every) - batch + 1, batch)]
         self._endless = endless
         self._next = 0
@@ -401,7 +402,8 @@ def open_feed(
         keywords["worker_init_fn"] = start
     batch, part = size.batch // recipe.micro_batches, (rank_now(), recipe.ranks)
     order = Order(
-        size.samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch, passes=size.passes, part=part
+        size.samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch, passes=size.passes, part=part,
+        shuffled=not size.in_order,
     )  # fmt: skip
     loader: DataLoader[Any] = DataLoader(
         dataset,

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+
 from harness.own.items import Source, fetches_batches
 
 
@@ -36,6 +38,7 @@ class Facts:
     kept_outside: bool = False  # items that any process has read are cheaper for all: a cache on the disk, a server
     fetches: str = ""  # whole batches, as its data set does in a training: nothing, "usable" or why it is not done here
     whole_batches: bool = False  # whether each arm fetches as its own data set does: of two jobs that are compared
+    in_order: bool = False  # its loader takes one item after another
     least_samples: int = 1
     operations: int = 0
     traits: list[str] = field(default_factory=list)
@@ -46,8 +49,12 @@ class Facts:
 
 
 USABLE = "usable"
-TAKEN = "items taken from all over the data set, others in each replicate"
-EVERY_TIME = "items taken from all over the data set, the same in each replicate"
+
+
+def taken(*, in_order: bool, always: bool) -> str:
+    """Which items a short epoch holds, in words."""
+    where = "one item after another from one place on" if in_order else "items taken from all over the data set"
+    return f"{where}, {'the same' if always else 'others'} in each replicate"
 
 
 def read_facts(text: str) -> Facts:
@@ -91,6 +98,23 @@ def said(source: Source, kernel: Mapping[str, Any], clip_norm: float | None) -> 
     if loader is not None:
         found |= {name: type(getattr(loader, name)).__qualname__ for name in ("sampler", "batch_sampler")}
     return {name: str(one) for name, one in found.items()}
+
+
+def order_of(loader: Any) -> tuple[bool, tuple[Note, ...]]:
+    """Whether a loader takes one item after another, and what else of how it reads is left out here."""
+    if loader is None:
+        return False, ()
+    left_out = Note("worker_init_fn", "that of your loader is not called: workers here begin without it")
+    notes = (left_out,) if loader.worker_init_fn is not None else ()
+    sampler = loader.batch_sampler or loader.sampler
+    if type(sampler) is BatchSampler:
+        sampler = sampler.sampler
+    if type(sampler) is SequentialSampler:
+        return True, (*notes, Note("order", "one item after another, as your loader takes them"))
+    if type(sampler) is RandomSampler:
+        return False, notes
+    dropped = f"the {type(sampler).__name__} of your loader is left out"
+    return False, (*notes, Note("order", dropped, "items come in a random order"))
 
 
 def _method(context: Any) -> str:
@@ -152,6 +176,7 @@ def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
         keeps_items=ours.keeps_items or theirs.keeps_items,
         kept_outside=ours.kept_outside or theirs.kept_outside,
         seeded=seeded,
+        in_order=ours.in_order and theirs.in_order,
         whole_batches=whole,
         fixed=fixed,
         traits=[one for one in ours.traits if one not in dropped],
@@ -163,11 +188,11 @@ def together(ours: Facts, theirs: Facts, *, each_its_own: bool) -> Facts:
 def _notes_together(ours: Facts, theirs: Facts, steps: int) -> list[Note]:
     """The first job's notes, with what the second's data set makes of epochs and items."""
     notes = [one for one in ours.notes if one.what != "epoch"]
-    taken = EVERY_TIME if ours.kept_outside or theirs.kept_outside else TAKEN
+    words = taken(in_order=ours.in_order and theirs.in_order, always=ours.kept_outside or theirs.kept_outside)
     kept = (theirs.keeps_items and not ours.keeps_items) or (theirs.kept_outside and not ours.kept_outside)
     for what, alone in (("reading again", kept), ("items", theirs.seeded and not ours.seeded)):
         if alone:
             notes += [replace(one, what=f"{what}, the other's") for one in theirs.notes if one.what == what]
     if steps < ours.steps:
-        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, {taken}"))
+        notes.append(Note("epoch", f"{steps} of {ours.steps:,} steps, {words}"))
     return notes

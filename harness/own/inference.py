@@ -25,7 +25,7 @@ from harness.core.mistake import Mistake
 from harness.core.workload import PYTORCH_DEFAULTS
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
-from harness.own.facts import EVERY_TIME, TAKEN, USABLE, Facts, Note, differing, refused, said, together
+from harness.own.facts import USABLE, Facts, Note, differing, order_of, refused, said, taken, together
 from harness.own.items import (
     GOLDEN,
     Items,
@@ -44,6 +44,7 @@ from harness.own.items import (
     shape_of,
     shapes_of,
     source_of,
+    untouched,
     uses_generators,
 )
 from harness.own.network import Network, device_here, failure, in_words
@@ -105,7 +106,7 @@ def _forked(read: Callable[[], list[_T]]) -> list[_T]:
 def look(job: "Job", file: Path | None, others: dict[str, "Job"]) -> Facts:
     """Takes steps of a job on a few samples and says what was seen; raises Mistake for what cannot be trained."""
     looks = list[Looking]()
-    with _alone(), drawn_from(0):
+    with _alone(), drawn_from(0), untouched(job.dataset, *(one.dataset for one in others.values())):
         facts = _seen(job, file, looks)
         for name, other in others.items():
             facts = _beside(name, facts, _seen(other, file, looks))
@@ -156,6 +157,8 @@ class Looking:
     def facts(self) -> Facts:
         """All of it."""
         batch, items = self._batch(), len(self.source.dataset)
+        in_order, left_out = order_of(self.source.loader)
+        self.notes += left_out
         seeded = self._draws()
         item_s, item_bytes, examples = self._items(batch)
         step = Step(self)
@@ -189,7 +192,8 @@ class Looking:
             self.traits |= {"few_shapes"} if epoch_steps < steps else set()
             self.note("shapes", "items have shapes of their own", "all options are timed on whole steps")
         if epoch_steps < steps:
-            self.note("epoch", f"{epoch_steps} of {steps:,} steps, {TAKEN if not outside else EVERY_TIME}")
+            words = taken(in_order=in_order, always=outside)
+            self.note("epoch", f"{epoch_steps} of {steps:,} steps, {words}")
         found, means = "none given", "quality is judged by first losses; options of evaluations are left out"
         if self.job.score:
             found, means = f"{self.job.better} is better", "learn --until trains until it is reached"
@@ -197,7 +201,7 @@ class Looking:
         return Facts(
             items=items, batch=batch, epoch_steps=epoch_steps, steps=steps, parameters=step.parameters, step_s=step_s,
             compute_s=compute_s, item_bytes=item_bytes, seeded=seeded, keeps_items=keeps_items, kept_outside=outside,
-            fetches=fetches,
+            fetches=fetches, in_order=in_order,
             least_samples=step.least_samples, operations=step.operations, traits=sorted(self.traits),
             fixed=self.fixed, original=self._original(step.kernel), notes=self.notes,
             says=said(self.source, step.kernel, self.job.clip_norm),

@@ -4,10 +4,12 @@ import inspect
 import pickle
 import random
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +102,9 @@ def shape_of(job: "Job", source: Source | None = None) -> Shape:
     source = source or source_of(job)
     if not len(source.dataset):
         raise Mistake("The data set is empty; give one with at least as many items as a batch.")
-    items = [source.dataset[index] for index in range(min(2, len(source.dataset)))]
+    with untouched(source.dataset):
+        items = [source.dataset[index] for index in range(min(3, len(source.dataset)))]
+    items, third = items[:2], items[2:]
     batch = collated(items, source.collate)
     known = plain(batch)
     leaves, structure = trees.tree_flatten(known)
@@ -110,8 +114,8 @@ def shape_of(job: "Job", source: Source | None = None) -> Shape:
             f"A batch holds a {strange.__name__}, which cannot be sent to a device; let the data set return tensors "
             "and numbers, or give collate= a function that makes a tensor of it."
         )
-    if source.collate is not None and len(source.dataset) > len(items):
-        more = plain(collated([*items, source.dataset[len(items)]], source.collate))
+    if source.collate is not None and third:
+        more = plain(collated([*items, *third], source.collate))
         if [type(one) for one in trees.tree_leaves(more)] != [type(one) for one in leaves] or (
             trees.tree_structure(more) != structure
         ):
@@ -181,20 +185,66 @@ def leaves_of(batch: Any) -> list[Any]:
     return found
 
 
+# Reading in the trainer, before loader workers are forked from it.
+
+WALKED, LISTED = 1000, 64  # objects that a data set consists of; entries of a container that may be some
+
+
+@contextmanager
+def untouched(*given: Any) -> Iterator[None]:
+    """Puts back what reading rebinds in data sets: above all a file that is opened with the first item.
+
+    Workers that inherited it would share its position, and read each other's bytes.
+    """
+    before = [(one, dict(one)) if isinstance(one, dict) else (one, list(one)) for one in _state_of(given)]
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # a file that nothing holds any more is closed
+            for now, then in before:
+                now.clear()
+                now.update(then) if isinstance(now, dict) else now.extend(then)
+
+
+def _state_of(given: Any) -> list[Any]:
+    """The attributes of all objects within, and the dictionaries and lists among them, none of which is long."""
+    found, waiting = dict[int, Any](), [given]
+    while waiting and len(found) < WALKED:
+        one = waiting.pop()
+        if isinstance(one, (type, nn.Module, ModuleType, FunctionType)):
+            continue
+        inside = one if isinstance(one, (dict, list, tuple)) else getattr(one, "__dict__", None)
+        if inside is None or id(inside) in found or len(inside) > LISTED:
+            continue
+        if not isinstance(inside, tuple):
+            found[id(inside)] = inside
+        waiting += inside.values() if isinstance(inside, dict) else inside
+    return list(found.values())
+
+
 GOLDEN = 0.6180339887498949  # multiples of it, without their whole parts, lie evenly between 0 and 1
 
 
 class Items(Dataset[Any]):
-    """`count` items of a data set, evenly spread over all of it, each depending on its place alone.
+    """`count` items of a data set, evenly spread over all of it or `in_order`, each depending on its place alone.
 
     Each `draw` takes others of a longer data set, so that what is timed is no fixed part, whose luck no interval knows.
     """
 
     def __init__(
-        self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None, draw: int = 0
+        self,
+        dataset: Any,
+        count: int,
+        shape: Shape,
+        *,
+        seeded: bool,
+        file: Path | None,
+        draw: int = 0,
+        in_order: bool = False,
     ) -> None:
         self.dataset, self.count, self.shape, self.seeded, self.file = dataset, count, shape, seeded, file
-        self.draw, self._start, self._each = draw, draw * GOLDEN % 1, len(dataset) / count
+        self.draw, self.in_order, self._length, self._start = draw, in_order, len(dataset), draw * GOLDEN % 1
         self.collated = shape.finished
         if shape.finished:
             self.__getitems__ = self._batch
@@ -206,7 +256,9 @@ class Items(Dataset[Any]):
 
     def place(self, index: int) -> int:
         """Where an item lies in the user's data set."""
-        return int((index + self._start) * self._each)
+        if self.in_order:
+            return (index + int(self._start * self._length)) % self._length
+        return int((index + self._start) * self._length / self.count)
 
     def __getitem__(self, index: int) -> Any:
         """One item, as the user's data set gives it."""
@@ -237,19 +289,13 @@ class Items(Dataset[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         sent = Sent(self.file, pickle.dumps((self.dataset, self.shape)))
-        return _received, (type(self), sent, self.count, self.seeded, self.file, self.draw)
+        how = {"seeded": self.seeded, "file": self.file, "draw": self.draw, "in_order": self.in_order}
+        return _received, (type(self), sent, self.count, how)
 
 
-def _received(
-    kind: type[Items],
-    sent: Any,
-    count: int,
-    seeded: bool,  # noqa: FBT001
-    file: Path | None,
-    draw: int,
-) -> Items:
+def _received(kind: type[Items], sent: Any, count: int, how: dict[str, Any]) -> Items:
     dataset, shape = sent
-    return kind(dataset, count, shape, seeded=seeded, file=file, draw=draw)
+    return kind(dataset, count, shape, **how)
 
 
 class Kept(list[Any]):
@@ -279,10 +325,8 @@ class Indexed(Items):
     No seed is set between the items of one call, so these are not for items that are drawn from their index.
     """
 
-    def __init__(
-        self, dataset: Any, count: int, shape: Shape, *, seeded: bool, file: Path | None, draw: int = 0
-    ) -> None:
-        super().__init__(dataset, count, shape, seeded=seeded, file=file, draw=draw)
+    def __init__(self, dataset: Any, count: int, shape: Shape, **how: Any) -> None:
+        super().__init__(dataset, count, shape, **how)
         self.collated = True
         self.__getitems__ = self._whole
 

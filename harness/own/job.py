@@ -171,6 +171,7 @@ class Job:
             shape={"items": facts.items}, original_epoch_steps=facts.steps, step_s=facts.step_s,
             compute_s=facts.compute_s, keeps_items=facts.keeps_items, seeded_items=facts.seeded,
             whole_batches=facts.whole_batches, draw=None if facts.kept_outside else 0,
+            in_order=facts.in_order,
         )  # fmt: skip
         return Workload(
             name=name, title=f"{name}: training of the user's own", origin=address.path.name,

@@ -300,11 +300,11 @@ class Builder:
         seeded, whole = size.seeded_items, size.whole_batches and fetches_batches(dataset)
         kind, draw = Indexed if recipe.batched_fetch or (whole and not recipe.in_memory_data) else Items, size.draw or 0
         if recipe.in_memory_data:
-            read = Items(dataset, count, shape, seeded=seeded, file=self.file, draw=draw)
+            read = Items(dataset, count, shape, seeded=seeded, file=self.file, draw=draw, in_order=size.in_order)
             return kind(Kept(map(read.__getitem__, range(count))), count, shape, seeded=False, file=self.file)
         if kind is Items and shape.pair and not seeded and self._is_plain(dataset, size, recipe):
             return dataset  # type: ignore[no-any-return]
-        return kind(dataset, count, shape, seeded=seeded, file=self.file, draw=draw)
+        return kind(dataset, count, shape, seeded=seeded, file=self.file, draw=draw, in_order=size.in_order)
 
     def _is_plain(self, dataset: Any, size: Size, recipe: Recipe) -> bool:
         """Whether the user's data set may stand in the loader as it is, without a call of ours around each item."""

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
-from harness.own.items import Source, collated, source_of
+from harness.own.items import Source, collated, source_of, untouched
 
 ROUNDS = 4  # each number of workers is started anew in each: what differs between them makes the interval
 LEAST_BATCHES = 8  # of a turn
@@ -71,7 +71,8 @@ def suggest_workers(
         raise Mistake(f"The batch is {source.batch!r} of {len(source.dataset)} items; give batch= of at most as many.")
     if rounds < 2:
         raise Mistake("One round has no interval; give rounds=2 or more.")
-    collated([source.dataset[0], source.dataset[min(1, len(source.dataset) - 1)]], source.collate)
+    with untouched(source.dataset):
+        collated([source.dataset[0], source.dataset[min(1, len(source.dataset) - 1)]], source.collate)
     chosen = tuple(dict.fromkeys(workers)) if workers is not None else usual()
     if not chosen or min(chosen) < 0:
         raise Mistake("Name numbers of workers from 0 on, such as workers=(0, 2, 4).")
@@ -90,7 +91,8 @@ def measured(source: Source, numbers: Sequence[int], rounds: int) -> tuple[Rate,
     order, found = np.random.default_rng(0), {number: list[tuple[float, float]]() for number in numbers}
     for _ in range(rounds):
         for number in order.permutation(np.array(numbers)).tolist():
-            found[number].append(turn(source, number))
+            with untouched(source.dataset):
+                found[number].append(turn(source, number))
     return tuple(_rate(number, turns) for number, turns in found.items())
 
 

@@ -41,11 +41,11 @@ def summary(found: Sequence[BothWays]) -> str:
     compatible = total - counts[Agreement.DISAGREE]
     shared, isolated = (math.expm1(median(way(one).half_width for one in found)) for way in (SHARED, ISOLATED))
     return (
-        f"Of {total} comparisons that were measured both ways the ratios of {counts[Agreement.DISAGREE]} differ by more "
-        f"than their intervals allow, where chance would let one in twenty; {compatible} "
+        f"Of {total} comparisons that were measured both ways the ratios of {counts[Agreement.DISAGREE]} differ by "
+        f"more than their intervals allow, where chance would let one in twenty; {compatible} "
         f"({100 * compatible / total:.0f} %) are compatible. {counts[Agreement.AGREE]} of these are shown to be the "
-        f"same within 2.5 %; the intervals of the others are too wide for that. Half the intervals are narrower than ±{100 * shared:.1f} % in shared processes, "
-        f"and than ±{100 * isolated:.1f} % in isolated ones."
+        "same within 2.5 %; the intervals of the others are too wide for that. Half the intervals are narrower than "
+        f"±{100 * shared:.1f} % in shared processes, and than ±{100 * isolated:.1f} % in isolated ones."
     )
 
 

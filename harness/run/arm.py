@@ -148,6 +148,7 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "TORCHINDUCTOR_COMPILE_THREADS": str(len(os.sched_getaffinity(0))) if recipe.compile else "1",
             "PYTHONHASHSEED": "0",
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]),
+            "PWD": str(Path.cwd()),  # where arms run too: a user's data may lie beside it
         }
     )
 

@@ -262,13 +262,13 @@ def _begun(environment: Mapping[str, str], log: int) -> ForkServer:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.run.worker", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "harness.run.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             env=dict(environment),
-            cwd=ROOT,
+            cwd=environment["PWD"],
             start_new_session=True,
         )
     return ForkServer(process=process, control=ours)

@@ -26,7 +26,7 @@ from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
-from harness.run.fork_server import OWN, ROOT, serve_forks
+from harness.run.fork_server import OWN, serve_forks
 from harness.run.processes import share_folder
 from harness.run.ranks import SHARE, RankLost, Ranks
 from harness.run.sentinel import Sentinel
@@ -250,13 +250,13 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
     with (
         tempfile.TemporaryFile(mode="w+", errors="replace") as log,
         subprocess.Popen(
-            [sys.executable, "-m", "harness.run.worker"],
+            [sys.executable, "-P", "-m", "harness.run.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
             env=environment,
-            cwd=ROOT,
+            cwd=environment["PWD"],
             start_new_session=True,
         ) as process,
     ):

@@ -162,7 +162,7 @@ def _row(one: Judged) -> tuple[str, ...]:
 def _lengths(judged: Iterable[Judged]) -> Iterator[str]:
     yield "## Windows of other lengths"
     yield ""
-    yield "A loader-bound arm in windows over a factor of eight: none of its intervals, as wide as they are, misses the truth."
+    yield "A loader-bound arm in windows over a factor of eight: no interval, as wide as they are, misses the truth."
     yield ""
     chosen = [one for one in judged if one.experiment.startswith("windows of")]
     yield from _table(

@@ -1,14 +1,20 @@
 """Batches of collate functions: what can be made anew from tensors alone, and what is refused."""
 
 from collections import UserDict
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
 
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, Dataset, Sampler, WeightedRandomSampler
 
 import speedmatrix as sm
-from harness.own.items import batch_of, leaves_of, shape_of
+from harness.core.recipe import Recipe
+from harness.core.workload import Size
+from harness.measure.feed import open_feed
+from harness.own.items import Items, batch_of, leaves_of, shape_of
 from harness.own.job import Job
 from tests.own.trainings import Net, Pictures, named_loss, sgd
 
@@ -51,3 +57,77 @@ def test_mappings_of_any_class_are_looked_into_and_made_anew() -> None:
     assert type(again) is UserDict
     assert again["none"] is None
     assert torch.equal(again["inner"][0]["pictures"], batch["inner"][0]["pictures"])
+
+
+class Lines(Dataset[tuple[Tensor, int]]):
+    """Numbers in a file that is opened with the first item, as files of one position are in most data sets."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.opened = path, dict[str, TextIO]()
+        self.file: TextIO | None = None
+
+    def __len__(self) -> int:
+        return 512
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if self.file is None:
+            self.file = self.opened["lines"] = self.path.open()
+        self.file.seek(8 * index)
+        return torch.full((1, 8, 8), float(self.file.read(8))), index % 2
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Lines:
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"{number:7}\n" for number in range(512)))
+    return Lines(path)
+
+
+def test_a_file_that_opens_with_the_first_item_is_left_closed_for_workers(lines: Lines) -> None:
+    job = sm.job(model=Net, dataset=lines, optimizer=sgd, batch=8, loss=torch.nn.CrossEntropyLoss())
+    for look in (lambda: shape_of(job), lambda: job.facts, lambda: sm.suggest_workers(lines, batch=8, workers=(0, 1))):
+        look()
+        assert lines.file is None
+        assert not lines.opened, "nor where it lies in a dictionary"
+    for batch, _ in DataLoader(lines, batch_size=8, num_workers=2):
+        assert torch.equal(batch[:, 0, 0, 0].diff(), torch.ones(7))
+
+
+class Blocks(Sampler[int]):
+    """An order of the user's own."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(96)
+
+    def __len__(self) -> int:
+        return 96
+
+
+def facts_with(**loading: Any) -> Any:
+    loader = DataLoader(Pictures(), **({"batch_size": 8} | loading))
+    return sm.job(model=Net, dataset=loader, optimizer=sgd, batch=8, loss=torch.nn.CrossEntropyLoss()).facts
+
+
+def test_a_loader_that_does_not_shuffle_is_timed_so() -> None:
+    assert facts_with(shuffle=False).in_order
+    assert not facts_with(shuffle=True).in_order
+    size = Size(
+        batch=8, epoch_steps=12, evaluation_items=0, data_bytes=0, shape={}, original_epoch_steps=12, in_order=True
+    )
+    feed = open_feed(Pictures(), size, Recipe(), 0, endless=True)
+    assert next(iter(feed.order)) == list(range(8))
+    items = Items(range(10), 4, shape_of(collating(None)), seeded=False, file=None, draw=2, in_order=True)
+    assert [items.place(index) for index in range(9)] == [2, 3, 4, 5, 6, 7, 8, 9, 0]
+
+
+@pytest.mark.parametrize(
+    ("loading", "words"),
+    [
+        ({"sampler": WeightedRandomSampler([1.0] * 96, 96)}, "the WeightedRandomSampler of your loader is left out"),
+        ({"batch_sampler": BatchSampler(Blocks(), 8, False), "batch_size": 1}, "the Blocks of your loader"),
+        ({"sampler": Blocks()}, "the Blocks of your loader is left out"),
+        ({"worker_init_fn": print}, "that of your loader is not called"),
+    ],
+)
+def test_what_is_left_out_of_a_loader_is_told(loading: dict[str, Any], words: str) -> None:
+    assert any(words in one.found for one in facts_with(**loading).notes)

@@ -226,9 +226,19 @@ job = job.replace(dataset=Keeping(job.dataset.ms), options=())
 
 @pytest.mark.alone
 @pytest.mark.thorough
-def test_loader_workers_that_are_no_copies_of_the_trainer_find_the_users_classes(tmp_path: Path) -> None:
+def test_loader_workers_that_are_no_copies_of_the_trainer_find_the_users_classes_and_files(tmp_path: Path) -> None:
+    (tmp_path / "beside.txt").write_text(str(LOAD_MS / 8))
+    read = """
+class Beside(Slow):
+    def __getitem__(self, index):
+        self.ms = float(open("beside.txt").read())  # found from where the script was started
+        return super().__getitem__(index)
+
+
+job = job.replace(dataset=Beside(0), options=())
+"""
     asked = 'job.measure(budget="none", stack="workers=1+start_method=spawn", replicates=2, rounds=2)'
-    (tmp_path / "oracle.py").write_text(f"{ORACLE}\nmatrix = {asked}\n{TOLD.format('matrix')}\n")
+    (tmp_path / "oracle.py").write_text(f"{ORACLE}{read}\nmatrix = {asked}\n{TOLD.format('matrix')}\n")
     (row,) = json.loads(python(tmp_path, "oracle.py").splitlines()[-1])
     assert holds(row, (LOAD_MS + STEP_MS) / max(LOAD_MS, STEP_MS)), row
 
