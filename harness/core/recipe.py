@@ -86,6 +86,7 @@ OF_PROCESS: Mapping[str, str] = {
     "cudnn_benchmark": "what cuDNN has chosen for a convolution is kept for a process, whoever asked",
     "blocking_sync": "how a thread waits for the device is set up with its context",
     "ranks": "its other ranks are processes of its own",
+    "evaluation_persistent_workers": "its evaluation's workers are stopped with the process, and would stay so",
     "empty_cache": "it takes away the device memory that other arms keep for their next step",
 }
 

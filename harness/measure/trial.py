@@ -65,7 +65,7 @@ class Trial:
         first where the loader is too slow to fill it in a training.
         """
         feed = self.session.feed
-        feed.thaw()
+        self._go_on()
         if self._draws_on_a_queue and not self.fills_queue:
             feed.drain()
         times: list[float] = []
@@ -74,6 +74,19 @@ class Trial:
         feed.freeze()
         self.session.phases.split()
         return len(times) // 2 if lead is None else lead
+
+    def _go_on(self) -> None:
+        """Wakes loader workers; those that nothing here takes batches from would only load beside what is timed."""
+        self.session.feed.thaw()
+        if not self._draws_on_a_queue:
+            self.session.feed.freeze()
+
+    def _use_up_the_queue(self) -> None:
+        """Steps to an epoch's end, where no batch is left that workers loaded from memory, and stops them there."""
+        task = self.session.task
+        while self._draws_on_a_queue and self.session.consumed % (task.size.epoch_steps * task.recipe.micro_batches):
+            self.step()
+        self.session.feed.freeze()  # dropping files takes a moment, in which they would read what is about to go
 
     def _settling_steps(self, steps: int, offset: int) -> list[float]:
         """Seconds of so many steps, or as many as batches are in flight, that lead up to step `offset`."""
@@ -97,12 +110,12 @@ class Trial:
             strangers, slipped = self.board.strangers(), self._slipped()
             # Whoever reads the counter later lets a device run out of work that it does not do at once.
             energy_j = self.board.energy_j() if self.session.task.device.asynchronous else None
-            self.session.feed.thaw()
+            self._go_on()
             led_in = self._lead_in(lead, start)
-            if self.cold:  # dropping takes a moment, in which loader workers would read files that are about to go
-                self.session.feed.freeze()
+            if self.cold:
+                self._use_up_the_queue()
             with self.cold.dropped() if self.cold else nullcontext():
-                self.session.feed.thaw()
+                self._go_on()
                 return self._window(steps, led_in, strangers, energy_j) | {"lead_steps": lead, "slipped": slipped}
 
         return undisturbed(taken, graphs_of(self.session.task.recipe))
@@ -120,7 +133,7 @@ class Trial:
         # when it has asked for the last: in between it takes as many batches as lie between the device's marks.
         consumed, made = session.consumed, self._produced
         if not device.asynchronous:
-            feed.thaw()
+            self._go_on()
         marks = marked(self.step, steps, device)
         feed.freeze()  # before anything else is done
         led_in_at, led_at, *own = moments([*led_in, *marks], device)

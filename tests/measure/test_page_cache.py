@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,27 @@ def test_a_cold_burst_is_one_epoch_and_begins_without_the_data(
     with pytest.raises(StillWarm):
         begun.window(lead=1, steps=60)
     begun.session.feed.close()
+
+
+def test_no_batch_of_a_cold_epoch_was_loaded_before_the_files_were_dropped(
+    smoke_data: dict[str, Path],
+) -> None:
+    task = task_of("leak", smoke_data["leak"], ("workers=2", "prefetch_factor=2", "cold_page_cache"))
+    task = replace(task, endless=False)
+    begun, ready = trial.begin(task, Timing.EPOCH, UNTIMED, {"page_cache": "cold"}, other_seeds=False)
+    assert ready["inactive"] == ()
+    assert begun.cold is not None
+    step, ahead, files = begun.step, list[tuple[bool, int]](), begun.cold.files
+
+    def looking() -> object:
+        ahead.append((resident_share(files) < COLD, begun.session.feed.in_flight))
+        return step()
+
+    begun.step = looking
+    begun.window(lead=1, steps=task.size.epoch_steps)
+    begun.session.feed.close()
+    assert ahead[1][1] > 0, "after the lead-in"
+    assert next(in_flight for is_cold, in_flight in ahead if is_cold) == 0
 
 
 def test_a_system_that_does_not_drop_is_seen(

@@ -53,8 +53,8 @@ class Step(nn.Module):
         return result
 
 
-def task() -> Task:
-    made = task_with(workers=WORKERS, prefetch_factor=AHEAD)
+def task(ahead: int = AHEAD) -> Task:
+    made = task_with(workers=WORKERS, prefetch_factor=ahead)
     return replace(made, parts=replace(made.parts, model=lambda *_: Step(), dataset=lambda *_: Burning()))
 
 
@@ -172,3 +172,19 @@ def test_no_batch_seems_dearer_than_it_is_on_average(seconds: Callable[[int], fl
     else:
         assert rate is not None
         assert rate > 0.6 / mean_s  # sleeps end late
+
+
+def test_workers_do_not_load_beside_steps_that_take_nothing_from_them() -> None:
+    begun, _ = begin(task(5 * AHEAD), Timing.COMPUTE, UNTIMED, {}, other_seeds=False)
+    feed = begun.session.feed
+    try:
+        assert feed.live_workers == WORKERS
+        begun.window(lead=2, steps=2)
+        before = feed.produced
+        windows = [begun.window(lead=2, steps=20) for _ in range(2)]
+        assert before is not None
+        assert feed.produced is not None
+        assert feed.produced - before <= WORKERS, "what each had nearly finished when it was stopped"
+    finally:
+        feed.close()
+    assert all(one["batches"] is None for one in windows)
