@@ -144,26 +144,30 @@ class Order(Sampler[list[int]]):
         self,
         samples: int,
         batch: int,
-        seed: int,
+        seed: int | None,
         *,
         endless: bool,
         short_last: bool = False,
         passes: int = 1,
         part: tuple[int, int] = (0, 1),
-        shuffled: bool = True,
+        parts: int = 1,
     ) -> None:
-        """Shuffles `samples` indices once, if that is wanted; `endless` leaves out the boundary between epochs.
+        """Shuffles `samples` indices once, if there is a seed; `endless` leaves out the boundary between epochs.
 
-        An epoch takes them `passes` times over. Of every batch a rank takes its own `part`: its number, and of how
-        many. With `short_last` half of the last batch is missing, as where a set is no multiple of the batch; raises
-        Mistake where that would leave nothing, or nothing to be shorter than.
+        An epoch takes them `passes` times over. The `parts` of a step are so many batches, which change places from
+        epoch to epoch: else a worker would load the same ones for ever. Of every batch a rank takes its own `part`: its
+        number, and of how many. With `short_last` half of the last batch is missing, as where a set is no multiple of
+        the batch; raises Mistake where that would leave nothing, or nothing to be shorter than.
         """
-        drawn = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
-        every = (drawn if shuffled else list(range(samples))) * passes
+        every = list(range(samples))
+        if seed is not None:
+            every = torch.randperm(samples, generator=torch.Generator().manual_seed(seed)).tolist()
+        every *= passes
         self._batches = [every[first : first + batch] for first in range(0, len(every) - batch + 1, batch)]
         self._endless = endless
         self._next = 0
         self._rank, self._ranks = part
+        self._parts = parts if len(self._batches) % parts == 0 else 1
         if short_last:
             if batch < 2 or len(self._batches) < 2:
                 raise Mistake(
@@ -177,7 +181,9 @@ class Order(Sampler[list[int]]):
             yield from map(self._part, self._batches)
             return
         while True:
-            batch = self._batches[self._next % len(self._batches)]
+            epoch, place = divmod(self._next, len(self._batches))
+            step, number = divmod(place, self._parts)
+            batch = self._batches[step * self._parts + (number + epoch) % self._parts]
             self._next += 1
             yield self._part(batch)
 
@@ -402,8 +408,8 @@ def open_feed(
         keywords["worker_init_fn"] = start
     batch, part = size.batch // recipe.micro_batches, (rank_now(), recipe.ranks)
     order = Order(
-        size.samples, batch, seed, endless=endless, short_last=recipe.keep_last_batch, passes=size.passes, part=part,
-        shuffled=not size.in_order,
+        size.samples, batch, None if size.in_order else seed, endless=endless, short_last=recipe.keep_last_batch,
+        passes=size.passes, part=part, parts=recipe.micro_batches,
     )  # fmt: skip
     loader: DataLoader[Any] = DataLoader(
         dataset,

@@ -38,6 +38,15 @@ def test_every_window_of_an_epoch_s_length_holds_the_same_samples() -> None:
         assert sorted(index for batch in seen[first : first + 3] for index in batch) == list(range(12))
 
 
+def test_parts_of_a_step_go_to_one_worker_after_the_other() -> None:
+    batches = iter(Order(12, 2, seed=1, endless=True, parts=2))
+    epochs = [[tuple(next(batches)) for _ in range(6)] for _ in range(2)]
+    for first in range(0, 6, 2):
+        assert {*epochs[0][first : first + 2]} == {*epochs[1][first : first + 2]}, "a step has the same samples"
+    of_one_worker = {*epochs[0][::2], *epochs[1][::2]}
+    assert of_one_worker == {*epochs[0]}, "each of two workers comes to load them all"
+
+
 def test_an_epoch_ends_unless_it_is_endless() -> None:
     assert len(list(Order(12, 4, seed=1, endless=False))) == len(Order(12, 4, seed=1, endless=False)) == 3
 
