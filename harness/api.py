@@ -41,7 +41,7 @@ from harness.report.matrix import COMPOSED
 from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
 from harness.run.arm import Hosts, ProcessArm
-from harness.run.data import answers
+from harness.run.data import answers, read_once
 from harness.run.execution import Campaign
 from harness.run.fork_server import end_servers
 from harness.run.preparation import (
@@ -342,7 +342,15 @@ def measured(
 def written(ready: Prepared, data: Path | None, watch: Watch = SILENT) -> Data:
     """The folders of a plan's data, which are written first if need be."""
     with watch.writing([name for name, _ in own_data(ready)]) as show:
-        return data_of(ready, data, show)
+        found = data_of(ready, data, show)
+    for folder in dict.fromkeys(ready.real_data.values()):
+        if not read_once(folder):
+            watch.say(
+                f"The files in {folder} take more than half of the free memory and are not read beforehand: what reads "
+                "one first, the reference, reads it from storage. Trust ratios of loading only with --data-root of a "
+                "part of them."
+            )
+    return found
 
 
 def _folder(ready: Prepared, place: Place, watch: Watch) -> Path:

@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.core.mistake import Mistake
-from harness.run.data import check_manifest, write_manifest
+from harness.measure.observed_process import COLD, ColdFiles, resident_share
+from harness.run import data
+from harness.run.data import check_manifest, read_once, write_manifest
 
 
 @pytest.fixture
@@ -39,3 +42,15 @@ def test_a_file_cut_short_or_gone_is_found(folder: Path) -> None:
     (folder / "two.txt").unlink()
     with pytest.raises(Mistake, match="cannot be read"):
         check_manifest(folder)
+
+
+def test_files_of_a_user_s_are_read_into_memory_where_there_is_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ColdFiles(tuple(one for one in folder.rglob("*") if one.is_file()))
+    with files.dropped():
+        assert resident_share(files.files) < COLD
+        assert read_once(folder)
+        assert resident_share(files.files) == 1.0
+    monkeypatch.setattr(data.psutil, "virtual_memory", lambda: SimpleNamespace(available=1))
+    assert not read_once(folder)
