@@ -324,11 +324,11 @@ def _reasons(evidence: Evidence, pairs: Pairs) -> Iterator[Absence]:
     reference = [f"in the reference {words}" for ready in evidence.reference.readies for words in ready.inactive]
     if inactive := dict.fromkeys(own + reference):
         yield _absence(Outcome.NOT_ACTIVE, "; ".join(inactive))
-    for who, found in (
+    for who, faults in (
         ("", unsound(evidence.treatment)), ("the reference: ", unsound(evidence.reference)),
         ("", decoded_twice(evidence)),
     ):  # fmt: skip
-        yield from (_absence(Outcome.UNSOUND, who + words) for words in found)
+        yield from (_absence(Outcome.UNSOUND, who + words) for words in faults)
     if words := unsettled(evidence):
         yield _absence(Outcome.UNSOUND, words)
     if quality is not None and quality.status is Agreement.NAN:
