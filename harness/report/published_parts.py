@@ -196,10 +196,10 @@ def _best_configs(topic: Topic) -> Iterator[str]:
 
 
 def bounds(row: Row) -> str:
-    """What holds the reference back, and then the stack: `input → training step`."""
+    """What holds the reference back, and then the stack: `input → training step`, or `input` where that stays so."""
     found = [arm.bottleneck.stage if arm and arm.bottleneck else "" for arm in (row.reference, row.treatment)]
     ours, theirs = map(stage, found)
-    return f"{ours} → {theirs}"
+    return ours if ours == theirs else f"{ours} → {theirs}"
 
 
 def _otherwise(row: Row) -> str:

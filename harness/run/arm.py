@@ -148,6 +148,8 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "TORCHINDUCTOR_COMPILE_THREADS": str(len(os.sched_getaffinity(0))) if recipe.compile else "1",
             "PYTHONHASHSEED": "0",
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]),
+            # What asks for a GPU as it is imported would else set up CUDA in a server, whose forks then have none.
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             "PWD": str(Path.cwd()),  # where arms run too: a user's data may lie beside it
         }
     )
