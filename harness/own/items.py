@@ -196,19 +196,20 @@ def untouched(*given: Any) -> Iterator[None]:
 
     Workers that inherited it would share its position, and read each other's bytes.
     """
-    before = [(one, dict(one)) if isinstance(one, dict) else (one, list(one)) for one in _state_of(given)]
+    before = [(one, dict(one)) for one in _state_of(given)]
     try:
         yield
     finally:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # a file that nothing holds any more is closed
-            for now, then in before:
-                now.clear()
-                now.update(then) if isinstance(now, dict) else now.extend(then)
+            for now, then in before:  # one by one: a thread of the data set's may read them meanwhile
+                for name in now.keys() - then.keys():
+                    del now[name]
+                now.update({name: one for name, one in then.items() if now.get(name) is not one})
 
 
-def _state_of(given: Any) -> list[Any]:
-    """The attributes of all objects within, and the dictionaries and lists among them, none of which is long."""
+def _state_of(given: Any) -> list[dict[Any, Any]]:
+    """The attributes of all objects within, and the dictionaries among them, none of which is long."""
     found, waiting = dict[int, Any](), [given]
     while waiting and len(found) < WALKED:
         one = waiting.pop()
@@ -217,10 +218,9 @@ def _state_of(given: Any) -> list[Any]:
         inside = one if isinstance(one, (dict, list, tuple)) else getattr(one, "__dict__", None)
         if inside is None or id(inside) in found or len(inside) > LISTED:
             continue
-        if not isinstance(inside, tuple):
-            found[id(inside)] = inside
+        found[id(inside)] = inside
         waiting += inside.values() if isinstance(inside, dict) else inside
-    return list(found.values())
+    return [one for one in found.values() if isinstance(one, dict)]
 
 
 GOLDEN = 0.6180339887498949  # multiples of it, without their whole parts, lie evenly between 0 and 1
