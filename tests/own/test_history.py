@@ -164,6 +164,7 @@ def edited(file: Path, *changes: tuple[str, str], committed: bool = False) -> tu
     return since(Address(file), "HEAD")
 
 
+@pytest.mark.thorough
 def test_a_cache_that_a_commit_brought_makes_the_epoch_of_both_arms_the_whole_set(file: Path) -> None:
     slow = ("data = TensorDataset(", f"{DATA}\ndata = Slow(")
     edited(file, slow, committed=True)
@@ -207,6 +208,7 @@ class Whole(TensorDataset):
 """
 
 
+@pytest.mark.thorough
 def test_each_arm_fetches_batches_as_its_own_data_set_does(file: Path) -> None:
     plain, whole = WHOLE.format(text="").rpartition("    __getitems__")[0] + "    pass\n", WHOLE.format(text="")
     edited(file, ("data = TensorDataset(", f"{plain}\ndata = Whole("), committed=True)
@@ -262,6 +264,7 @@ def test_a_version_that_imports_modules_of_the_other_is_told_with_the_module(fil
         check_alike(then, now, "HEAD")
 
 
+@pytest.mark.thorough
 def test_a_module_that_the_commit_has_not_is_of_another_version_too(file: Path, package: Path) -> None:
     """It would be found in the working tree by both."""
     (package.parent.parent / f"only_here_{file.stem}.py").write_text("")
