@@ -131,7 +131,7 @@ def sweep_table(sweep: Sweep) -> Iterator[Part]:
 
 # The figure: one line for each option, over the logarithm of the step time.
 
-_LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 64, 176, 88, 300, 62  # pixels
+_LEFT, _RIGHT, _TOP, _HEIGHT, _FOOT = 64, 176, 100, 300, 62  # pixels
 NAME = 34  # that the name of a device takes
 COLOURS = (BLUE, GREEN, VIOLET, AMBER, RED, GREY)
 Scale = Callable[[float], float]  # a value to its place in pixels
@@ -187,10 +187,10 @@ def _axes(x_of: Scale, y_of: Scale, across: Span, up: Span) -> Iterator[Shape]:
 
 
 def _known(x_of: Scale, known: Mapping[str, float]) -> Iterator[Shape]:
-    ends = [-1000.0] * 3  # of the names in each row, of which as many as need be stand above each other
+    ends = [-1000.0] * 4  # of the names in each row, of which as many as need be stand above each other
     for name, at in sorted(known.items(), key=lambda one: one[1]):
         x = x_of(at)
-        row = next((number for number, end in enumerate(ends) if x - end > NAME), 2)
+        row = next((number for number, end in enumerate(ends) if x - end > NAME), 3)
         ends[row] = x
         yield Line(x1=x, y1=_TOP - 4, x2=x, y2=_TOP + _HEIGHT, is_dashed=True, opacity=0.5)
         yield Label(x=x, y=_TOP - 12 - 12 * row, text=name, anchor="center", size=11)

@@ -216,11 +216,11 @@ def test_everything_that_a_process_has_once_needs_its_own() -> None:
     others = {
         "threads": 2, "pinned_cores": True, "malloc": "tuned", "expandable_segments": True, "start_method": "spawn",
         "sharing_strategy": "file_system", "compile": "default", "cuda_graph": True, "cudnn_benchmark": True,
-        "blocking_sync": True, "empty_cache": True, "ranks": 2,
+        "blocking_sync": True, "empty_cache": True, "ranks": 2, "evaluation_persistent_workers": True,
     }  # fmt: skip
     assert others.keys() == OF_PROCESS.keys()
     for name, value in others.items():
-        assert str(of_process(Recipe(**{"workers": 2, name: value}))).startswith(f"{name}: ")
+        assert str(of_process(Recipe(**{"workers": 2, "evaluation_workers": 2, name: value}))).startswith(f"{name}: ")
 
 
 WISH = Request(
