@@ -50,7 +50,6 @@ from harness.report.isolation import apart_toml, isolation_parts, page_parts
 from harness.report.prediction import winner_parts, winner_to_json
 from harness.report.words import counted, duration, factor, looks, ratio
 from harness.results import decides, finished, matrix_of, measured_both_ways, newest, read_kept
-from harness.run.fork_server import ROOT
 from harness.run.preparation import (
     REPORT_S,
     Place,
@@ -62,6 +61,7 @@ from harness.run.preparation import (
     seconds_of,
     stopping_on_terminate,
 )
+from harness.run.processes import ROOT
 from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
 from harness.store import Run, changes, is_finished, read_records, read_run, replace_file
 

@@ -26,10 +26,11 @@ from harness.core.recipe import Recipe, Value
 from harness.core.records import Bounds, Fault
 from harness.core.workload import Size
 from harness.run.fault import COURSES, fault_ended, fault_silent, memory_kills, struck_by_kernel, with_remedy
-from harness.run.fork_server import ROOT, forked
+from harness.run.fork_server import forked
 from harness.run.processes import (
     SUSPENDED,
     begin_peaks,
+    finding_modules,
     members_of,
     read_accounts,
     read_memory,
@@ -147,7 +148,7 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             # All cores compile, before anything is timed; compiler processes end with the warm-up.
             "TORCHINDUCTOR_COMPILE_THREADS": str(len(os.sched_getaffinity(0))) if recipe.compile else "1",
             "PYTHONHASHSEED": "0",
-            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]),
+            "PYTHONPATH": finding_modules(inherited)["PYTHONPATH"],
             # What asks for a GPU as it is imported would else set up CUDA in a server, whose forks then have none.
             "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
             "PWD": str(Path.cwd()),  # where arms run too: a user's data may lie beside it

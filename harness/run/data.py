@@ -33,7 +33,7 @@ from harness.core.codec import encode
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
 from harness.core.workload import Service, Workload
-from harness.run.processes import end_groups
+from harness.run.processes import command_of, end_groups, finding_modules
 from harness.run.sentinel import Sentinel
 
 # The manifest of a data folder: the length and the checksum of every file, noted when it was written.
@@ -228,7 +228,7 @@ class _Writers:
     def _written(self, workload: Workload, size: str, folder: Path, show: Callable[[float], None]) -> Files:
         began_s = monotonic()
         partial_folder = folder.with_name(f"{folder.name}.partial-{secrets.token_hex(4)}")
-        command = [sys.executable, "-m", "harness.run.data", workload.name, size, str(partial_folder)]
+        command = command_of("harness.run.data", workload.name, size, str(partial_folder))
         try:
             if workload.sizes[size].data_bytes:
                 complaint = self._follow(command + ([workload.path] if workload.path else []), show)
@@ -273,7 +273,7 @@ class _Writers:
                 stderr=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
-                env={**os.environ, **ONE_THREAD},
+                env=finding_modules(os.environ) | ONE_THREAD,
             )
             self._sentinel.add(process.pid)
             return process

@@ -17,7 +17,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,9 +27,8 @@ from time import monotonic, sleep
 
 import psutil
 
-from harness.run.processes import SUSPENDED, end_groups, is_alive, kill_group, state_of
+from harness.run.processes import SUSPENDED, command_of, end_groups, is_alive, kill_group, state_of
 
-ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 1 << 14  # bytes of a message
 # Roots without arms: each holds about 350 MB, and a new one takes more than four seconds. Two sets of variables in four
 # replicates need eight.
@@ -262,7 +260,7 @@ def _begun(environment: Mapping[str, str], log: int) -> ForkServer:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.run.worker", str(theirs.fileno())],
+            command_of("harness.run.worker", str(theirs.fileno())),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.process import current_process
@@ -18,10 +19,22 @@ from typing import Any
 
 import psutil
 
+ROOT = Path(__file__).resolve().parents[2]
 PROCESSES, SHARED = Path("/proc"), Path("/dev/shm")  # noqa: S108  where torch leaves batches, not we
 OURS = re.compile(r"torch_(\d+)_.*")  # torch names a segment after the process that made it
 SUSPENDED = "T"  # by SIGSTOP, in the letters of `state_of`
 WAIT_S = 5.0  # a process that holds a device's memory takes a moment to let it go
+
+
+def command_of(name: str, *words: str) -> list[str]:
+    """The command that runs a module of the harness, whatever lies in the folder that it is started from."""
+    return [sys.executable, "-P", "-m", name, *words]
+
+
+def finding_modules(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which such a command finds it."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])])
+    return {**inherited, "PYTHONPATH": path}
 
 
 def end_groups(groups: Iterable[int]) -> None:

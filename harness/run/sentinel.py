@@ -5,13 +5,14 @@ that also ends suspended ones, which could never notice by themselves. The launc
 is killed itself.
 """
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
 from threading import Lock, Thread
 
 from harness.core.mistake import Mistake
-from harness.run.processes import end_groups
+from harness.run.processes import command_of, end_groups, finding_modules
 
 REPLACEMENTS = 100  # sentinels that may be killed in one campaign
 
@@ -88,8 +89,9 @@ class Sentinel:
 def _started() -> subprocess.Popen[str]:
     """A sentinel in a session of its own, so that Ctrl-C does not reach it."""
     return subprocess.Popen(
-        [sys.executable, "-m", "harness.run.sentinel"], stdin=subprocess.PIPE, text=True, start_new_session=True
-    )
+        command_of("harness.run.sentinel"), stdin=subprocess.PIPE, text=True, start_new_session=True,
+        env=finding_modules(os.environ),
+    )  # fmt: skip
 
 
 def _hang_up(process: subprocess.Popen[str]) -> None:

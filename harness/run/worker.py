@@ -27,7 +27,7 @@ from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Trac
 from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, serve_forks
-from harness.run.processes import share_folder
+from harness.run.processes import command_of, share_folder
 from harness.run.ranks import SHARE, RankLost, Ranks
 from harness.run.sentinel import Sentinel
 
@@ -250,7 +250,7 @@ def give(assignment: Assignment, sentinel: Sentinel, show: Callable[[int, float]
     with (
         tempfile.TemporaryFile(mode="w+", errors="replace") as log,
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.run.worker"],
+            command_of("harness.run.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -199,3 +199,17 @@ def test_the_kernel_s_count_is_the_control_group_s_where_there_is_one(tmp_path: 
     group.write_text("low 0\noom 7\noom_kill 5\noom_group_kill 0\n")
     assert memory_kills((group, host)) == 5
     assert memory_kills() >= 0
+
+
+def test_a_package_of_the_same_name_where_a_command_is_given_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(tmp_path)
+    process = sentinels._started()
+    assert process.stdin
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1.5)
+    process.stdin.close()
+    process.wait(timeout=30)

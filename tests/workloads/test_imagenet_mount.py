@@ -114,7 +114,7 @@ def test_states_of_the_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(ADDRESS, "http://127.0.0.1:9")
     cold, first, later = (find_store(folder, state) for state in ("cold", "first_epoch", "later_epochs"))
     assert isinstance(cold, Objects)
-    assert cold.object_s == 0.072
+    assert cold.object_s == 0.068
     assert isinstance(first, Mounted)
     assert first.kept is None
     assert isinstance(later, Mounted)
