@@ -115,7 +115,7 @@ def test_a_summary_for_a_pull_request_has_the_change_its_interval_and_the_way_to
     table = text.partition("### Options one by one")[0]
     for workload in told["workloads"]:
         assert (f"| {workload['workload']} |" in table) != (f"{workload['workload']}: " in table)
-    assert "| imagenet |" in table
+    assert "| speaker |" in table
     kept = read_kept(run)
     assert kept.environment.digest in text
     assert f"./speedmatrix bundle {run}" in text
