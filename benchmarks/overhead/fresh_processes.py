@@ -18,8 +18,8 @@ from harness.core.configuration import compose
 from harness.core.mistake import Mistake
 from harness.measure.surroundings import read_environment
 from harness.run.arm import launch_environment
-from harness.run.fork_server import ROOT
 from harness.run.preparation import measuring_alone
+from harness.run.processes import ROOT
 
 LIMIT_S = 300.0  # for one process
 
