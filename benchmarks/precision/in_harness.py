@@ -30,9 +30,10 @@ from harness.core.records import Record
 from harness.measure.surroundings import read_environment
 from harness.plan.schedule import blocks
 from harness.results import calibration_beside
-from harness.run.arm import ROOT, ProcessArm
+from harness.run.arm import ProcessArm
 from harness.run.execution import Campaign
 from harness.run.preparation import Prepared, job_of
+from harness.run.processes import ROOT
 from harness.run.sentinel import Sentinel
 from harness.store import Journal, Run, create, read_records
 
