@@ -344,11 +344,11 @@ def written(ready: Prepared, data: Path | None, watch: Watch = SILENT) -> Data:
     with watch.writing([name for name, _ in own_data(ready)]) as show:
         found = data_of(ready, data, show)
     for folder in dict.fromkeys(ready.real_data.values()):
+        watch.say(f"Reading the files in {folder} once, so that every arm finds them in memory")
         if not read_once(folder):
             watch.say(
-                f"The files in {folder} take more than half of the free memory and are not read beforehand: what reads "
-                "one first, the reference, reads it from storage. Trust ratios of loading only with --data-root of a "
-                "part of them."
+                "They take more than half of the free memory and were not read: the reference, which comes first, has "
+                "them from storage, and the others from memory. Trust ratios of loading only with a part of them."
             )
     return found
 

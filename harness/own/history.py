@@ -18,6 +18,7 @@ from harness.own.facts import Facts, differing, facts_text, read_facts, refused,
 from harness.own.inference import settings_of_process
 from harness.own.job import facts_of, own_folder
 from harness.own.parts import check_own
+from harness.run.processes import finding_modules
 
 SHOWN = 12  # digits of a commit in a folder's name
 SUBMODULE = "160000 "  # what git lists of one begins so
@@ -126,7 +127,8 @@ class Seen:
 
 def seen(address: Address) -> Seen:
     """Looks at a job in a process of its own; raises Mistake for what cannot be looked at."""
-    done = subprocess.run([sys.executable, "-c", _LOOK, str(address)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-P", "-c", _LOOK, str(address)]
+    done = subprocess.run(command, env=finding_modules(os.environ), capture_output=True, text=True, check=False)
     try:
         told = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):

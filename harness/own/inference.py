@@ -166,20 +166,10 @@ class Looking:
         step_s = compute_s + one_batch_s + item_s * batch
         steps = items // batch
         epoch_steps = min(steps, MOST_STEPS, max(FEWEST_STEPS, round(EPOCH_S / step_s)))
-        least_s = max(SAVED_S, MATTERS * step_s / batch)
-        again_s = self._kept(batch * epoch_steps, least_s)
-        outside = again_s is not None and self._is_kept_outside(least_s)
-        keeps_items = again_s is not None and not outside and epoch_steps < steps
-        if outside:
-            self.note(
-                "reading again", f"an item takes {again_s} when any process reads it again: a cache on the disk, say",
-                "items are timed as they come from the full cache",
-            )  # fmt: skip
+        keeps_items, outside = self._read_again(
+            batch * epoch_steps, max(SAVED_S, MATTERS * step_s / batch), is_short=epoch_steps < steps
+        )
         if keeps_items:
-            self.note(
-                "reading again", f"an item takes {again_s} when it comes again, so the data set keeps items",
-                "epochs here are as long as yours: items are timed as in a first pass, and whole epochs take long",
-            )  # fmt: skip
             epoch_steps = max(epoch_steps, min(steps, MOST_ORDERED // batch))
         self._keeps(items, epoch_steps * batch, item_s, item_bytes)
         fetches = self._fetches(seeded=seeded)
@@ -206,6 +196,23 @@ class Looking:
             fixed=self.fixed, original=self._original(step.kernel), notes=self.notes,
             says=said(self.source, step.kernel, self.job.clip_norm),
         )  # fmt: skip
+
+    def _read_again(self, epoch_items: int, least_s: float, *, is_short: bool) -> tuple[bool, bool]:
+        """Whether the data set keeps items, so that a short epoch hides their cost; whether all processes find them."""
+        again_s = self._kept(epoch_items, least_s)
+        outside = again_s is not None and self._is_kept_outside(least_s)
+        keeps_items = again_s is not None and not outside and is_short
+        if outside:
+            self.note(
+                "reading again", f"an item takes {again_s} when any process reads it again: a cache on the disk, say",
+                "items are timed as they come from the full cache",
+            )  # fmt: skip
+        if keeps_items:
+            self.note(
+                "reading again", f"an item takes {again_s} when it comes again, so the data set keeps items",
+                "epochs here are as long as yours: items are timed as in a first pass, and whole epochs take long",
+            )  # fmt: skip
+        return keeps_items, outside
 
     def note(self, what: str, found: str, means: str = "") -> None:
         """Takes note."""

@@ -100,12 +100,16 @@ FITS = 0.5  # share of the free memory that a user's files may fill
 def read_once(folder: Path) -> bool:
     """Reads a user's files into the page cache, as checking does with ours; gives whether there was room for all.
 
-    Else whichever arm reads a file first would do so from storage, which is the reference, and the others from memory.
+    Else the arm that reads a file first, the reference, would read it from storage, and the others from memory. Raises
+    Mistake for one that cannot be read.
     """
     paths = sorted(one for one in folder.rglob("*") if one.is_file())
     fits = sum(one.stat().st_size for one in paths) <= FITS * psutil.virtual_memory().available
-    if fits:
-        _entries(paths)
+    try:
+        if fits:
+            _entries(paths)
+    except OSError as error:
+        raise Mistake(f"The data file {error.filename} cannot be read ({error.strerror}); put it right.") from error
     return fits
 
 
