@@ -28,6 +28,7 @@ from benchmarks.invented.hidden import (
     measured,
 )
 from benchmarks.invented.machines import DELAYS, WORLDS, World
+from benchmarks.invented.rehearsal import REPLICATE_NOISE
 from harness.analyze.composition import precisions
 from harness.analyze.estimate import Estimate, point_of
 from harness.analyze.evidence import gather
@@ -38,7 +39,6 @@ from harness.cli.reading import console, deliver
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.plan.planning import protocol_named
-from harness.run.rehearsal import REPLICATE_NOISE
 
 POOLS = (10, 20, 30, 40)  # configurations of one run, in turn: as matrices have them
 NOWHERE = Environment(

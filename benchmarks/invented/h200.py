@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.invented.rehearsal import REPLICATE_NOISE, WINDOW_NOISE, Effects, VirtualClock
 from harness.analyze.composition import precisions
 from harness.catalogue import read_catalogue
 from harness.core.configuration import Configuration
@@ -28,7 +29,6 @@ from harness.plan.planning import PROCESS, SHARED, pace_of, planned
 from harness.run.arm import launch_environment
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Prepared, job_of, known_elsewhere
-from harness.run.rehearsal import REPLICATE_NOISE, WINDOW_NOISE, Effects, VirtualClock
 
 SESSION_S, IMPORTS_S, CONTEXT_S = 25 * 60.0, 6.0, 2.0
 RESUMED_S, FREED_S = 0.02, 0.3  # a turn; an arm that ends in a process that goes on

@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 
 from benchmarks.invented.machines import DELAYS, Machine, World
+from benchmarks.invented.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 from harness.core.configuration import Comparison, Configuration, Option
 from harness.core.optimization import Numerics, Promise, Timing
 from harness.core.plan import Block, Plan
@@ -15,7 +16,6 @@ from harness.core.protocol import Protocol
 from harness.core.records import Precisions, Record
 from harness.plan.schedule import blocks
 from harness.run.execution import Campaign
-from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 
 REFERENCE = Configuration(workload="invented", size="standard", batch=32)
 UNCHANGED = 0.5  # share of configurations whose ratio is exactly 1

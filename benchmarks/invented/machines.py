@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy import signal
 
-from harness.run.rehearsal import REPLICATE_NOISE, Delays, Waits
+from benchmarks.invented.rehearsal import REPLICATE_NOISE, Delays, Waits
 
 Array = NDArray[np.float64]
 

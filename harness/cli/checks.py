@@ -2,17 +2,13 @@
 
 import json
 import os
-import re
 import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
 from statistics import median
 from time import monotonic, perf_counter
 
@@ -23,14 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import __version__
-from harness.analyze.composition import precisions
 from harness.analyze.evidence import numerics
-from harness.analyze.matrix import Matrix
 from harness.analyze.quality import SKIPPED, Verified, verified
 from harness.api import written
 from harness.catalogue import read_catalogue
-from harness.cli.measuring import Progress, Terminal, preparing_all
-from harness.cli.reading import print_matrix
+from harness.cli.measuring import Terminal, preparing_all
 from harness.core.codec import Malformed, decode, encode
 from harness.core.configuration import (
     Comparison,
@@ -56,10 +49,8 @@ from harness.measure.surroundings import (
     unused_gpu,
 )
 from harness.measure.unwritten import reads_unwritten
-from harness.results import matrix_of
 from harness.run.arm import Job
 from harness.run.data import ONE_THREAD, Files, data_root, ensure_all, noted_bytes
-from harness.run.execution import Campaign
 from harness.run.preparation import (
     Place,
     Prepared,
@@ -69,10 +60,9 @@ from harness.run.preparation import (
     served_in,
     stopping_on_terminate,
 )
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import examined, untimed
 from harness.run.sentinel import Sentinel
-from harness.store import Journal, Run, create, finish, replace_file
+from harness.store import replace_file
 
 # `doctor`: whether this machine is fit to measure.
 
@@ -350,90 +340,6 @@ def _ms(seconds: float | None) -> str:
 
 def _times(ratio: float | None) -> str:
     return "—" if ratio is None else f"{ratio:.2f}"
-
-
-# `rehearse`: the whole pipeline on invented times, and whether it recovers the effects that were put in.
-
-
-def refuse_mixture(of_a_plan: Mapping[str, object], of_coverage: Mapping[str, object], *, coverage: bool) -> None:
-    """Raises Mistake for an option that says nothing about what is rehearsed: a plan, or coverage."""
-    if coverage:
-        for name in (name for name, given in of_a_plan.items() if given):
-            raise Mistake(f"--coverage hides ratios of its own in plans of its own; leave out {name}.")
-    elif unmeant := [name for name, given in of_coverage.items() if given]:
-        raise Mistake(f"{unmeant[0]} is for rehearse --coverage; add --coverage, or leave it out.")
-
-
-def show_rehearsal(request: Request, effects: tuple[str, ...], results: Path | None) -> None:
-    """Rehearses a request and prints the matrix beside the truth."""
-    known = Effects(dict(_effect(text) for text in effects))
-    ready = prepared(request)
-    for name in known.named:
-        ready.catalogue.optimization(name)  # refuses a name that would silently be without effect
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = rehearse(ready, known, results or Path(scratch))
-        matrix = matrix_of(folder)
-        print_matrix(matrix, folder, ready.catalogue, verbose=True)
-    _print_truth(matrix, known)
-
-
-def rehearse(ready: Prepared, effects: Effects, results: Path) -> Path:
-    """Runs a plan on invented times; gives the folder of the run."""
-    environment = replace(ready.environment, device="cpu", accelerator="rehearsal")
-    run = Run(
-        began=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
-        command="speedmatrix rehearse",
-        rehearsed=True,
-        environment=environment,
-        plan=ready.plan,
-    )
-    folder = create(results, run)
-    clock, random, journal = VirtualClock(), Random(ready.plan.seed), Journal(folder)
-
-    def start(block: Block, _replicate: int, position: int) -> RehearsedArm:
-        config = block.reference if position == 0 else block.comparisons[position - 1].treatment
-        return RehearsedArm(
-            config=config, timing=block.timing, effects=effects, clock=clock, random=Random(random.random())
-        )
-
-    Campaign(
-        plan=ready.plan,
-        records=[],
-        start=start,
-        append=journal.append,
-        watcher=Progress(ready.plan, Console(quiet=True)),
-        clock=clock,
-        precisions=precisions,
-    ).run()
-    journal.close()
-    finish(folder)
-    return folder
-
-
-def _effect(text: str) -> tuple[str, float]:
-    match = re.fullmatch(r"(\w+)=([0-9]+(?:\.[0-9]+)?)", text)
-    if not match or not float(match[2]):
-        raise Mistake(f"'{text}' is not an effect; write NAME=TIMES, for example workers=1.8.")
-    return match[1], float(match[2])
-
-
-def _print_truth(matrix: Matrix, effects: Effects) -> None:
-    table = Table("cell", "true ratio", "interval", "covered", title="Were the known effects recovered?")
-    covered = 0
-    for row in matrix.every_row:
-        if row.estimate is None:
-            continue
-        truth = effects.speedup(row.comparison.treatment, row.comparison.reference)
-        inside = row.estimate.low <= truth <= row.estimate.high
-        covered += inside
-        interval = f"[{row.estimate.low:.3f}, {row.estimate.high:.3f}]"
-        table.add_row(
-            f"{row.comparison.treatment.workload}: {row.label}", f"{truth:.3f}", interval, "yes" if inside else "no"
-        )
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(f"{covered} of {matrix.looked_at} intervals cover the truth; 95 % should.")
 
 
 FOLDER = "verified"  # under the machine's results

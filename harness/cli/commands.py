@@ -480,7 +480,15 @@ def rehearse(
     output: Output = None,
 ) -> None:
     """Runs everything but the training, on invented times with known effects, and shows whether they are recovered."""
-    from harness.cli.checks import refuse_mixture, show_rehearsal
+    try:
+        from benchmarks.invented.coverage_command import Asked, show_coverage
+        from benchmarks.invented.rehearsal import REPLICATE_NOISE
+        from benchmarks.invented.rehearsal_command import refuse_mixture, show_rehearsal
+    except ModuleNotFoundError as error:
+        raise Mistake(
+            "rehearse needs the folder benchmarks/ of the repository, which a wheel does not hold; give the command in "
+            "a clone, with ./speedmatrix."
+        ) from error
 
     refuse_mixture(
         coverage=coverage,
@@ -489,16 +497,6 @@ def rehearse(
         of_coverage={"--cells": configs, "--luck": luck is not None, "--json": json, "--output": output},
     )  # fmt: skip
     if coverage:
-        from harness.run.rehearsal import REPLICATE_NOISE
-
-        try:
-            from benchmarks.invented.coverage_command import Asked, show_coverage
-        except ModuleNotFoundError as error:
-            raise Mistake(
-                "--coverage needs the folder benchmarks/ of the repository, which a wheel does not hold; give the "
-                "command in a clone, with ./speedmatrix."
-            ) from error
-
         differ = REPLICATE_NOISE if luck is None else luck / 100
         asked = Asked(configs=configs or 2000, protocol=protocol or "standard", seed=seed, luck=differ)
         raise typer.Exit(show_coverage(asked, output, as_json=json))

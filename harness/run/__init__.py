@@ -1,1 +1,1 @@
-"""Processes: the launcher that keeps arms in turn, the worker that is one, and the rehearsal that invents them."""
+"""Processes: the launcher that keeps arms in turn, and the worker that is one."""

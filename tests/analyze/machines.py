@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.analyze.collection import StoredRun
 from harness.analyze.matrix import build_matrix
 from harness.cli.measuring import Progress
@@ -16,7 +17,6 @@ from harness.core.plan import Block, Plan
 from harness.core.records import Record
 from harness.run.execution import Campaign
 from harness.run.preparation import Prepared
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 
 SMALL = ENVIRONMENT

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.invented.rehearsal import Effects
 from harness.analyze.collection import StoredRun
 from harness.analyze.comparison import (
     Known,
@@ -26,7 +27,6 @@ from harness.core.optimization import Timing
 from harness.core.plan import NoResult, Request
 from harness.core.records import Window
 from harness.run.preparation import prepared
-from harness.run.rehearsal import Effects
 from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told
 from tests.analyze.synthetic import comparison, records
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.analyze.composition import precisions
 from harness.analyze.estimate import Estimate, narrowest, results
 from harness.analyze.evidence import gather
@@ -26,7 +27,6 @@ from harness.report.isolation import apart_toml, page_parts
 from harness.results import finished, measured_both_ways
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from tests.analyze.synthetic import ENVIRONMENT, Noise, comparison, matrix, records
 from tests.analyze.synthetic import plan as plan_of
 

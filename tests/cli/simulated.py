@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import VirtualClock
 from harness.analyze.composition import precisions
 from harness.catalogue import read_catalogue
 from harness.cli.measuring import Progress
@@ -19,7 +20,6 @@ from harness.core.plan import Block, Request
 from harness.plan.planning import planned
 from harness.run.execution import Campaign
 from harness.run.preparation import Prepared
-from harness.run.rehearsal import VirtualClock
 from harness.search import QualityClass, Search, SearchBudget, request_of, stacks_in
 from harness.store import Journal, finish, read_records
 from tests.analyze.synthetic import ENVIRONMENT

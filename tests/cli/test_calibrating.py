@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from benchmarks.invented.rehearsal import Effects
+from benchmarks.invented.rehearsal_command import rehearse
 from harness.cli import commands
 from harness.cli import measuring as calibrating
-from harness.cli.checks import rehearse
 from harness.cli.measuring import show
 from harness.cli.reading import rendered
 from harness.core.mistake import Mistake
 from harness.core.plan import Request
 from harness.results import calibration_beside, decides, matrix_of
 from harness.run.preparation import Prepared, prepared
-from harness.run.rehearsal import Effects
 from harness.store import IN_PROGRESS, ORIGIN, RUN, read_run, run_text
 
 

@@ -11,6 +11,7 @@ from random import Random
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.analyze.composition import precisions
 from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
@@ -40,7 +41,6 @@ from harness.plan.campaign import MOST, Kind, Phase, measuring_s
 from harness.run.data import data_folder
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Data, Place, Prepared
-from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
 
 MINUTES = 30.0

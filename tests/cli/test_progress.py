@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.analyze.composition import precisions
 from harness.cli.measuring import Progress
 from harness.core.plan import Block, Plan, Request
 from harness.core.records import Record
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Request(
     workloads=("leak", "speaker"),

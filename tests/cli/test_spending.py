@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.invented.rehearsal import VirtualClock
 from harness import __version__
 from harness.cli import campaign_state as spending
 from harness.cli.campaign_state import TICK_S, Meter, State, parsed, read_state
 from harness.core.mistake import Mistake
 from harness.exchange.archive import STATE
-from harness.run.rehearsal import VirtualClock
 from tests.analyze.synthetic import ENVIRONMENT
 
 ONE = State(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.invented.rehearsal import Effects
 from harness.analyze.matrix import Matrix
 from harness.analyze.sweep import known_times
 from harness.catalogue import read_catalogue
@@ -15,7 +16,6 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Request
 from harness.report.figures import MARK
 from harness.run.preparation import Place, prepared
-from harness.run.rehearsal import Effects
 from tests.analyze.machines import rehearsed
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 from harness.analyze.composition import precisions
 from harness.cli.measuring import Progress
 from harness.core.codec import decode, encode
@@ -21,7 +22,6 @@ from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
-from harness.run.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
 
 WISH = Request(size="quick", device="cpu", target="none")
 

@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.invented.hidden import PROCESS_S, PROCESSES, REFERENCE, conventional, draw_ratio, hide, measured
 from benchmarks.invented.machines import DELAYS, WORLDS, World
+from benchmarks.invented.rehearsal import STEP_S
 from harness.analyze.composition import precisions
 from harness.core.protocol import PROTOCOLS, SETTLING_STEPS, Protocol
 from harness.core.records import Window
 from harness.plan.schedule import PER_WINDOW_PAIR
-from harness.run.rehearsal import STEP_S
 
 STILL = World(name="still", drifts=())
 FIXED = Protocol(rounds=4)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.cli.measuring import Progress
 from harness.core.configuration import expected, parse_option
 from harness.core.optimization import Timing
@@ -21,7 +22,6 @@ from harness.measure.trial import begin
 from harness.plan.schedule import leads_seen
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from tests.analyze.synthetic import window
 from tests.measure.tasks import CATALOGUE, task_of
 

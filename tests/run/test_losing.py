@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Plan, Request
@@ -14,7 +15,6 @@ from harness.core.records import Fault, Lost, Record, Window
 from harness.run.arm import ArmLost, BudgetSpent
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 
 WISH = Request(workloads=("leak",), size="quick", only=("set_to_none",), replicates=2, rounds=3, device="cpu")
 

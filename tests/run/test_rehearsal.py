@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from benchmarks.invented.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
+from benchmarks.invented.rehearsal_command import rehearse
 from harness.analyze.matrix import Matrix
-from harness.cli.checks import rehearse
 from harness.cli.reading import rendered
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
@@ -17,7 +18,6 @@ from harness.core.records import Spent, Window
 from harness.report.matrix import time_spent
 from harness.results import matrix_of
 from harness.run.preparation import Prepared, prepared
-from harness.run.rehearsal import STEP_S, Effects, RehearsedArm, VirtualClock
 from harness.store import MEASUREMENTS, read_records, read_run
 from tests.analyze.synthetic import config
 

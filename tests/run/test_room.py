@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.measuring import Progress
@@ -18,7 +19,6 @@ from harness.core.records import Fault, Lost, Record, Window
 from harness.plan.schedule import blocks, by_replicate, outstanding
 from harness.run.arm import ArmLost
 from harness.run.execution import Campaign
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.replicate import Room
 from tests.analyze.synthetic import ENVIRONMENT, comparison, config, plan
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.analyze.evidence import gather
 from harness.analyze.matrix import build_matrix
 from harness.cli.measuring import Progress
@@ -27,7 +28,6 @@ from harness.run.arm import ArmLost, Bereft, Hosts, Job, ProcessArm
 from harness.run.execution import Campaign
 from harness.run.preparation import job_of as prepared_job_of
 from harness.run.preparation import known_elsewhere, prepared
-from harness.run.rehearsal import Effects, RehearsedArm, VirtualClock
 from harness.run.sentinel import Sentinel
 from tests.analyze.synthetic import ENVIRONMENT, LOSSES, arm, comparison, ready
 from tests.analyze.synthetic import plan as plan_of
