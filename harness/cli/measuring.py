@@ -423,7 +423,8 @@ def write_isolation(results: Path, page: Path) -> None:
             f"There is no finished run both ways in {results}; ./speedmatrix calibrate --isolation measures one."
         )
     apart = apart_of(found)
-    replace_file(page, to_markdown(page_parts(found, apart)).encode(), "choose another file with --output")
+    parts = page_parts(found, apart, read_catalogue().workloads.values())
+    replace_file(page, to_markdown(parts).encode(), "choose another file with --output")
     replace_file(ROOT / "harness" / APART, apart_toml(apart).encode(), "make it writable")
 
 

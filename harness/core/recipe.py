@@ -236,11 +236,13 @@ class Recipe:
         return self.workers * (2 if self.prefetch_factor is None else self.prefetch_factor)
 
 
-def of_process(recipe: Recipe) -> str | None:
-    """Why an arm with this recipe needs a process of its own, in words; None where it may share one."""
-    plain = Recipe()
-    chosen = (name for name in OF_PROCESS if getattr(recipe, name) != getattr(plain, name))
-    return next((f"{name}: {OF_PROCESS[name]}" for name in chosen), None)
+def of_process(recipe: Recipe, baseline: Recipe, own: Mapping[str, str]) -> str | None:
+    """Why an arm with this recipe needs a process of its own, in words; None where it may share one.
+
+    `own` holds the workload's choices that a process makes once, with the reason, as `OF_PROCESS` does the common ones.
+    """
+    reasons = {**OF_PROCESS, **own}
+    return next((f"{name}: {reasons[name]}" for name in difference(recipe, baseline) if name in reasons), None)
 
 
 def in_turns(recipe: Recipe) -> bool:

@@ -225,6 +225,7 @@ class Workload:
     seen: tuple[str, ...] = ()  # what was inferred of it, in lines
     # Choices of the recipe that this system's step or data cannot take -> why, as it stands where a result is missing.
     fixed: Mapping[str, str] = field(default_factory=dict)
+    of_process: Mapping[str, str] = field(default_factory=dict)  # its own choices that a process makes once -> why
     optimizations: tuple[Optimization, ...] = ()  # that the user's file brings along
 
     def found_on(self, device: str) -> tuple[str, ...]:

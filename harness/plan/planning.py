@@ -201,8 +201,11 @@ def own_process(comparison: Comparison, catalogue: Catalogue, device: str) -> st
 
 def _by_its_recipes(comparison: Comparison, catalogue: Catalogue) -> str | None:
     workload = catalogue.workload(comparison.reference.workload)
-    configs = comparison.treatment, comparison.reference
-    return next(filter(None, (of_process(compose(workload, one.options, catalogue.known)) for one in configs)), None)
+    baseline, *recipes = (
+        compose(workload, options, catalogue.known)
+        for options in ((), comparison.treatment.options, comparison.reference.options)
+    )
+    return next(filter(None, (of_process(one, baseline, workload.of_process) for one in recipes)), None)
 
 
 def _sharing(request: Request, catalogue: Catalogue, device: str) -> Callable[[Comparison], bool]:

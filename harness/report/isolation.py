@@ -11,6 +11,7 @@ from harness.analyze.grouping import together
 from harness.analyze.isolation import Agreement, BothWays
 from harness.core.catalogue import Apart
 from harness.core.recipe import OF_PROCESS
+from harness.core.workload import Workload
 from harness.report.document import Column, Heading, Part, Span, Table, Text
 from harness.report.matrix import TIMED
 from harness.report.words import one_line, ratio
@@ -57,7 +58,7 @@ def _row(one: BothWays) -> tuple[str, ...]:
     return label, timing, ratio(one.shared), ratio(one.isolated), ratio(one.quotient), one.agreement.value
 
 
-def page_parts(found: Sequence[BothWays], apart: Sequence[Apart]) -> Iterator[Part]:
+def page_parts(found: Sequence[BothWays], apart: Sequence[Apart], workloads: Iterable[Workload]) -> Iterator[Part]:
     """The whole page: what was measured, who is kept apart for that, and who is by nature."""
     yield Heading("Arms that share a process", 1)
     yield from isolation_parts(found)
@@ -67,11 +68,12 @@ def page_parts(found: Sequence[BothWays], apart: Sequence[Apart]) -> Iterator[Pa
             Span("These have processes of their own wherever others share one: options whose ratios disagree, and "),
             Span("choices that a process makes once for all its arms ("),
             Span("harness/core/recipe.py", "code"),
-            Span(")."),
+            Span("), those of one workload among them."),
         )
     )
     measured = tuple((", ".join(one.names), f"{one.reason}, {one.device}") for one in apart)
-    by_nature = tuple((f"the choice {name}", reason) for name, reason in OF_PROCESS.items())
+    by_nature = [(f"the choice {name}", reason) for name, reason in OF_PROCESS.items()]
+    by_nature += [(f"{one.name}: {name}", reason) for one in workloads for name, reason in one.of_process.items()]
     yield Table(("option or choice", "why"), (*measured, *by_nature))
     yield Text(
         (

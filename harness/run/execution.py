@@ -23,8 +23,6 @@ from harness.plan.schedule import (
 from harness.run.arm import BudgetSpent, LiveArm
 from harness.run.replicate import Attempt, Bytes, NoRoom, Room, Watcher
 
-LEAST_S = 1.0  # in less no process starts
-
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
 

@@ -110,7 +110,9 @@ def test_the_page_and_the_list_are_those_of_the_committed_runs() -> None:
     """`./speedmatrix calibrate --isolation --output docs/isolation.md` writes both anew."""
     measured = list(measured_both_ways(finished(ROOT / "results")))
     apart = apart_of(measured)
-    assert (ROOT / "docs" / "isolation.md").read_text(encoding="utf-8") == to_markdown(page_parts(measured, apart))
+    assert (ROOT / "docs" / "isolation.md").read_text(encoding="utf-8") == to_markdown(
+        page_parts(measured, apart, read_catalogue().workloads.values())
+    )
     assert (ROOT / "harness" / APART).read_text(encoding="utf-8") == apart_toml(apart)
     assert len({one.comparison.reference.workload for one in measured}) >= 2
 

@@ -211,8 +211,10 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_everything_that_a_process_has_once_needs_its_own() -> None:
-    assert of_process(Recipe()) is None
-    assert of_process(Recipe(autocast="bfloat16", workers=2, matmul_precision="high", cudnn_deterministic=True)) is None
+    plain = Recipe()
+    assert of_process(plain, plain, {}) is None
+    shares = Recipe(autocast="bfloat16", workers=2, matmul_precision="high", cudnn_deterministic=True)
+    assert of_process(shares, plain, {}) is None
     others = {
         "threads": 2, "pinned_cores": True, "malloc": "tuned", "expandable_segments": True, "start_method": "spawn",
         "sharing_strategy": "file_system", "compile": "default", "cuda_graph": True, "cudnn_benchmark": True,
@@ -220,7 +222,10 @@ def test_everything_that_a_process_has_once_needs_its_own() -> None:
     }  # fmt: skip
     assert others.keys() == OF_PROCESS.keys()
     for name, value in others.items():
-        assert str(of_process(Recipe(**{"workers": 2, "evaluation_workers": 2, name: value}))).startswith(f"{name}: ")
+        recipe = Recipe(**{"workers": 2, "evaluation_workers": 2, name: value})
+        assert str(of_process(recipe, plain, {})).startswith(f"{name}: ")
+    recipe = replace(plain, own=(("swmr", False),))
+    assert of_process(recipe, replace(plain, own=(("swmr", True),)), {"swmr": "one mode"}) == "swmr: one mode"
 
 
 WISH = Request(

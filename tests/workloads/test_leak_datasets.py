@@ -203,6 +203,13 @@ def test_a_cache_that_another_handle_already_fixed_is_seen(folder: Path) -> None
     assert late["chunk_cache_mib"] != 64
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "plain handle"])
+def test_arms_of_a_process_can_read_one_file(folder: Path, way: str) -> None:
+    neighbour = BlockReader(folder / TRAINING, kept_blocks=1, access=Access())
+    neighbour.opened()
+    assert shown(dataset(folder, SMOKE, recipe(**WAYS[way])))["layout"]
+
+
 def test_the_block_cache_keeps_the_blocks_used_last(folder: Path) -> None:
     reader = BlockReader(folder / TRAINING, kept_blocks=2, access=Access())
     for file in (0, 1, 0, 2, 0, 1):  # 0 misses, 1 misses, 0 hits, 2 misses and drives out 1, 0 hits, 1 misses

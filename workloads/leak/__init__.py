@@ -112,6 +112,10 @@ WORKLOAD = Workload(
         "spec_augment": None,
         "swmr": True,
     },
+    of_process={
+        "swmr": "HDF5 opens a file in one mode in a process",
+        "chunk_cache_mib": "all who have a file open in a process share HDF5's caches, which the first has sized",
+    },
     original={
         **PYTORCH_DEFAULTS,
         **CLIPPING_DEFAULTS,

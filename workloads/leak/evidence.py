@@ -16,7 +16,7 @@ from workloads.leak.device import Gather, Masks
 from workloads.leak.layouts import MEL, layout_of
 from workloads.leak.loss import LeakLoss, focal
 from workloads.leak.model import LeakCNNMulti, MiddleColumn
-from workloads.leak.readers import MEBIBYTE, ArrayReader, BlockReader
+from workloads.leak.readers import MEBIBYTE, ArrayReader, BlockReader, opened_as_found
 
 NO_HANDLE: Mapping[str, Value] = {  # HDF5 is out of the way
     "layout": None,
@@ -66,7 +66,7 @@ def _of_handle(reader: BlockReader) -> Mapping[str, Value]:
 
 def _of_arrays(reader: ArrayReader) -> Mapping[str, Value]:
     mapped = isinstance(reader.mel, np.memmap)
-    with h5py.File(reader.path, "r", libver="latest") as file:
+    with opened_as_found(reader.path) as file:
         stored = layout_of(file[MEL])
     return {
         **NO_HANDLE,

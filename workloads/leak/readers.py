@@ -144,16 +144,21 @@ class ArrayReader:
 
 def load(path: Path) -> ArrayReader:
     """Everything read into memory."""
-    with h5py.File(path, "r", libver="latest") as file:
+    with opened_as_found(path) as file:
         mel, labels = file[MEL][:], file[LABELS][:]
     return ArrayReader(path, _by_segment(mel), labels, load)
 
 
 def map_memory(path: Path) -> ArrayReader:
     """The file's own bytes as arrays; raises Mistake where HDF5 does not store them contiguously."""
-    with h5py.File(path, "r", libver="latest") as file:
+    with opened_as_found(path) as file:
         mel, labels = _mapped(file[MEL]), file[LABELS][:]
     return ArrayReader(path, _by_segment(mel), labels, map_memory)
+
+
+def opened_as_found(path: Path) -> h5py.File:
+    """The file in the mode that nearly all readers open it in: HDF5 refuses another one while it is open."""
+    return h5py.File(path, "r", swmr=True, libver="latest")
 
 
 def _mapped(stored: h5py.Dataset) -> np.memmap:

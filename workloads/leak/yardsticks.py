@@ -29,7 +29,6 @@ def yardsticks(folder: Path, size: Size) -> Iterator[Yardstick]:
     with TemporaryDirectory() as temporary:
         ours, neutral = training_file(folder, CONTIGUOUS), write_neutral(Path(temporary) / TRAINING, size)
         block_bytes = _block_bytes(ours)
-        # Loaded before a segment is read alone: HDF5 opens a file in one mode at a time, and that read is in SWMR mode.
         batches, neutral_batches = _batches(ours), _batches(neutral)
         yield Yardstick(
             what="512 segments read one by one",
