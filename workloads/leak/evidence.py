@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 from torch import Tensor, nn
