@@ -22,7 +22,7 @@ from harness.analyze.evidence import Evidence, gather
 from harness.analyze.grouping import together
 from harness.analyze.pairing import evidence_against
 from harness.analyze.profile import Phases, phases
-from harness.analyze.soundness import Absence, decoded_twice, unsound
+from harness.analyze.soundness import Absence, superseded, unsound
 from harness.analyze.verdict import UNCALIBRATED, Thresholds, Verdict, verdict
 from harness.core.configuration import Configuration
 from harness.core.optimization import Timing
@@ -81,7 +81,7 @@ def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
     windows = together(
         ((one.comparison.reference, window.arm.block, window.arm.replicate), window)
         for one in {id(found.reference): found for found in gathered}.values()
-        if next(chain(unsound(one.reference), decoded_twice(one)), None) is None
+        if next(chain(unsound(one.reference), superseded(one)), None) is None
         for window in one.reference.windows
         if window.timing is Timing.STEP
     )

@@ -15,6 +15,7 @@ POSITIVE_WEIGHT = 2.8
 AUX_WEIGHT = 0.5
 WEIGHTS = {"bce": 0.35, "dice": 0.35, "centre_dice": 0.10, "skeleton": 0.08, "distance": 0.07, "topology": 0.05}
 # "Every sixteenth step", the real system says; but its counter counts calls, one a scale, so that it is every fourth.
+# A step's last call is that of the full scale. Here the first step measures, there the fourth.
 DISTANCE_EVERY = 16
 SCALES = 4
 
@@ -27,7 +28,7 @@ class Counts:
 
     steps: int = 0
     scales: int = 0  # composites worked out
-    heavy: int = 0  # of these, with the terms that need skeletons or distances
+    heavy: int = 0  # of these, with the terms that need skeletons, edges or distances
     measured: int = 0  # composites with distances
     transforms: int = 0  # distance transforms in the loss itself
 
@@ -52,16 +53,17 @@ class SurfaceLoss(nn.Module):
     def forward(self, prediction: Prediction, targets: Tensor) -> Tensor:
         """The composite at full scale, and half of it at each coarser one; raises FloatingPointError on NaN."""
         self.counts.steps += 1
-        value = self._composite(prediction.logits.float(), targets, heavy=True)
+        coarser = torch.zeros(())
         for logits in prediction.aux_logits:
             coarse = functional.interpolate(targets[:, :1], logits.shape[2:], mode="nearest")
-            value = value + AUX_WEIGHT * self._composite(logits.float(), coarse, heavy=self.heavy_everywhere)
-        if self.read_back and bool(torch.isnan(value)):
+            coarser = coarser + self._composite(logits.float(), coarse, heavy=self.heavy_everywhere)
+        value = self._composite(prediction.logits.float(), targets, heavy=True) + AUX_WEIGHT * coarser
+        if self.read_back and bool(torch.isnan(value) or torch.isinf(value)):
             raise FloatingPointError("the loss is not a number")
         return value
 
     def _composite(self, logits: Tensor, targets: Tensor, *, heavy: bool) -> Tensor:
-        measuring = self.counts.scales % DISTANCE_EVERY == 0
+        measuring = self.counts.scales % DISTANCE_EVERY == SCALES - 1
         self.counts.scales += 1
         surface = targets[:, :1]
         probabilities = torch.sigmoid(logits)
@@ -79,20 +81,21 @@ class SurfaceLoss(nn.Module):
 
     def _heavy(self, probabilities: Tensor, targets: Tensor, *, measuring: bool) -> Components:
         surface = targets[:, :1]
-        thin, true_thin = terms.skeleton(probabilities), terms.skeleton(surface)
-        components = {
-            "centre_dice": terms.centre_dice(probabilities, surface, thin, true_thin),
-            "skeleton": functional.l1_loss(thin, true_thin),
+        return {
+            "centre_dice": terms.centre_dice(probabilities, surface),
+            "skeleton": terms.skeleton_difference(probabilities, surface),
+            "distance": self._distant(probabilities, targets) if measuring else terms.edges(probabilities, surface),
             "topology": terms.topology(probabilities, surface),
         }
-        if measuring:
-            self.counts.measured += 1
-            to_target = targets[:, 1:] if targets.shape[1] == 2 else self._measured(surface)
-            to_prediction = self._measured(probabilities)
-            components["distance"] = terms.surface_distance(probabilities, surface, to_target, to_prediction)
-            for _ in range(len(surface) if self.read_back else 0):
-                gc.collect()  # as found, to free the arrays of each sample's distances
-        return components
+
+    def _distant(self, probabilities: Tensor, targets: Tensor) -> Tensor:
+        surface = targets[:, :1]
+        self.counts.measured += 1
+        to_target = targets[:, 1:] if targets.shape[1] == 2 else self._measured(surface)
+        value = terms.surface_distance(probabilities, surface, to_target, self._measured(probabilities))
+        for _ in range(len(surface) if self.read_back else 0):
+            gc.collect()  # as found, to free the arrays of each sample's distances
+        return value
 
     def _measured(self, mask: Tensor) -> Tensor:
         self.counts.transforms += len(mask)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint_sequential
 
 ENCODER = (40, 80, 80, 160, 160)
 BOTTLENECK = 320
 DECODER = (160, 80, 80, 40)
-BLOCKS = 3  # a stage
+BLOCKS, SEGMENTS = 3, 2  # of a stage
 DROPOUT = 0.15
 
 
@@ -48,7 +48,7 @@ class Block(nn.Module):
 
 
 class Up(nn.Module):
-    """Twice the resolution, brought to the skip's shape where that was odd, joined with the skip, three blocks."""
+    """Twice the resolution, brought to the skip's shape where that was odd, and the skip: what three blocks follow."""
 
     def __init__(self, inputs: int, skip: int, outputs: int) -> None:
         super().__init__()
@@ -56,12 +56,11 @@ class Up(nn.Module):
         self.blocks = stage(outputs + skip, outputs)
 
     def forward(self, features: Tensor, skip: Tensor) -> Tensor:
-        """(batch, inputs, d, h, w) and the skip (batch, skip, D, H, W) to (batch, outputs, D, H, W)."""
+        """(batch, inputs, d, h, w) and the skip (batch, skip, D, H, W) to (batch, outputs + skip, D, H, W)."""
         larger = self.enlarge(features)
         if larger.shape[2:] != skip.shape[2:]:
             larger = functional.interpolate(larger, skip.shape[2:], mode="trilinear", align_corners=False)
-        joined: Tensor = self.blocks(torch.cat((larger, skip), 1))
-        return joined
+        return torch.cat((larger, skip), 1)
 
 
 class ResidualUNet3D(nn.Module):
@@ -86,18 +85,18 @@ class ResidualUNet3D(nn.Module):
         for number, encoder in enumerate(self.encoder):
             features = encoder(self.pool(features) if number else features)
             skips.append(features)
-        if self.checkpointing and torch.is_grad_enabled():
-            deepest = checkpoint(self.bottleneck, features, use_reentrant=False)
-            return Prediction(*checkpoint(self._decoded, deepest, *skips[:-1], use_reentrant=False))
-        return Prediction(*self._decoded(self.bottleneck(features), *skips[:-1]))
-
-    def _decoded(self, features: Tensor, *skips: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        stages = []
-        for up, skip in zip(self.decoder, reversed(skips), strict=True):
-            features = up(features, skip)
+        features, stages = self._in_segments(self.bottleneck, features), []
+        for up, skip in zip(self.decoder, reversed(skips[:-1]), strict=True):
+            features = self._in_segments(up.blocks, up(features, skip))
             stages.append(features)
         aux_logits = tuple(head(coarse) for head, coarse in zip(self.aux_heads, stages, strict=False))
-        return self.head(features), aux_logits
+        return Prediction(self.head(features), aux_logits)
+
+    def _in_segments(self, blocks: nn.Sequential, features: Tensor) -> Tensor:
+        """Of two segments torch computes all but the last again: the first block of three."""
+        if not (self.checkpointing and self.training):
+            return blocks(features)
+        return checkpoint_sequential(blocks, SEGMENTS, features, use_reentrant=False)
 
 
 def stage(inputs: int, outputs: int) -> nn.Sequential:

@@ -79,6 +79,7 @@ def _of_the_loss(loss: SurfaceLoss, batch: tuple[Tensor, ...]) -> dict[str, Valu
     transforms = counts.transforms / max(1, counts.measured * len(batch[0]))
     return {
         "heavy_scales": "full" if counts.heavy == counts.steps < counts.scales else "all",
+        "loss_terms": ", ".join(sorted(loss.components)),
         "loss_readback": "each_component" if read_back else "deferred",
         "target_distance": "loader" if transforms == 1 else "loss",
         "distance_every_steps": counts.steps / counts.measured if counts.measured else None,

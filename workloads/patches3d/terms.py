@@ -7,8 +7,10 @@ from torch import Tensor
 from torch.nn import functional
 
 SKELETON_ROUNDS = 3
-TOLERANCE = 2.0  # voxels within which a wrong place costs nothing
-FARTHEST = 10.0  # voxels; a place farther off costs no more
+TOLERANCE = 2.0  # voxels; a place farther off costs no more
+COARSE_WINDOW = 5  # voxels a side, in which topology looks for pieces and holes
+HOLE = 0.2  # below which a hole counts
+SMALL = 1e-6
 
 
 def dice(probabilities: Tensor, targets: Tensor) -> Tensor:
@@ -20,49 +22,47 @@ def dice(probabilities: Tensor, targets: Tensor) -> Tensor:
 
 def skeleton(mask: Tensor) -> Tensor:
     """The soft skeleton of clDice (arXiv 2003.07311): what opening takes away, over erosions of the mask."""
-    thin = functional.relu(mask - _opened(mask))
+    mask = mask.clamp(0, 1)
+    thin = torch.zeros_like(mask)
     for _ in range(SKELETON_ROUNDS):
-        mask = _eroded(mask)
-        ridge = functional.relu(mask - _opened(mask))
-        thin = thin + functional.relu(ridge - thin * ridge)
-    return thin
+        ridge = functional.relu(mask - _dilated(_eroded(mask)))
+        thin = thin + functional.relu(ridge - thin)
+        mask = _eroded(mask)  # once more, as found
+    return thin.clamp(0, 1)
 
 
-def centre_dice(probabilities: Tensor, targets: Tensor, thin: Tensor, true_thin: Tensor) -> Tensor:
+def centre_dice(probabilities: Tensor, targets: Tensor) -> Tensor:
     """One minus clDice: how much of either skeleton lies in the other's mask (arXiv 2003.07311)."""
+    thin, true_thin = skeleton(probabilities), skeleton(targets)
     precision = ((thin * targets).sum() + 1) / (thin.sum() + 1)
     recall = ((true_thin * probabilities).sum() + 1) / (true_thin.sum() + 1)
-    return 1 - 2 * precision * recall / (precision + recall)
+    return 1 - 2 * precision * recall / (precision + recall + SMALL)
+
+
+def skeleton_difference(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """The mean difference of the skeletons, which are worked out anew, as found."""
+    return functional.l1_loss(skeleton(probabilities), skeleton(targets))
 
 
 def surface_distance(probabilities: Tensor, targets: Tensor, to_target: Tensor, to_prediction: Tensor) -> Tensor:
-    """Mass far from the true surface and surface far from the mass, beyond the tolerance.
+    """Where the surface is far and nothing is predicted, and surface far from what is predicted.
 
-    A distance-weighted error in the manner of Karimi and Salcudean (arXiv 1904.10030); the distances, in voxels, carry
-    no gradient.
+    As found: the first part rewards a surface where there is none. The distances, in voxels, carry no gradient.
     """
-    astray = probabilities * (1 - targets) * _beyond(to_target)
-    missed = targets * (1 - probabilities) * _beyond(to_prediction)
-    return (astray + missed).mean()
+    away = (to_target / TOLERANCE).clamp(max=1) * (1 - probabilities)
+    missed = (to_prediction / TOLERANCE).clamp(max=1) * targets
+    return away.mean() + missed.mean()
+
+
+def edges(probabilities: Tensor, targets: Tensor) -> Tensor:
+    """The mean difference of the edges: what stands for the distance in calls that measure none."""
+    return functional.l1_loss(_edge(probabilities), _edge(targets))
 
 
 def topology(probabilities: Tensor, targets: Tensor) -> Tensor:
-    """Relative difference of the soft Euler characteristics, from 0 to 1.
-
-    The characteristic of a cubical complex counts voxels minus adjacent pairs plus squares of four minus cubes of
-    eight; a pair is as much there as the weaker of its two (Kong and Rosenfeld, 1989, with minima for products).
-    """
-    ours, true = euler_characteristic(probabilities), euler_characteristic(targets)
-    return ((ours - true).abs() / (ours.abs() + true.abs() + 1)).mean()
-
-
-def euler_characteristic(mask: Tensor) -> Tensor:
-    """Of each sample (batch,): pieces minus tunnels plus cavities where the mask is zeros and ones."""
-    total = mask.new_zeros(len(mask))
-    for window in np.ndindex(2, 2, 2):
-        size = tuple(side + 1 for side in window)
-        total = total + (-1) ** sum(window) * _minimum(mask, size).sum((1, 2, 3, 4))
-    return total
+    """The mean difference of what an erosion leaves, and of the holes that a dilation of the background leaves."""
+    pieces = functional.l1_loss(_eroded(probabilities, COARSE_WINDOW), _eroded(targets, COARSE_WINDOW))
+    return pieces + (_holes(probabilities) - _holes(targets)).abs()
 
 
 def distance(mask: Tensor) -> Tensor:
@@ -72,19 +72,17 @@ def distance(mask: Tensor) -> Tensor:
     return torch.from_numpy(np.stack(distances).astype(np.float32)).to(mask.device)
 
 
-def _beyond(distances: Tensor) -> Tensor:
-    return (distances - TOLERANCE).clamp(0, FARTHEST) / FARTHEST
+def _holes(mask: Tensor) -> Tensor:
+    return functional.relu(HOLE - (1 - _dilated(1 - mask, COARSE_WINDOW))).mean()
 
 
-def _eroded(mask: Tensor) -> Tensor:
-    flat = -functional.max_pool3d(-mask, (1, 3, 3), 1, (0, 1, 1))
-    deep = -functional.max_pool3d(-mask, (3, 1, 1), 1, (1, 0, 0))
-    return torch.min(flat, deep)
+def _edge(mask: Tensor) -> Tensor:
+    return (mask - functional.avg_pool3d(mask, 3, 1, 1)).abs()
 
 
-def _opened(mask: Tensor) -> Tensor:
-    return functional.max_pool3d(_eroded(mask), 3, 1, 1)
+def _eroded(mask: Tensor, window: int = 3) -> Tensor:
+    return -functional.max_pool3d(-mask, window, 1, window // 2)
 
 
-def _minimum(mask: Tensor, window: tuple[int, ...]) -> Tensor:
-    return -functional.max_pool3d(-mask, window, 1)
+def _dilated(mask: Tensor, window: int = 3) -> Tensor:
+    return functional.max_pool3d(mask, window, 1, window // 2)
