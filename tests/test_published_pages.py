@@ -22,7 +22,8 @@ from tests.faults.suite import FAULTS
 ROOT = Path(__file__).parents[1]
 RESULTS, OPTIMIZATIONS, FAULTS_PAGE = ROOT / "results", ROOT / "docs/optimizations", ROOT / "docs/faults.md"
 LINK = re.compile(r"(?<!\\)\]\(([^)]+)\)")
-COMMANDS = ("publish", "document")
+# Each makes its pages once, in one of two processes.
+COMMANDS = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("publish", "document")]
 
 
 def known_to_git() -> list[Path]:
