@@ -282,7 +282,7 @@ _BEST_COLUMNS = (
     "machine",
     "fastest whose first losses agree",
     "speedup",
-    "over the real system's own settings",
+    "over the real system's settings that the machine can have",
     "best options, each alone",
     "bottleneck, before → after",
     "measured",
@@ -417,8 +417,8 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     by_workload = together((one[2].name, one) for one in answers)
     yield (
         "How many times as fast a training step is with the one option that gains most for sure, and with the fastest "
-        "stack of all, against the same training with every option off. A 95 % interval covers one run; elsewhere is "
-        "what runs in other environments came to, or of some other options under that name. "
+        "stack of all, against the same training with every option off. A 95 % interval covers one run. 'Elsewhere': "
+        "other environments, or an older `all` with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes."
         + (" Emulated devices have a set step time, and real loaders." if emulated else "")
         + ("" if real else " No real GPU was measured.")
@@ -452,7 +452,8 @@ def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
     yield from ("", "### In detail", "")
     yield (
         f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
-        "together, listed below. No full-size "
+        "together, listed below. Of the real system's settings those count that the machine can have: a CPU has no "
+        "float16, TF32, cuDNN or pinned memory. Every arm has one trainer thread. No full-size "
         f"model was measured: sizes {code('smoke')} and {code('quick')} train smaller copies of the models on smaller "
         "data. First losses are those of three steps."
     )

@@ -32,9 +32,9 @@ EMULATED = (
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Below 520 ms [380 ms, 610 ms] a step": its speedup falls '
     "to that at about 520 ms; by the ends of its intervals it may do so anywhere from 380 to 610 ms. Between measured "
-    "step times, a fall that stays above 1x is interpolated along the curve of an option that shortens the input; of a "
-    "rise, and of a fall to 1x or below, the measured times on both sides are the bounds. A disturbed measurement is "
-    "no point. Dashes in a figure are predicted, each from what loader and step took alone at the other step times."
+    "step times, a fall that stays above 1x is interpolated along the curve of an option that shortens the input; "
+    "otherwise the crossing is only known to lie between two measured step times. A disturbed measurement is no point. "
+    "Dashes in a figure are predicted, each from what loader and step took alone at the other step times."
 )
 
 
