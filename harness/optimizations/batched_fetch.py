@@ -2,8 +2,8 @@
 
 DataLoader calls `__getitems__` with all indices of a batch when a dataset defines it. One vectorised read then replaces
 thousands of Python calls, small tensors and a collation. Pays most where items are small; does nothing where one item
-is expensive by itself, such as an image to be decoded. On leak it gathers batches from a memory map: of its gain over
-the HDF5 reader `memory_map` alone is a factor of 2 to 3, and the same call over HDF5 would gain far less.
+is expensive by itself, such as an image to be decoded. On leak it reads a memory map. That alone gives a part of the
+gain (`memory_map`); over HDF5 it would gain far less.
 
     class Samples(Dataset):
         def __getitems__(self, indices):

@@ -4,7 +4,7 @@ A tensor that leaves a worker stays in shared memory, and only a handle travels.
 descriptor; `file_system` sends the name of a file in `/dev/shm`. It is advised where a loader ends with "too many open
 files", since descriptors are limited. Speed hardly differs. A process called `torch_shm_manager` removes the names; it
 leads a session of its own, so that it outlives a killed training by a moment and cleans up. Kill it too, and the
-files stay until the machine replicates. Every process must set it, the workers too where they are spawned.
+files stay until the machine reboots. Every process must set it, the workers too where they are spawned.
 
     torch.multiprocessing.set_sharing_strategy("file_system")
 """

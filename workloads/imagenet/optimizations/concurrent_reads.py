@@ -7,8 +7,7 @@ then read at once, and decoded as it arrives.
 
 It pays from storage with latency until the server, the network or decoding is the limit. It does nothing from memory
 or a local disk, where there is nothing to wait for, and it needs as many connections as threads: with `mountpoint-s3`
-and other mounted stores the mount decides how many there are. Seen here, loader alone on two busy cores: 61 images a
-second with 8 threads against 28 with one, and no more with 16, because decoding was then the limit.
+and other mounted stores the mount decides how many there are.
 
     def __getitems__(self, indices):
         encoded = self.pool.map(self.read, indices)      # ThreadPoolExecutor, one for each process

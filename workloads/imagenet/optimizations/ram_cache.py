@@ -10,7 +10,6 @@ each spawned one, and is gone with workers that are not persistent. Here it is o
 
 It pays as much as a local copy, and more where the disk is slow or the kernel's cache too small. It costs its size in
 memory and a longer start. It does nothing where decoding or the model sets the pace.
-Seen here, loader alone and no workers, on two busy cores: 18.6 times the rate of a cold store, [4.6, 74.5].
 
     memory = os.memfd_create("encoded images")           # workers inherit it, or open /proc/<trainer>/fd/<number>
     with ThreadPoolExecutor(32) as pool:

@@ -6,11 +6,11 @@ pays for reading and unpacking it again; a cache as large as the working set end
 
 It does nothing for a *contiguous* dataset, which has no chunks and never enters this cache: that is how this
 workload's data is stored, as in the real system, and `h5dump -H -p FILE` would have said so. On the same data in
-16-file gzip chunks (`hdf5_layout=compressed`), 32 MiB made the loader 14 times as fast at size quick, where they hold
+16-file gzip chunks (`hdf5_layout=compressed`), 32 MiB make the loader many times as fast at size quick, where they hold
 all chunks; of the real 405 MB they hold a twelfth. It does nothing either when the process already has the file open
 with another cache. It hurts memory: each worker may fill a cache of its own for each dataset. As in the real system's
-review, 521 slots and a preemption of 0.75 are set with the size. The default is 1 MiB in 521 slots before HDF5 2.0, and
-8 MiB in 8191 since: there 521 slots are fewer than nothing would have given.
+review, 521 slots and a preemption of 0.75 are set with the size. The default is 1 MiB in 521 slots before HDF5 2.0.
+HDF5 2.0's default is 8 MiB in 8191 slots, so setting 521 makes it worse.
 
     file = h5py.File(path, "r", rdcc_nbytes=32 * 1024**2, rdcc_nslots=521, rdcc_w0=0.75)
     assert file["segments_mel"].chunks is not None, "contiguous: the cache is never used"

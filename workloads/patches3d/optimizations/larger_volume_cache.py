@@ -7,10 +7,9 @@ any memory.
 
 It pays in proportion to the share. It costs memory in every worker for itself: a volume of 320 voxels a side takes
 164 MB as float32 with its labels, so that half of the real set takes 66 GB a worker. Without persistent workers the
-cache is lost at the end of each epoch. The arms here repeat one short epoch, so that "all" shows a full cache (15 ms an
-item instead of 188) and "half" is hit a little more often than it would be in a long one (60 instead of 50 in 100; at
-`quick` always, where an arm beside it has an even number of workers: an epoch then has one item less, and half of the
-volumes are all that it touches).
+cache is lost at the end of each epoch. The arms here repeat one short epoch. "all" shows a full cache. "half" hits 60 %
+here, 50 % in long training, and 100 % at `quick` beside an even number of workers: an epoch then has one item less, and
+half of the volumes are all that it touches.
 
     cache = VolumeCache(load, capacity=len(identifiers) // 2)
 """

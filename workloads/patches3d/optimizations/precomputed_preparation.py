@@ -3,8 +3,8 @@
 As found, each miss of the volume cache reads a whole volume, filters all of it with a 3x3x3 median, crops it and
 normalises it, to cut one patch of a twenty-fifth of it; of sixteen patches fifteen miss. None of this depends on
 chance, so it can be done once. The median of bytes is a byte: the filtered volume takes no more room than the raw one,
-and two numbers of each volume are enough to normalise a patch to the same bits. Measured on one core at size quick:
-188 ms an item as found, 15 ms so; the rest is augmentation, see `composed_resample` and `device_augmentation`.
+and two numbers of each volume are enough to normalise a patch to the same bits. The rest of an item is augmentation,
+see `composed_resample` and `device_augmentation`.
 
 It pays whenever volumes do not all stay in memory. It costs the set's size once more on disk (after cropping) and one
 pass over it; whoever changes the filter has to do that pass again. On storage over a network a memory map fetches page

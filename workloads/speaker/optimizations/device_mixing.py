@@ -3,11 +3,10 @@
 Augmentation on the host handles one item after the other: a level in dB for every sound, a sum, or a convolution by
 FFT of three transforms. On the device one indexed sum mixes all rows of a batch, and one batched FFT all rooms.
 
-It pays in this system already without the rest, for a reason of its own: whole files are then read as int16, a tenth
-of the time or less, since a long file costs most by becoming float64 (21 ms of CPU against 0.4 to 2). With `seek_read`
-and `mapped_noise` the host then needed half or a third of the CPU time. It hurts where the device is the bottleneck,
-and it sends more, not less: 2.4 crops an item in int16 and now and then a room, against one in float32. It mixes in
-float32; talkers of one row are added in no fixed order on CUDA.
+It pays in this system already without the rest, for a reason of its own: whole files are then read as int16, and a long
+file costs most by becoming float64. It hurts where the device is the bottleneck, and it sends more, not less: 2.4 crops
+an item in int16 and now and then a room, against one in float32. It mixes in float32; talkers of one row are added in
+no fixed order on CUDA.
 
     gains = 10 ** ((level_db(speech)[rows] - level_db(noises) - snr_db) / 20)
     waveforms = speech.index_add(0, rows, gains[:, None] * noises)

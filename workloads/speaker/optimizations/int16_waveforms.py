@@ -5,8 +5,7 @@ over the bus. Scaled to its peak and rounded, it needs half of that, and the rou
 
 It pays where the way to the device is the bottleneck: many workers, a slow bus, a fast model. Here a batch of 100 is
 13 MB in float32, which a bus of PCIe 4 carries in half a millisecond, so that little can be gained. It hurts the
-worker, who must find the peak and round: with reads that cost little any more, his rate fell from 1,220 to 1,040 items
-a second of CPU.
+worker, who must find the peak and round; with reads that cost little any more, that shows.
 
     peak = np.abs(sound).max(); stored = np.rint(sound * (32767 / peak)).astype(np.int16)
     waveforms = stored.to(device, non_blocking=True).float() * (peak.to(device) / 32767)[:, None]

@@ -5,12 +5,8 @@ second for a client, 128 KiB a request, which is what Linux reads ahead on NFS. 
 since 250 GB of them fit in no page cache. What makes the difference is the noise: with `noise_cached` its 11 GB have
 been read once and stay in memory, and only its opening asks the server; with `uncached` memory is too small for them,
 or the training has just begun, and a noise file of sixteen megabytes that is read whole crosses the network for two
-seconds of sound.
-
-Seen here, at `quick`: training is 0.88x [0.78, 0.99] as fast with the noises in the page cache and 0.56x [0.48, 0.66]
-without; the loader alone gains 1.04x [0.96, 1.13] by a local disk in the first case. So a copy to a local disk pays
-where memory does not hold the noise. Reading less gains more than the copy: `seek_read` 3.38x [2.83, 4.04] over the
-uncached mount.
+seconds of sound. So a copy to a local disk pays where memory does not hold the noise. Reading less (`seek_read`) gains
+more than the copy.
 
 Use it as a reference, to see what reading less, more workers or a local disk gain. A larger read-ahead helps whole
 reads alone:

@@ -4,8 +4,8 @@ A training item is two seconds of an utterance that lasts eight, mixed with two 
 eight minutes. Reading a file whole decodes all of it to float64, allocates eight bytes a sample and throws nearly
 everything away. WAV and FLAC know where a sample lies, so the reader can go there at once.
 
-It pays as much as files are longer than crops: little on utterances (0.31 to 0.12 ms of CPU), over a hundred times on
-the longest noise files (21 to 0.12 ms). Most of that is not reading but turning eight million samples into float64.
+It pays as much as files are longer than crops: little on utterances, most on the longest noise files. Most of that is
+not reading but turning eight million samples into float64.
 It hurts nowhere on WAV; on a compressed format without an index a seek may decode from the beginning, and on storage
 that is read over a network many small reads may cost more than one long one. The bits of an item stay the same.
 

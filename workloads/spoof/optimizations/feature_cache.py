@@ -4,8 +4,6 @@ The features of a whole clip never change: only where they are cut is random. De
 training, and an item is one read of some 90 KB. This suite writes the cache with the data, so that no arm pays for it;
 `python -m workloads.spoof.cache FOLDER` writes it for real data.
 
-Measured at `quick` on one CPU thread: 0.40 ms of CPU time an item instead of 4.36.
-
 It pays most of all where the feed is the bottleneck. It costs disk, 1.5 times what FLAC takes, and the time to write
 it; it hurts where the cache does not fit the page cache of the machine, and it rules out augmenting the sound. float16
 holds a level of 80 dB to within 0.03 dB. Count its hits: a cache that nothing reads is reported as a win too easily.

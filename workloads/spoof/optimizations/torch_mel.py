@@ -4,8 +4,6 @@ The original calls librosa for every item: float64 throughout, mel filters made 
 from torch.stft in float32, with window and filters kept, is the same numbers to a hundredth of a dB for less time, and
 needs no other pipeline.
 
-Measured at `quick` on one CPU thread: 2.94 ms of CPU time an item instead of 4.36, features within 0.001 dB.
-
 It pays less than moving the work to the device or doing it once. It hurts where workers run torch with several threads
 each: give every worker one.
 
