@@ -39,6 +39,7 @@ from harness.core.workload import Workload, Yardstick
 from harness.measure.gpu import GpuSettings, driver_of, multi_process_service, read_settings
 from harness.measure.surroundings import (
     PACKAGES,
+    compiler_for,
     cpu_name,
     governor,
     memory_limit_bytes,
@@ -46,6 +47,7 @@ from harness.measure.surroundings import (
     processes_on_gpu,
     read_gpu,
     read_variables,
+    unusable_by_torch,
     unused_gpu,
 )
 from harness.measure.unwritten import reads_unwritten
@@ -138,7 +140,8 @@ def _gpu() -> Iterator[Finding]:
         yield from _convolutions()
         return
     others = processes_on_gpu()
-    yield Finding("good", "GPU", f"{gpu['name']}, driver {gpu['driver']}")
+    unusable = unusable_by_torch(gpu)
+    yield _judged_by("GPU", f"{gpu['name']}, driver {gpu['driver']}", unusable or "", bad=bool(unusable), grade="bad")
     words = "end them: two programs on one GPU measure each other"
     found = _NOT_TOLD if others is None else str(others)
     yield _judged_by("processes on the GPU", found, words, bad=bool(others))
@@ -196,9 +199,9 @@ def _software() -> Iterator[Finding]:
         version = package_version(name)
         words = "workloads that need it are skipped with words"
         yield _judged_by(name, version or "not installed", words, bad=not version)
-    compiler = shutil.which("g++")
-    words = "torch.compile needs one on a CPU"
-    yield _judged_by("C++ compiler", "g++" if compiler else "none", words, bad=not compiler)
+    compiler = compiler_for("cuda" if read_gpu() else "cpu")
+    words = "torch.compile needs one: g++, on a GPU gcc or clang with Python's headers"
+    yield _judged_by("compiler", compiler or "none", words, bad=not compiler)
 
 
 def _variables() -> Finding:

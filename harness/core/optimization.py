@@ -137,7 +137,10 @@ REAL_LOSS = Need(
     missing="moves work of the host out of the loss, which an emulated device leaves out",
     met=lambda environment, _: not environment.emulated,
 )
-COMPILER = Need(missing="needs a C++ compiler (g++)", met=lambda environment, _: environment.compiler is not None)
+COMPILER = Need(
+    missing="needs a compiler (g++; on a GPU gcc or clang, and Python.h)",
+    met=lambda environment, _: environment.compiler is not None,
+)
 FAST_BFLOAT16 = Need(
     missing="needs a GPU, or a CPU with matrix units for bfloat16",
     met=lambda environment, workload: CUDA.met(environment, workload) or _may_have_matrix_units(environment),

@@ -2,7 +2,7 @@
 
 import ctypes
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations, cycle
@@ -46,9 +46,10 @@ class Opening:
         """The batches that hold as many samples as the recipe says; an epoch's last may hold fewer."""
         return [one for at, one in enumerate(self.batches) if order.samples(at, at + 1) == order.samples(0, 1)]
 
-    def shapes(self, order: Order) -> int:
-        """How many shapes those batches have."""
-        return len({tuple(part.shape for part in batch) for batch in self.full_batches(order)})
+    def shapes(self, order: Order, on_host: Collection[int] = ()) -> int:
+        """How many shapes those batches have, without the parts of these numbers, which no step meets as they are."""
+        met = ((part for at, part in enumerate(batch) if at not in on_host) for batch in self.full_batches(order))
+        return len({tuple(part.shape for part in batch) for batch in met})
 
 
 def take_first_steps(session: Session, steps: int) -> Opening:
@@ -107,8 +108,14 @@ def _loaded(session: Session, number: int) -> Any:
 
 def _placed(session: Session, batch: Any) -> Any:
     """A batch on the device as the loader laid it out: a step on it still converts whatever a training converts."""
-    task, on_host = session.task, getattr(session.trainee.device_stage, "on_host", ())
-    return transfer_to(task.device, patched(task.recipe, AS_LOADED), on_host)(batch)
+    task = session.task
+    return transfer_to(task.device, patched(task.recipe, AS_LOADED), parts_on_host(session))(batch)
+
+
+def parts_on_host(session: Session) -> Collection[int]:
+    """The numbers of the parts of a batch that the device stage takes from the host."""
+    on_host: Collection[int] = getattr(session.trainee.device_stage, "on_host", ())
+    return on_host
 
 
 def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[str, Value], float | None]:
@@ -162,7 +169,7 @@ def shapes_of(session: Session, opening: Opening) -> dict[str, Value]:
         "whole_batches": samples_in(opening.host_batch) * session.task.recipe.ranks == session.task.size.batch
     }
     if len(opening.batches) > 1:
-        shown["varying_shapes"] = opening.shapes(session.feed.order) > 1
+        shown["varying_shapes"] = opening.shapes(session.feed.order, parts_on_host(session)) > 1
     return shown
 
 

@@ -3,8 +3,11 @@
 import importlib.metadata
 import os
 import platform
+import runpy
 import shutil
+import sysconfig
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -13,7 +16,7 @@ from harness.core.emulation import file_of, is_emulated, title_of
 from harness.core.environment import DEVICES, MATRIX_UNITS, STEMS, Environment, library_of, round_memory
 from harness.core.mistake import Mistake
 from harness.core.parallel import usable_cores
-from harness.measure.gpu import driver_of
+from harness.measure.gpu import Driver, driver_of
 
 # Variables of the process by which libraries compute otherwise, which a shell may have set and nobody thinks of.
 #
@@ -64,6 +67,8 @@ def read_environment(device: str = "auto") -> Environment:
     gpu = read_gpu() if device in {"auto", "cuda"} else {}
     if device == "cuda" and not gpu:
         raise Mistake(unused_gpu() or "No CUDA device answers on this machine; leave out --device cuda.")
+    if gpu and (words := unusable_by_torch(gpu)):
+        raise Mistake(words)
     return Environment(
         device="cuda" if gpu else "cpu" if device == "auto" else device,
         accelerator=title_of(device) if is_emulated(device) else gpu.get("name"),
@@ -75,7 +80,7 @@ def read_environment(device: str = "auto") -> Environment:
         memory_bytes=round_memory(memory_limit_bytes()),
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
-        compiler="g++" if shutil.which("g++") else None,
+        compiler=compiler_for("cuda" if gpu else "cpu"),
         packages=tuple((name, version) for name in PACKAGES if (version := package_version(name))),
         variables=read_variables(os.environ),
         cpu_flags=cpu_flags(),
@@ -177,7 +182,42 @@ def read_gpu() -> dict[str, str]:
         "memory": str(memory.total),
         "capability": "{}.{}".format(*capability),
         "driver": driver.nvml.nvmlSystemGetDriverVersion(),
+        "cuda": _newest_cuda(driver),
     }
+
+
+def _newest_cuda(driver: Driver) -> str:
+    """The newest CUDA that the driver can run, as 12.8; empty where it does not tell."""
+    tell = getattr(driver.nvml, "nvmlSystemGetCudaDriverVersion_v2", None)
+    number = tell() if tell else 0  # 12080
+    return f"{number // 1000}.{number % 1000 // 10}" if number else ""
+
+
+def unusable_by_torch(gpu: Mapping[str, str]) -> str | None:
+    """Why the installed torch cannot use a GPU whose driver answers, in a sentence; None where it can, or none is."""
+    specification = find_spec("torch")
+    if specification is None or specification.origin is None:
+        return None
+    built_for = runpy.run_path(str(Path(specification.origin).with_name("version.py"))).get("cuda")
+    newest = gpu.get("cuda")
+    instead = "or measure the CPU with --device cpu."
+    if built_for is None:
+        return f"{gpu['name']} is here, but the installed torch is built without CUDA; install another, {instead}"
+    # Within one major version any driver runs any CUDA (NVIDIA, CUDA Compatibility, "minor version compatibility").
+    if newest and int(newest.partition(".")[0]) < int(str(built_for).partition(".")[0]):
+        return (
+            f"The driver {gpu['driver']} of {gpu['name']} runs CUDA up to {newest}, but the installed torch is built "
+            f"for {built_for}; update the driver, install a torch for CUDA {newest}, {instead}"
+        )
+    return None
+
+
+def compiler_for(device: str) -> str | None:
+    """The compiler that torch.compile calls: g++ for a CPU, for CUDA one of C, which needs Python's headers too."""
+    if device != "cuda":
+        return "g++" if shutil.which("g++") else None
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    return next(filter(shutil.which, ("gcc", "clang")), None) if headers.is_file() else None
 
 
 def unused_gpu() -> str | None:

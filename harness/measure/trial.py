@@ -305,7 +305,8 @@ def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[Warm
     forget(opening, session.task.device)
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.
-        timed(trial.step, session.task.parts.uneven_steps, session.task.device)
+        once = trial.timing is Timing.EVALUATION or trial.protocol.is_slow(warm.step_s)
+        timed(trial.step, 1 if once else session.task.parts.uneven_steps, session.task.device)
     if trial.timing is Timing.EPOCH:
         warm = _finish_epoch(trial, warm)
     trial.step_s = warm.step_s

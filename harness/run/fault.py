@@ -204,6 +204,9 @@ def struck_by_kernel(fault: Fault, words: str, oom_kills: int) -> bool:
     return fault is Fault.WORKER_DEATH and "signal: Killed" in words and oom_kills > 0
 
 
+HELPERS = {" in DataLoader worker process": "in a loader worker", " in pin memory thread": "in the pinning thread"}
+
+
 def reason_for(error: BaseException) -> str:
     """A failure in one line of words, those of a loader worker instead of where they were caught."""
     if isinstance(error, Mistake):
@@ -212,8 +215,9 @@ def reason_for(error: BaseException) -> str:
         return reason_for(error.__cause__)  # which knows the signal
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
     name, words = type(error).__name__, lines[0]
-    if " in DataLoader worker process" in words and len(lines) > 1:
-        name, words = "in a loader worker", lines[-1]
+    helper = next((one for one in HELPERS if one in words), None)
+    if helper and len(lines) > 1:
+        name, words = HELPERS[helper], lines[-1]
     elif words.endswith(":") and len(lines) > 1:
         words = f"{words} {lines[1]}"
     memory = fault_raised(raised(error)) in {Fault.DEVICE_MEMORY, Fault.HOST_MEMORY}

@@ -42,7 +42,6 @@ STACKS = [
     ("leak", "data_on_device"),
     ("leak", "device_spec_augment"),
     ("speaker", "activation_checkpointing"),
-    ("leak", "blocking_sync"),
     ("leak", "set_to_none+deferred_metrics+non_blocking+pin_memory+workers=2+persistent_workers"),
     ("speaker", "device_mixing"),
     ("spoof", "device_mel"),

@@ -31,6 +31,15 @@ from harness.measure.cuda import Cuda
 kept = torch.ones(1 << 20, device="cuda")
 print(json.dumps(evidence.of_launch(Cuda('cuda'))))
 """
+WAITS = """
+import json, torch
+from harness.measure.cuda import Cuda
+device = Cuda('cuda')
+if {blocks}:
+    device.block()  # before there is a context, as an arm does
+torch.ones(1, device="cuda").item()
+print(json.dumps(device.blocks()))
+"""
 
 
 def road() -> SideStream:
@@ -92,6 +101,14 @@ def test_segments_that_can_grow_are_told_from_those_that_cannot(expandable: bool
     environment = launch_environment(Recipe(expandable_segments=expandable), dict(os.environ))
     done = subprocess.run([sys.executable, "-c", SEGMENTS], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["expandable_segments"] is expandable
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_blocking_sync_takes_effect_before_a_context(blocks: bool) -> None:
+    gpu("a host that is to wait without spinning does so, and another one spins")
+    script = WAITS.format(blocks=blocks)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) is blocks
 
 
 def test_pickled_batches_are_pinned_on_their_way(smoke_data: dict[str, Path]) -> None:

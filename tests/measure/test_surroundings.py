@@ -11,7 +11,14 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.measure import surroundings
 from harness.measure.gpu import Driver
-from harness.measure.surroundings import SETTINGS, free_bytes, memory_limit_bytes, read_environment, unused_gpu
+from harness.measure.surroundings import (
+    SETTINGS,
+    compiler_for,
+    free_bytes,
+    memory_limit_bytes,
+    read_environment,
+    unused_gpu,
+)
 from harness.run.arm import DEVICE_ALLOCATOR, THRESHOLDS, launch_environment
 from tests.measure.planted import Nvml, Refused
 
@@ -124,6 +131,37 @@ def test_a_gpu_that_cannot_be_measured_is_named(
     assert read_environment("auto").device == "cpu"
     with pytest.raises(Mistake, match=named or "No CUDA device answers"):
         read_environment("cuda")
+
+
+@pytest.mark.parametrize(
+    ("newest", "built_for", "named"),
+    [
+        ("13.0", "13.0", None), ("13.2", "13.0", None), ("13.0", "13.1", None), ("", "13.0", None),
+        ("12.8", "13.0", "CUDA up to 12.8"), ("13.0", None, "built without CUDA"),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_the_installed_torch_cannot_use_is_a_mistake(
+    newest: str, built_for: str | None, named: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "version.py").write_text(f"cuda = {built_for!r}\n")
+    monkeypatch.setattr(surroundings, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "__init__.py")))
+    gpu = {"name": "NVIDIA H200", "memory": "1", "capability": "9.0", "driver": "570.1", "cuda": newest}
+    monkeypatch.setattr(surroundings, "read_gpu", lambda: gpu)
+    if named is None:
+        assert read_environment("cuda").device == "cuda"
+        return
+    for device in ("auto", "cuda"):
+        with pytest.raises(Mistake, match=named):
+            read_environment(device)
+
+
+def test_compiling_for_a_gpu_needs_a_compiler_of_c_and_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = {"g++", "clang"}
+    monkeypatch.setattr(surroundings.shutil, "which", lambda name: name if name in found else None)
+    monkeypatch.setattr(surroundings.sysconfig, "get_path", lambda _: str(tmp_path))
+    assert (compiler_for("cpu"), compiler_for("cuda")) == ("g++", None)
+    (tmp_path / "Python.h").touch()
+    assert compiler_for("cuda") == "clang"
 
 
 def test_processors_of_one_name_are_told_apart_by_their_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

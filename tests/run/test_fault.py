@@ -166,6 +166,8 @@ def test_a_reason_is_one_line_with_a_remedy() -> None:
         "Caught ValueError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\nValueError: y"
     )
     assert reason_for(ValueError(worker)) == "in a loader worker: ValueError: y"
+    pinning = worker.replace("DataLoader worker process 0", "pin memory thread for device 0")
+    assert reason_for(ValueError(pinning)) == "in the pinning thread: ValueError: y"
     assert reason_for(RuntimeError("backend='inductor' raised:\nCppCompileError: C++")) == (
         "RuntimeError: backend='inductor' raised: CppCompileError: C++"
     )
