@@ -32,10 +32,10 @@ kept = torch.ones(1 << 20, device="cuda")
 print(json.dumps(evidence.of_launch(Cuda('cuda'))))
 """
 WAITS = """
-import json, torch
+import json, sys, torch
 from harness.measure.cuda import Cuda
 device = Cuda('cuda')
-if {blocks}:
+if sys.argv[1:]:
     device.block()  # before there is a context, as an arm does
 torch.ones(1, device="cuda").item()
 print(json.dumps(device.blocks()))
@@ -106,8 +106,8 @@ def test_segments_that_can_grow_are_told_from_those_that_cannot(expandable: bool
 @pytest.mark.parametrize("blocks", [True, False])
 def test_blocking_sync_takes_effect_before_a_context(blocks: bool) -> None:
     gpu("a host that is to wait without spinning does so, and another one spins")
-    script = WAITS.format(blocks=blocks)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", WAITS, *["blocks"] * blocks]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) is blocks
 
 
