@@ -207,7 +207,7 @@ def test_a_cache_that_another_handle_already_fixed_is_seen(folder: Path) -> None
 def test_arms_of_a_process_can_read_one_file(folder: Path, way: str) -> None:
     neighbour = BlockReader(folder / TRAINING, kept_blocks=1, access=Access())
     neighbour.opened()
-    assert shown(dataset(folder, SMOKE, recipe(**WAYS[way])))["layout"]
+    assert next(iter(loader(dataset(folder, SMOKE, recipe(**WAYS[way]))))) is not None
 
 
 def test_the_block_cache_keeps_the_blocks_used_last(folder: Path) -> None:
@@ -237,7 +237,7 @@ def test_other_shapes_and_a_channel_axis_are_read_alike(tmp_path: Path, shape: t
     mel = np.random.default_rng(0).standard_normal(shape).astype(np.float16)
     with h5py.File(tmp_path / TRAINING, "w") as file:
         file["segments_mel"], file["labels"] = mel, np.arange(3, dtype=np.int16)
-    blocks = BlockReader(tmp_path / TRAINING, kept_blocks=0, access=Access(swmr=False))
+    blocks = BlockReader(tmp_path / TRAINING, kept_blocks=0, access=Access())
     expected = mel.reshape(-1, 1, *shape[-2:])
     for source in (load, map_memory):
         arrays = source(tmp_path / TRAINING)

@@ -77,7 +77,8 @@ def _holes(mask: Tensor) -> Tensor:
 
 
 def _edge(mask: Tensor) -> Tensor:
-    return (mask - functional.avg_pool3d(mask, 3, 1, 1)).abs()
+    padded = functional.pad(mask, (1,) * 6)  # by itself: the pool refuses coarse masks that are smaller than its window
+    return (mask - functional.avg_pool3d(padded, 3, 1)).abs()
 
 
 def _eroded(mask: Tensor, window: int = 3) -> Tensor:
