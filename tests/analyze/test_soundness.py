@@ -185,7 +185,7 @@ def test_loads_from_a_store_that_counted_decoding_have_no_ratio(
         assert "held the decoding too" in words(found)
 
 
-def test_steps_of_patches3d_that_collected_garbage_each_time_have_no_ratio() -> None:
+def test_steps_of_former_copies_of_patches3d_have_no_ratio() -> None:
     def patches(timing: Timing, effective: dict[str, object]) -> Row:
         one = comparison("workers")
         configs = {name: replace(getattr(one, name), workload="patches3d") for name in ("treatment", "reference")}
@@ -197,7 +197,10 @@ def test_steps_of_patches3d_that_collected_garbage_each_time_have_no_ratio() -> 
         return build_matrix(plan(timed), seen, ENVIRONMENT).rows[0]
 
     assert "collected garbage in every step" in words(patches(Timing.STEP, {}))
-    assert patches(Timing.STEP, {"uneven_steps": 4}).estimate is not None
+    assert "cheaper terms" in words(patches(Timing.STEP, {"uneven_steps": 4}))
+    assert patches(Timing.STEP, {"uneven_steps": 4, "loss_terms": "bce, dice"}).estimate is not None
+    emulated = {"uneven_steps": 4, "emulated_step_ms": 140.0, "emulated_host_ms": 20.0, "emulated_queue": 1024}
+    assert patches(Timing.STEP, emulated).estimate is not None, "its loss is part of a time from a table"
     assert patches(Timing.LOADER, {}).estimate is not None, "its loader is as it was"
 
 

@@ -6,7 +6,8 @@ convolutions have no bias, because a norm follows; projections and transposed co
 parameters.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -86,17 +87,19 @@ class ResidualUNet3D(nn.Module):
             features = encoder(self.pool(features) if number else features)
             skips.append(features)
         features, stages = self._in_segments(self.bottleneck, features), []
-        for up, skip in zip(self.decoder, reversed(skips[:-1]), strict=True):
+        for up, skip in zip(cast("Iterable[Up]", self.decoder), reversed(skips[:-1]), strict=True):
             features = self._in_segments(up.blocks, up(features, skip))
             stages.append(features)
         aux_logits = tuple(head(coarse) for head, coarse in zip(self.aux_heads, stages, strict=False))
         return Prediction(self.head(features), aux_logits)
 
-    def _in_segments(self, blocks: nn.Sequential, features: Tensor) -> Tensor:
+    def _in_segments(self, blocks: nn.Module, features: Tensor) -> Tensor:
         """Of two segments torch computes all but the last again: the first block of three."""
-        if not (self.checkpointing and self.training):
-            return blocks(features)
-        return checkpoint_sequential(blocks, SEGMENTS, features, use_reentrant=False)
+        if self.checkpointing and self.training:
+            found: Tensor = checkpoint_sequential(blocks, SEGMENTS, features, use_reentrant=False)
+        else:
+            found = blocks(features)
+        return found
 
 
 def stage(inputs: int, outputs: int) -> nn.Sequential:
