@@ -120,6 +120,10 @@ class Block:
         """The replicates that all its comparisons get."""
         return self.replicates or protocol.replicates
 
+    def most_replicates_in(self, protocol: Protocol) -> int:
+        """Replicates beyond which none of its comparisons gets more, however wide its interval."""
+        return max(protocol.most_replicates, self.replicates_in(protocol))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

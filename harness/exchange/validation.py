@@ -364,7 +364,7 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
     course, number = _Course(run.environment), 0
     for number, record in enumerate(records, 1):
         where = f"{MEASUREMENTS}, line {number}:"
-        _check_arm(record.arm, blocks, run.plan.protocol.most_replicates, where)
+        _check_arm(record.arm, blocks, run.plan.protocol, where)
         if isinstance(record, Spent):
             for one in (one.name for one in fields(record) if one.name != "arm"):
                 within(getattr(record, one), 0.0, LONGEST_S, f"{where} {one}")
@@ -381,12 +381,12 @@ def check_records(run: Run, records: Iterable[Record]) -> None:
         raise Unfit("nothing was measured in it yet", NOTHING_MEASURED)
 
 
-def _check_arm(arm: Arm, blocks: dict[str, Block], replicates: int, where: str) -> None:
+def _check_arm(arm: Arm, blocks: dict[str, Block], protocol: Protocol, where: str) -> None:
     block = blocks.get(arm.block)
     if block is None:
         raise Unfit(f"{where} the plan has no block '{shown(arm.block)}'")
     within(arm.position, 0, len(block.comparisons), f"{where} the position in block {shown(arm.block)}")
-    within(arm.replicate, 0, replicates - 1, f"{where} the replicate")
+    within(arm.replicate, 0, block.most_replicates_in(protocol) - 1, f"{where} the replicate")
     within(arm.attempt, 0, MOST_ATTEMPTS, f"{where} the attempt")
 
 

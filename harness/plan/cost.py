@@ -255,7 +255,8 @@ class Forecast:
         return any(given_up(one, records) for records in self._records(block) for one in (0, position))
 
     def _records(self, block: Block) -> list[list[Record]]:
-        return [self.kept.get((block.identity, one), []) for one in range(self.plan.protocol.most_replicates)]
+        most = block.most_replicates_in(self.plan.protocol)
+        return [self.kept.get((block.identity, one), []) for one in range(most)]
 
     def _slower(self, block: Block) -> float:
         """How many times as long as guessed arms of a block take: as measured, or as those most like them do."""

@@ -148,7 +148,7 @@ def replicates_wanted(begun: int, precision: Precision | None, protocol: Protoco
 
 
 def _of_block(block: Block, protocol: Protocol, kept: Kept, precisions: Precisions) -> Iterator[Further]:
-    records = [kept.get((block.identity, replicate), []) for replicate in range(protocol.most_replicates)]
+    records = [kept.get((block.identity, replicate), []) for replicate in range(block.most_replicates_in(protocol))]
     left = [outstanding(block, replicate, found, protocol) for replicate, found in enumerate(records)]
     missing: dict[int, list[int]] = {}  # replicate -> treatments that need it
     for position in range(1, len(block.comparisons) + 1):

@@ -83,6 +83,17 @@ def test_what_may_be_is_taken_in(make: Callable[[], bytes], tmp_path: Path) -> N
     assert read(unpacked(tmp_path / "run.zip"), datetime(2027, 1, 1, tzinfo=UTC)).records
 
 
+def test_a_block_of_more_replicates_than_the_protocol_has_is_sound(tmp_path: Path) -> None:
+    """As `run --target none` measures whole steps in a first look: in four fresh processes instead of two."""
+    further = [{**one, "arm": {**one["arm"], "restart": one["arm"]["restart"] + 2}} for one in line_data()]
+    run = run_data()
+    for block in run["plan"]["blocks"]:
+        block["restarts"] = 4
+    lines = [*line_data(), *further]
+    (tmp_path / "run.zip").write_bytes(bundled(json.dumps(run).encode(), lines, records=len(lines)))
+    assert read(unpacked(tmp_path / "run.zip"), datetime(2027, 1, 1, tzinfo=UTC)).records
+
+
 def test_a_short_last_batch_is_what_an_arm_that_keeps_it_may_have(tmp_path: Path) -> None:
     def told(line: Data) -> Data:
         if line["record"] == "ready":

@@ -172,3 +172,10 @@ def test_a_first_ratio_needs_what_is_missing_of_two_restarts() -> None:
     whole = forecast(TWO, list(records(0, 2.0)))
     assert whole.has_ratio
     assert [block.reference.workload for block, _ in whole.first_ratios()] == ["speaker"]
+
+
+def test_replicates_that_a_block_alone_has_were_timed_too() -> None:
+    one = plan(comparison("workers"))
+    (block,) = (replace(block, replicates=4) for block in one.blocks)
+    found = forecast(replace(one, blocks=(block,)), records(0, 2.0, replicates=4))
+    assert (found.timed(block, 1), one.protocol.most_replicates) == (4, 2)
