@@ -89,6 +89,9 @@ DEVICE_ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the seco
 KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 NCCL_LOG = "NCCL_DEBUG_FILE"
 MEMORY = {*THRESHOLDS, *DEVICE_ALLOCATOR, "LD_PRELOAD"}
+# What changes how ranks talk to each other, and how much they check: the recipe alone says it.
+BETWEEN_RANKS = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_", "TORCH_DISTRIBUTED_")
+INTERFACE = "NCCL_SOCKET_IFNAME"  # without which NCCL may look for its ranks on an interface that leads nowhere
 
 LOOK_S = 0.2  # between two looks at an arm that has not answered
 HANGS = 3.0  # times what steps were to take
@@ -134,10 +137,10 @@ class LiveArm(typing.Protocol):
 
 
 def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
-    """Environment variables of an arm's process: what is inherited, but for all that settles its memory."""
+    """Environment variables of an arm's process: what is inherited, but for what settles its memory and its ranks."""
     threads = str(recipe.threads)
     return (
-        {name: value for name, value in inherited.items() if name not in MEMORY}
+        {name: value for name, value in inherited.items() if not _settled(name)}
         | _host_memory(recipe, inherited)
         | (dict.fromkeys(DEVICE_ALLOCATOR, "expandable_segments:True") if recipe.expandable_segments else {})
         | _nccl(recipe)
@@ -154,6 +157,11 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "PWD": str(Path.cwd()),  # where arms run too: a user's data may lie beside it
         }
     )
+
+
+def _settled(name: str) -> bool:
+    """Whether a variable is the recipe's to set."""
+    return name in MEMORY or (name.startswith(BETWEEN_RANKS) and name != INTERFACE)
 
 
 def own_kernels(recipe: Recipe) -> tempfile.TemporaryDirectory[str] | None:

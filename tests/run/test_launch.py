@@ -93,6 +93,23 @@ def test_what_the_harness_was_started_with_does_not_reach_its_arms() -> None:
     assert tuned["MALLOC_TRIM_THRESHOLD_"] == THRESHOLDS["MALLOC_TRIM_THRESHOLD_"]
 
 
+def test_what_a_shell_says_of_ranks_reaches_no_arm_but_for_their_interface() -> None:
+    """`DETAIL` has every collective checked by another one: two ranks would pay for that, and one process would not."""
+    shell = {
+        "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
+        "TORCH_NCCL_BLOCKING_WAIT": "1",
+        "NCCL_PROTO": "LL",
+        "NCCL_DEBUG": "INFO",
+        "GLOO_DEVICE_TRANSPORT": "TCP_TLS",
+        "NCCL_SOCKET_IFNAME": "eth0",
+    }
+    found = launch_environment(Recipe(ranks=2), shell)
+    assert found.keys() & shell.keys() == {"NCCL_SOCKET_IFNAME"}
+    told = launch_environment(Recipe(ranks=2, nccl_protocol="Simple"), shell)
+    assert (told["NCCL_PROTO"], told["NCCL_DEBUG"]) == ("Simple", "INFO")
+    assert "TORCH_DISTRIBUTED_DEBUG" not in told
+
+
 def test_expandable_segments_are_asked_for_by_both_of_the_variable_s_names() -> None:
     found = launched(Recipe(expandable_segments=True))
     assert found["PYTORCH_ALLOC_CONF"] == found["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
