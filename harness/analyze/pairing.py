@@ -19,7 +19,7 @@ from scipy import special, stats
 
 from harness.analyze.grouping import together
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import POWER_CAP, SLOWDOWNS, Window, WindowPair, alone, window_pairs
+from harness.core.records import POWER_CAP, SLOWDOWNS, Window, WindowPair, in_turn, window_pairs
 
 # Moderated variances: what comparisons of one machine say of each other's spread.
 
@@ -363,15 +363,15 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
     windows, both = tuple(windows), {0, position}
     found: list[Replicate] = []
     kept: dict[int, list[Window]] = {}
-    in_turn = set[int]()
+    turned = set[int]()
     for replicate, own in together((one.arm.replicate, one) for one in windows).items():
         closing = {max(map(_window, attempt)) for attempt in _attempts(own).values()}
         kept[replicate] = undisturbed(own, position)
         mixed = _totals(_window_pairs(kept[replicate], position), closing, spent)
-        apart = _in_turn(kept[replicate], position, spent)
-        if apart is not None:
-            in_turn.add(replicate)
-        if parts := [one for one in (mixed, apart) if one]:
+        apart = [_apart(ours, theirs, spent) for ours, theirs in in_turn(kept[replicate], position) if theirs]
+        if apart:
+            turned.add(replicate)
+        if parts := [one for one in (mixed, *apart) if one]:
             found.append(replace(parts[0] if len(parts) == 1 else _joined(parts), number=replicate))
     found.sort(key=lambda one: one.number)
     tainted = {
@@ -389,7 +389,7 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
         tainted=len(tainted - spoilt),
         drift=_drift(counted, position, spent),
         contention=sum(others) / len(others) if others else 0.0,
-        in_turn=len(in_turn - spoilt),
+        in_turn=len(turned - spoilt),
         device=device_of(windows, position),
         windows=sum(one.arm.position in both for one in windows),
         left_out=_left_out(windows, counted, both),
@@ -450,7 +450,7 @@ def log_ratio(window_pair: WindowPair, spent: Spent = seconds) -> float:
 
 def _given(windows: Sequence[Window], position: int) -> int:
     """How many ratios windows give: pairs, or as many as the arm that has fewer where each was alive alone."""
-    return len(_window_pairs(windows, position)) + min(len(alone(windows, one)) for one in (0, position))
+    return len(_window_pairs(windows, position)) + sum(min(map(len, both)) for both in in_turn(windows, position))
 
 
 def _left_out(windows: Iterable[Window], kept: Iterable[Window], both: set[int]) -> tuple[tuple[str, int], ...]:
@@ -557,11 +557,8 @@ def _matched(found: Sequence[WindowPair], closing: AbstractSet[_Window], spent: 
     return added
 
 
-def _in_turn(windows: Sequence[Window], position: int, spent: Spent) -> Replicate | None:
-    """The ratio of arms that were alive one after the other, both for some windows; nothing pairs those."""
-    ours, theirs = alone(windows, position), alone(windows, 0)
-    if not ours or not theirs:
-        return None
+def _apart(ours: Sequence[Window], theirs: Sequence[Window], spent: Spent) -> Replicate:
+    """The ratio of arms that were alive one after the other; nothing pairs their windows."""
     each_s = [np.array([spent(one) / one.samples for one in side]) for side in (ours, theirs)]
     known = [one for one in each_s if len(one) > 1]
     ratio = math.log(_rate(ours, spent) / _rate(theirs, spent))

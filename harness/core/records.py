@@ -70,6 +70,9 @@ class Arm:
     attempt: int
     position: int
     shared: bool = field(default=False, metadata={"since": "0.3.0"})  # its process hosted other arms too
+    # Of an arm that was alive alone: the attempt with which its run of the command began to time arms in turn. What
+    # another run timed is no pair to it: the machine may have been another one, or in another state.
+    turn: int | None = field(default=None, metadata={"since": "0.3.0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,9 +244,22 @@ class WindowPair:
     after: Window
 
 
-def alone(windows: Iterable[Window], position: int) -> tuple[Window, ...]:
-    """The windows of the arm at `position` in attempts that timed no other arm, of one replicate of one block."""
+def in_turn(windows: Iterable[Window], position: int) -> tuple[tuple[tuple[Window, ...], tuple[Window, ...]], ...]:
+    """The windows of a treatment and of its reference that were alive one after the other, of one replicate of a block.
+
+    One pair of both for each run of the command that timed them in turn; either may be empty.
+    """
     windows = tuple(windows)
+    ours, theirs = _alone(windows, position), _alone(windows, 0)
+    turns = dict.fromkeys(one.arm.turn for one in ours)
+    return tuple(
+        (tuple(one for one in ours if one.arm.turn == turn), tuple(one for one in theirs if one.arm.turn == turn))
+        for turn in turns
+    )
+
+
+def _alone(windows: tuple[Window, ...], position: int) -> tuple[Window, ...]:
+    """The windows of the arm at `position` in attempts that timed no other arm."""
     shared = {window.arm.attempt for window in windows if window.arm.position != position}
     return tuple(window for window in windows if window.arm.position == position and window.arm.attempt not in shared)
 

@@ -11,7 +11,7 @@ from harness.core.configuration import Comparison, Configuration
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import Protocol
-from harness.core.records import Lost, Precision, Precisions, Record, Window, alone, is_apart, window_pairs
+from harness.core.records import Lost, Precision, Precisions, Record, Window, in_turn, is_apart, window_pairs
 
 # What is still to be measured: a pure function of the plan and the records, so that any run can be continued.
 
@@ -91,7 +91,7 @@ def pairs_of(position: int, records: Iterable[Record]) -> int:
         len(window_pairs((one for one in windows if one.arm.attempt == attempt), position)) for attempt in attempts
     )
     # Where memory did not hold both at once, they were timed one after the other.
-    return bracketed + min(len(alone(windows, position)), len(alone(windows, 0)))
+    return bracketed + sum(min(map(len, both)) for both in in_turn(windows, position))
 
 
 def leads_seen(replicates: Iterable[Sequence[Record]]) -> dict[int, int]:

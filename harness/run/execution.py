@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from harness.core.optimization import Timing
 from harness.core.plan import Block, Plan
 from harness.core.protocol import FEWEST_REPLICATES
-from harness.core.records import Lost, Precisions, Ready, Record, Window, alone, is_apart
+from harness.core.records import Lost, Precisions, Ready, Record, Window, is_apart
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import (
     Further,
@@ -54,6 +54,7 @@ class Campaign:
     _room: dict[str, int] = field(init=False, default_factory=dict)  # block -> treatments that fitted
     # Treatments, by block and position, that found no memory beside others and are timed alone.
     _alone: set[tuple[str, int]] = field(init=False, default_factory=set)
+    _turns: dict[tuple[str, int], int] = field(init=False, default_factory=dict)  # by block and replicate: see Arm.turn
     _kept: defaultdict[tuple[str, int], list[Record]] = field(init=False)
     _forecast: Forecast = field(init=False)
 
@@ -187,20 +188,27 @@ class Campaign:
             self._forecast.learn(block, taken_on, self.clock() - began_s, replicate, attempt.imports_s)
 
     def _in_turn(self, block: Block, replicate: int, rounds: Mapping[int, int]) -> None:
-        """One arm after another, each alive alone, in the opposite order in every second replicate."""
+        """One arm after another, each alive alone, in the opposite order in every second replicate.
+
+        What an earlier run has timed so counts for itself alone: the reference is timed anew beside what is left.
+        """
+        same = self._kept[block.identity, replicate]
+        turn = self._turns.setdefault((block.identity, replicate), next_attempt(block, replicate, same))
         for position in sorted({0, *rounds}, reverse=replicate % 2 == 1):
-            began_s, same = self.clock(), self._kept.get((block.identity, replicate), [])
-            done = len(alone((one for one in same if isinstance(one, Window)), position))
+            began_s = self.clock()
+            own = (one for one in same if one.arm.position == position and one.arm.turn == turn)
+            done = sum(isinstance(one, Window) for one in own)
             if (count := (block.rounds or self.plan.protocol.rounds) - done) > 0 and self._left(block, replicate):
-                self._attempt(block, replicate).alone(position, count)
+                self._attempt(block, replicate, turn).alone(position, count)
                 self._forecast.learn(block, (position,), 2 * (self.clock() - began_s), replicate)
 
-    def _attempt(self, block: Block, replicate: int) -> Attempt:
+    def _attempt(self, block: Block, replicate: int, turn: int | None = None) -> Attempt:
         self.attempts += 1
         return Attempt(
             block=block,
             replicate=replicate,
             number=next_attempt(block, replicate, self._kept.get((block.identity, replicate), [])),
+            turn=turn,
             timetable=self.plan.protocol.of(block.timing),
             seed=self.plan.seed,
             start=lambda position: self.start(block, replicate, position),

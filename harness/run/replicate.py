@@ -158,6 +158,7 @@ class Attempt:
     clock: Callable[[], float]
     check_time: Callable[[], None]  # raises BudgetSpent
     room: Room | None = None  # where memory may not hold all arms
+    turn: int | None = None  # of arms that are alive one after the other: the first of their attempts
     cores: int = 1  # on which arms may begin side by side
     leads: Mapping[int, int] = field(default_factory=dict)  # position -> steps that led it in in a former replicate
     arms: dict[int, LiveArm] = field(default_factory=dict)
@@ -438,6 +439,7 @@ class Attempt:
             attempt=self.number,
             position=position,
             shared=self.block.shared,
+            turn=self.turn,
         )
 
 

@@ -201,6 +201,20 @@ def test_arms_that_were_alive_one_after_the_other_have_a_ratio_and_an_error() ->
     assert only.error == pytest.approx(math.sqrt(2 * 0.1**2 / 3))
 
 
+def test_arms_of_two_runs_are_no_pair() -> None:
+    """The reference again beside what a second run timed, on a machine of half the speed; then a third run is cut."""
+    own = [
+        window(replace(arm(0, 0, position, attempt), turn=turn), order, rate)
+        for attempt, (turn, position, rate) in enumerate(
+            [(0, 0, 100.0), (0, 1, 150.0), (2, 0, 50.0), (2, 1, 75.0), (4, 1, 9.0)]
+        )
+        for order in range(2)
+    ]
+    (only,) = pair(own, 1).replicates
+    assert only.window_pairs == pytest.approx([math.log(1.5)] * 2)
+    assert pair([one for one in own if one.arm.attempt in {0, 3}], 1).replicates == ()
+
+
 def test_lives_of_one_restart_count_together_and_brackets_never_span_them() -> None:
     own = [*windows(0, 0, 2.0, rounds=2), *windows(0, 0, 2.0, rounds=3, attempt=1), *windows(0, 1, 2.0, rounds=1)]
     pairs = pair(own, 1)

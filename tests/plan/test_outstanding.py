@@ -54,6 +54,18 @@ def test_lives_add_up_and_no_bracket_spans_two_of_them() -> None:
     assert left(*windows(0, 1, 0), *windows(0, 1, 2, 0, attempt=1)) == {1: 1, 2: 2}
 
 
+def test_arms_in_turn_need_their_reference_in_the_same_run() -> None:
+    def alone(position: int, attempt: int, turn: int | None) -> list[Record]:
+        owner = replace(arm("b00", 0, position, attempt), turn=turn)
+        return [window(owner, order, 100.0) for order in range(3)]
+
+    reference = alone(0, 0, 0)
+    assert left(*reference, *alone(1, 1, 0)) == {2: 3}
+    assert left(*reference, *alone(1, 1, 0), *alone(2, 2, 2)) == {2: 3}, "timed by another run"
+    assert left(*reference, *alone(1, 1, 0), *alone(0, 2, 2), *alone(2, 3, 2)) == {}
+    assert left(*alone(0, 0, None), *alone(1, 1, None)) == {2: 3}, "before runs were told apart"
+
+
 def test_restarts_and_blocks_are_counted_apart() -> None:
     records = [*windows(0, 1, 0, replicate=1), *windows(0, 1, 0, 1, 0, block="b01")]
     assert left(*records) == {1: 3, 2: 3}

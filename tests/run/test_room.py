@@ -1,5 +1,6 @@
 """Memory that does not hold all arms of a block: fewer live together, or one after the other."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.invented.rehearsal import Effects, RehearsedArm, VirtualClock
+from benchmarks.invented.rehearsal import Effects, RehearsedArm, Slowed, VirtualClock, drifting
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Matrix, build_matrix
 from harness.cli.measuring import Progress
@@ -77,13 +78,17 @@ class LargeArm:
         self.takes = 0
 
 
-def measured(the_plan: Plan, size: int) -> tuple[Memory, list[Record], bool]:
-    memory, clock, random, records = Memory(size), VirtualClock(), Random(5), list[Record]()
+def measured(
+    the_plan: Plan, size: int, before: Sequence[Record] = (), slowed: Slowed = drifting
+) -> tuple[Memory, list[Record], bool]:
+    memory, clock, random, records = Memory(size), VirtualClock(), Random(5), list(before)
 
     def start(block: Block, _replicate: int, position: int) -> LargeArm:
         config = block.reference if position == 0 else block.comparisons[position - 1].treatment
         chance = Random(random.random())
-        arm = RehearsedArm(config=config, timing=block.timing, effects=EFFECTS, clock=clock, random=chance)
+        arm = RehearsedArm(
+            config=config, timing=block.timing, effects=EFFECTS, clock=clock, random=chance, slowed=slowed
+        )
         return LargeArm(arm=arm, memory=memory)
 
     complete = Campaign(
@@ -152,6 +157,21 @@ def test_what_was_timed_in_turn_is_not_timed_again() -> None:
     assert outstanding(block, 0, without_last, PLAN.protocol) == {4: 4}
     without_reference = [one for one in kept[block.identity, 0] if one.arm.position]
     assert outstanding(block, 0, without_reference, PLAN.protocol) == {1: 4, 2: 4, 3: 4, 4: 4}
+
+
+@pytest.mark.parametrize("replicate", [0, 1])
+@pytest.mark.parametrize("lives", [1, 2, 4])
+def test_arms_in_turn_that_a_run_left_half_done_are_timed_anew_by_the_next(replicate: int, lives: int) -> None:
+    """The machine that goes on takes three times as long: no arm is compared with one of the other machine."""
+    _, records, _ = measured(PLAN, ARM)
+    cut = [one for one in records if (one.arm.replicate, one.arm.attempt) < (replicate, 1 + lives)]
+    _, whole, complete = measured(PLAN, ARM, cut, lambda work_s, *rest: 3 * drifting(work_s, *rest))
+    assert complete
+    assert whole[: len(cut)] == cut
+    for row in matrix(whole).rows:
+        assert isinstance(row.estimate, Estimate)
+        truth = EFFECTS.speedup(row.comparison.treatment, row.comparison.reference)
+        assert row.estimate.ratio == pytest.approx(truth, rel=0.15)
 
 
 class GreedyArm(LargeArm):
