@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -173,15 +174,22 @@ def sharded(optimizer: torch.optim.Optimizer, recipe: Recipe) -> torch.optim.Opt
 
 
 def averager_of(parameters: Iterable[nn.Parameter], recipe: Recipe) -> Callable[[], None] | None:
-    """What brings the weights of all ranks together after an update, where their gradients stay apart."""
+    """What brings the weights of all ranks together after every so many updates, where their gradients stay apart.
+
+    PeriodicModelAverager of torch does so too, but for weights that have a gradient alone, and it gives them other
+    memory, which neither keeps their layout nor is known to whoever holds them, such as a moving average.
+    """
     if recipe.communication_hook != "post_local_sgd":
         return None
-    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
-
-    averager, weights = PeriodicModelAverager(period=AVERAGED_EVERY, warmup_steps=0), list(parameters)
+    weights, updates = [one.detach() for one in parameters if one.requires_grad], count()
 
     def average() -> None:
-        averager.average_parameters(weights)
+        if next(updates) % AVERAGED_EVERY:
+            return
+        flat = torch.cat([one.reshape(-1) for one in weights]).div_(_count())
+        dist.all_reduce(flat)
+        for weight, mean in zip(weights, flat.split([one.numel() for one in weights]), strict=True):
+            weight.copy_(mean.view_as(weight))
 
     return average
 

@@ -26,7 +26,6 @@ from harness.measure.transfer import Ahead, SideStream, arriving, transfer_to
 from harness.measure.update import (
     DeferredMetrics,
     EagerMetrics,
-    in_turn,
     optimizer_of,
     plain_backward,
     scaled_backward,
@@ -223,9 +222,8 @@ def open_trainee(task: Task, phases: Phases) -> Trainee:
     own_loop = getattr(device_stage, "own_loop", False)  # which reads its losses itself, if at all
     metrics = DeferredMetrics() if recipe.deferred_metrics or own_loop else EagerMetrics()
     habits, delay = habits_of(recipe, device), delay_of(recipe, device)
-    update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay)
-    if average := averager_of([*model.parameters(), *loss.parameters()], recipe):
-        update = in_turn(update, average)
+    average_ranks = averager_of([*model.parameters(), *loss.parameters()], recipe)
+    update = update_of(optimizer, recipe, scaler, parts.clip_norm, parts.average_decay, average_ranks)
     if delay and delay.place == "device":
         update = delay.after(update)
     bound = Bound(

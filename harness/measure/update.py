@@ -64,8 +64,11 @@ def update_of(
     scaler: GradScaler | None = None,
     clip_norm: float | None = None,
     average_decay: float | None = None,
+    average_ranks: Callable[[], None] | None = None,
 ) -> Callable[[], None]:
     """The optimizer's step, then the gradients cleared; before it the gradients are clipped, if the system does so.
+
+    Weights that ranks have in common again are those that their moving average follows.
 
     A scaler skips the step when a gradient overflowed. Raises ImpossibleRecipe where gradients that are wanted together
     would be gone one by one.
@@ -80,6 +83,8 @@ def update_of(
             steps.append(partial(scaler.unscale_, optimizer))
         steps.append(_clipping(optimizer, clip_norm, foreach=recipe.clip_kernel == "foreach"))
     steps += [partial(scaler.step, optimizer), scaler.update] if scaler else [optimizer.step]
+    if average_ranks is not None:
+        steps.append(average_ranks)
     if average_decay is not None:
         steps.append(WeightAverage(optimizer, average_decay, foreach=recipe.average_kernel == "foreach").follow)
     steps.append(partial(optimizer.zero_grad, set_to_none=recipe.set_to_none))
@@ -89,16 +94,6 @@ def update_of(
             step()
 
     return update
-
-
-def in_turn(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
-    """Both calls, one after the other."""
-
-    def both() -> None:
-        first()
-        then()
-
-    return both
 
 
 def updated_in_backward(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
