@@ -126,7 +126,7 @@ def observe(session: Session, opening: Opening, timing: Timing) -> tuple[dict[st
     shown["gradient_scaling"] = trainee.scaler is not None and trainee.scaler.get_scale() != 1.0
     shown["deferred_metrics"] = isinstance(trainee.metrics.total, torch.Tensor)
     shown["micro_batches"] = opening.backwards
-    shown["update_samples"] = opening.backwards * samples_in(opening.host_batch)
+    shown["update_samples"] = opening.backwards * samples_in(opening.host_batch) * task.recipe.ranks
     shown |= opening.habits | observed_process.of_backward(trainee.bound.backward, task.device.torch)
     if task.recipe.nvtx:
         shown |= observed_process.of_marks(session.step_on(cycle(opening.batches).__next__), task.device.push)

@@ -82,6 +82,8 @@ def test_two_ranks_learn_what_one_does_that_takes_a_batch_in_two_parts(
 ) -> None:
     one = begun(smoke_data["leak"], "gradient_accumulation=2")
     assert two["inactive"] == []
+    samples = CATALOGUE.workloads["leak"].sizes["smoke"].batch
+    assert (two["effective"]["update_samples"], one["effective"]["update_samples"]) == (samples, samples)
     assert two["losses"] == pytest.approx(one["losses"], rel=3e-3)  # each rank drops out others
     assert 2**25 < two["effective"]["link_bytes_per_s"] < 2**36  # a loopback, between 32 MiB and 64 GiB a second
     assert len(set(two["losses"])) == len(two["losses"])
@@ -101,6 +103,11 @@ def test_an_option_of_ranks_is_active_and_keeps_its_promise(
     else:
         assert found["losses"] == pytest.approx(two["losses"], rel=0.01 if name in CLOSE else 0.5)
         assert found["losses"] != two["losses"]
+
+
+def test_weights_are_averaged_also_where_gradients_are_set_to_none(smoke_data: Mapping[str, Path]) -> None:
+    found = begun(smoke_data["leak"], "ranks=2", "post_local_sgd", "set_to_none")
+    assert found["inactive"] == []
 
 
 def test_gradients_that_add_up_are_reduced_once(smoke_data: Mapping[str, Path]) -> None:
