@@ -68,9 +68,13 @@ class Board:
         return self.driver.ask("nvmlDeviceGetComputeRunningProcesses") or ()
 
 
-def board_of(device: Device) -> Board:
-    """The board of a device; that of a CPU knows nothing."""
-    return Board(driver=device.driver(), launcher=int(os.environ.get(LAUNCHER, os.getppid())))
+def board_of(device: Device, ranks: int = 1) -> Board:
+    """The board of a device; that of a CPU knows nothing, nor does that of one of several on which ranks train.
+
+    What one device took, or how it was, is not what they all did.
+    """
+    driver = device.driver() if ranks == 1 else Driver()
+    return Board(driver=driver, launcher=int(os.environ.get(LAUNCHER, os.getppid())))
 
 
 def _strangers(processes: Sequence[Any], launcher: int) -> int | None:

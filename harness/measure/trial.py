@@ -260,7 +260,7 @@ def begin(
     spread: dict[str, Any] = spreads(session, opening, protocol) if other_seeds and judged else {"seed_spread": None}
     shown |= task.device.take_over(session, opening.full_batches(session.feed.order)[0], (0.0, *opening.losses)[-1])
     trial = Trial(session=session, timing=timing, protocol=protocol, step=_timed_step(session, opening, timing))
-    trial.board = board_of(task.device)
+    trial.board = board_of(task.device, task.recipe.ranks)
     warm, rates = _warmed(trial, opening, bounds)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
     effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)

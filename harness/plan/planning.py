@@ -410,7 +410,7 @@ def _reference(request: Request, workload: Workload, context: Context) -> Config
         compose(workload, config.options, context.catalogue.known)
     except Conflict as conflict:
         raise Mistake(f"The reference {config} is impossible: {conflict}.") from conflict
-    for one in config.options if is_emulated(context.environment.device) else ():
+    for one in config.options:
         if reason := unmet(context.catalogue.known[one.name], context.environment, workload, one.level):
             raise Mistake(f"The reference {config} is impossible here: {one} {reason}.")
     return config

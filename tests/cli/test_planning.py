@@ -158,6 +158,16 @@ def test_whole_steps_of_a_first_look_on_a_cpu_have_more_replicates_of_a_single_w
     assert few.protocol.replicates == REPLICATES_ALONE
 
 
+def test_a_reference_needs_what_any_stack_needs() -> None:
+    with pytest.raises(Mistake, match="ranks=2 is impossible here: ranks=2 needs a CPU"):
+        plan("alone", "set_to_none", reference="ranks=2", environment=GPU)
+    with pytest.raises(Mistake, match="pin_memory needs a CUDA device"):
+        plan("alone", "set_to_none", reference="pin_memory")
+    everywhere = tuple(read_catalogue().workloads)
+    for environment in (ENVIRONMENT, GPU):  # of what the real systems had, a CPU lacks some
+        assert plan("alone", "monitoring", reference="original", workloads=everywhere, environment=environment)
+
+
 def test_where_copies_stand_is_drawn() -> None:
     def places(seed: int) -> list[int]:
         found = plan("alone", seed=seed, copies=1).comparisons

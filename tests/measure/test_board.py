@@ -220,6 +220,14 @@ def test_a_script_s_gauge_finds_a_slice_too_and_leaves_out_what_its_driver_does_
     assert (reading.device_bytes, reading.device_share) == (7, None)
 
 
+def test_one_of_several_devices_tells_nothing_of_what_all_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cuda, "driver", lambda _: Driver(Nvml(**WHOLE), "handle"))
+    device = Cuda.__new__(Cuda)
+    assert board_of(device).after(None, 5.0)["energy_j"] == 7.5
+    assert board_of(device, ranks=2).energy_j() is None
+    assert board_of(device, ranks=2).after(None, None) == NOTHING
+
+
 class Noting:
     """A board that notes when it is asked."""
 
