@@ -263,9 +263,15 @@ class Campaign:
         )
 
     def _worth_a_part(self, workload: str, block: Block) -> bool:
-        """Whether a part of a step comes to something: steps are timed first, where the plan times them too."""
+        """Whether a part of a step comes to something: steps are timed first, where the plan times them too.
+
+        Where none of them gave a ratio and nothing is left of them, a part still has its own.
+        """
+        if self._forecast.has_ratio_of(workload):
+            return True
         whole = [one for one in self.plan.blocks if one.reference == block.reference and one.timing is Timing.STEP]
-        return not whole or self._forecast.has_ratio_of(workload)
+        replicates = ((one, replicate) for one in whole for replicate in range(one.replicates_in(self.plan.protocol)))
+        return not any(self._left(*one) for one in replicates)
 
     def _fitting(
         self, block: Block, positions: Sequence[int], time_s: float, replicate: int | None = None

@@ -19,7 +19,7 @@ from harness.core.protocol import BRIEF
 from harness.core.records import Arm, Fault, Place, Precision, Precisions, Record, Window, window_pairs
 from harness.plan.cost import Forecast, Pace
 from harness.plan.schedule import by_replicate
-from harness.run.arm import ArmLost
+from harness.run.arm import ArmLost, LiveArm
 from harness.run.execution import Campaign
 from harness.run.preparation import prepared
 
@@ -199,6 +199,25 @@ def test_what_fails_is_no_first_ratio(plan: Plan) -> None:
     one = timed(plan, records, 900.0, fails=["leak all"])
     one.run()
     assert set(ratios_in_order(plan, records)) == set(STEPS_S)
+
+
+def test_parts_of_a_step_are_timed_where_whole_steps_have_failed_for_good(plan: Plan) -> None:
+    """Or the run would wait for a ratio of steps for ever, and every further call would time nothing."""
+    of_steps = {Timing.STEP, Timing.LOADER, Timing.COMPUTE}
+    blocks = (one for one in plan.blocks if one.reference.workload == "leak" and one.timing in of_steps)
+    found = campaign(replace(plan, blocks=tuple(blocks)), [], Effects())
+    usual, clock = found.start, VirtualClock()
+
+    def start(block: Block, replicate: int, position: int) -> LiveArm:
+        if block.timing is not Timing.STEP or position:
+            return usual(block, replicate, position)
+        return FailingArm(
+            config=block.reference, timing=block.timing, effects=Effects(), clock=clock, random=Random(0)
+        )
+
+    found.start = start
+    assert found.run()
+    assert {one.timing for one in found.records if isinstance(one, Window)} == of_steps - {Timing.STEP}
 
 
 def test_a_first_ratio_that_is_half_there_is_finished_in_half_the_time(plan: Plan) -> None:
