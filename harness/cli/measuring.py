@@ -42,7 +42,6 @@ from harness.measure.surroundings import read_environment, unused_gpu
 from harness.plan.cost import seconds_for
 from harness.plan.planning import SHARED, own_process, protocol_named, usual_size
 from harness.plan.schedule import outstanding
-from harness.plan.sharding import shards
 from harness.report.calibration import calibration_parts
 from harness.report.document import show as show_parts
 from harness.report.document import to_markdown
@@ -261,16 +260,14 @@ def show_plan(request: Request, *, as_json: bool) -> None:
 
 def show_shards(request: Request, count: int, results: Path) -> int:
     """Prints a plan's parts, how long each takes and what there is of it; gives 0 when all are measured, else 3."""
-    ready = prepared(replace(request, shard=None))
-    parts = shards(ready.plan, ready.paces, count)
     table = Table("shard", "blocks", "comparisons", "about", "state", title=f"{count} shards of one plan")
     states = []
-    for number, blocks in enumerate(parts, 1):
+    for number in range(1, count + 1):
         one = prepared(replace(request, shard=f"{number}/{count}"))
         states.append(state_of(run_of(one), results))
-        total = sum(len(block.comparisons) for block in blocks)
-        length = duration(seconds_for(one.plan, ready.paces))
-        table.add_row(f"{number}/{count}", str(len(blocks)), str(total), length, states[-1])
+        blocks, comparisons = len(one.plan.blocks), len(one.plan.comparisons)
+        length = duration(seconds_for(one.plan, one.paces))
+        table.add_row(f"{number}/{count}", str(blocks), str(comparisons), length, states[-1])
     console().print(table)
     words = replace(request, shard="NUMBER/COUNT").command
     console().print(f"{words} measures one; runs of all lie together in one folder of results.", highlight=False)

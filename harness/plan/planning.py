@@ -261,13 +261,10 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
             f"{no_result.label}: {no_result.reason}" for no_result in entries if isinstance(no_result, NoResult)
         )
         raise Mistake(f"Nothing of this can be measured here ({reasons}); ./speedmatrix list shows what there is.")
-    if request.replicates is None and len(comparisons) < SMALLEST_POOL:
-        protocol = replace(protocol, replicates=REPLICATES_ALONE)
     shortly = (
         (request.protocol, environment.device) == (FIRST_LOOK, "cpu")
         and request.design in SHORT_DESIGNS
         and not (request.replicates or request.rounds)
-        and len(comparisons) >= SMALLEST_POOL
     )
     plan = Plan(
         design=request.design,
@@ -288,7 +285,17 @@ def planned(request: Request, catalogue: Catalogue, environment: Environment) ->
         epochs=(epochs := _epochs(comparisons, catalogue)),
         trainings={name: whole for name in epochs if (whole := catalogue.workload(name).original_epochs)},
     )
-    return shard_of(plan, paces_of(plan, catalogue, environment), request.shard) if request.shard else plan
+    if request.shard:
+        plan = shard_of(plan, paces_of(plan, catalogue, environment), request.shard)
+    few = request.replicates is None and len(plan.comparisons) < SMALLEST_POOL
+    return _of_few(plan, catalogue) if few else plan
+
+
+def _of_few(plan: Plan, catalogue: Catalogue) -> Plan:
+    """The same in more replicates, and none of them cut short: nothing else lends its comparisons a variance."""
+    protocol = replace(plan.protocol, replicates=REPLICATES_ALONE)
+    whole = (replace(one, replicates=None, rounds=None) for one in plan.blocks)
+    return replace(plan, protocol=protocol, blocks=tuple(_paced(one, catalogue, protocol) for one in whole))
 
 
 def _epochs(comparisons: Iterable[Comparison], catalogue: Catalogue) -> dict[str, int]:

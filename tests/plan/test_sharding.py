@@ -7,9 +7,10 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
+from harness.core.optimization import Timing
 from harness.core.plan import Plan, Request
 from harness.plan.cost import seconds_for
-from harness.plan.planning import paces_of, planned
+from harness.plan.planning import REPLICATES_ALONE, SHORT_REPLICATES, SMALLEST_POOL, paces_of, planned
 from harness.plan.sharding import parse_shard, shards
 from harness.run.preparation import Prepared, run_of
 from harness.store import create, finish
@@ -35,6 +36,22 @@ def test_shards_are_the_plan_cut_between_its_blocks(count: int) -> None:
         len({run_of(Prepared(catalogue=CATALOGUE, environment=ENVIRONMENT, plan=part)).digest for part in parts})
         == count
     )
+
+
+def test_a_shard_of_few_comparisons_has_more_replicates_that_are_not_cut_short() -> None:
+    """It is a run by itself, whose comparisons borrow no variance from those of other shards."""
+    leak = replace(WISH, workloads=("leak",))
+    whole = of(leak)
+    parts = [of(replace(leak, shard=f"{one}/{len(whole.blocks)}")) for one in range(1, len(whole.blocks) + 1)]
+    few = [part for part in parts if len(part.comparisons) < SMALLEST_POOL]
+    assert 0 < len(few) < len(parts)
+    for part in parts:
+        usual = REPLICATES_ALONE if part in few else whole.protocol.replicates
+        assert part.protocol == replace(whole.protocol, replicates=usual)
+        short = {one.replicates for one in part.blocks if one.timing is Timing.STEP}
+        assert short <= ({None} if part in few else {SHORT_REPLICATES})
+    asked = [of(replace(leak, shard=f"{one}/{len(parts)}", replicates=3)) for one in range(1, len(parts) + 1)]
+    assert {part.protocol.replicates for part in asked} == {3}, "whoever says how many gets as many"
 
 
 def test_no_shard_is_much_longer_than_the_others() -> None:
