@@ -211,9 +211,7 @@ def test_parts_of_a_step_are_timed_where_whole_steps_have_failed_for_good(plan: 
     def start(block: Block, replicate: int, position: int) -> LiveArm:
         if block.timing is not Timing.STEP or position:
             return usual(block, replicate, position)
-        return FailingArm(
-            config=block.reference, timing=block.timing, effects=Effects(), clock=clock, random=Random(0)
-        )
+        return FailingArm(config=block.reference, timing=block.timing, effects=Effects(), clock=clock, random=Random(0))
 
     found.start = start
     assert found.run()
