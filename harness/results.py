@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -19,8 +20,9 @@ from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.codec import Malformed, decode
 from harness.core.mistake import Mistake
-from harness.core.plan import BOTH_WAYS, TUNED
-from harness.store import ORIGIN, RUN, Run, is_finished, read_records, read_run
+from harness.core.plan import BOTH_WAYS, TUNED, Plan
+from harness.core.records import Record
+from harness.store import RUN, Run, is_finished, is_own, read_records, read_run
 
 LIMITS = Path(__file__).parent / "limits.toml"
 
@@ -55,27 +57,50 @@ def races_below(machine: Path) -> tuple[Race, ...]:
 
 def read_kept(folder: Path) -> StoredRun:
     """One run, finished or not; raises Mistake when the folder is none, damaged, or its times are invented."""
-    run = read_run(folder)
-    if run.rehearsed:
-        raise Mistake(
-            f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
-        )
-    records, calibration = read_records(folder), calibration_beside(folder, run)
+    with read_whole(folder) as (run, records):
+        if run.rehearsed:
+            raise Mistake(
+                f"{folder} was rehearsed: its times are invented and prove nothing; name a run that was measured."
+            )
+        return stored(folder, run, records)
+
+
+@contextmanager
+def read_whole(folder: Path) -> Iterator[tuple[Run, list[Record]]]:
+    """A run and its records, to be analysed inside; raises Mistake when the folder is none or damaged.
+
+    Well-formed records may still say what no analysis bears, such as a window without samples, so that whatever is
+    raised inside for a number or a name that cannot be is the folder's fault too.
+    """
+    run, records = read_run(folder), read_records(folder)
     try:
+        _check_arms(run.plan, records)
         with np.errstate(divide="raise", invalid="raise"):
-            matrix = build_matrix(run.plan, records, run.environment, calibration)
+            yield run, records
     except (LookupError, ValueError, ArithmeticError) as error:
         raise Mistake(
             f"{folder} is damaged: its records do not fit its plan ({error!r}); ./speedmatrix bundle {folder} names "
             "the first that does not, and without the folder the other runs can be read."
         ) from error
+
+
+def _check_arms(plan: Plan, records: Iterable[Record]) -> None:
+    """Raises LookupError for a record of an arm that the plan does not have."""
+    last = {block.identity: len(block.comparisons) for block in plan.blocks}
+    for arm in (record.arm for record in records):
+        if not 0 <= arm.position <= last.get(arm.block, -1):
+            raise LookupError(f"the plan has no position {arm.position} in block '{arm.block}'")
+
+
+def stored(folder: Path, run: Run, records: Iterable[Record]) -> StoredRun:
+    """A run that was read, with its matrix under the thresholds of the calibration beside it."""
     return StoredRun(
         name=folder.resolve().name,
         began=run.began,
         command=run.command,
         version=run.version,
-        matrix=matrix,
-        contributed=(folder / ORIGIN).exists(),
+        matrix=build_matrix(run.plan, records, run.environment, calibration_beside(folder, run)),
+        contributed=not is_own(folder),
     )
 
 
@@ -86,10 +111,10 @@ def calibration_beside(folder: Path, run: Run) -> Calibration | None:
     same environment, and nobody's but theirs who made the run: somebody else's machine may have the same parts and
     another neighbour.
     """
-    theirs, began = (folder / ORIGIN).exists(), datetime.fromisoformat(run.began)
+    is_ours, began = is_own(folder), datetime.fromisoformat(run.began)
     nearest: tuple[timedelta, Path] | None = None
     for other in sorted((one.parent for one in folder.resolve().parent.glob(f"*/{RUN}")), reverse=True):
-        found = _calibrating(other) if (other / ORIGIN).exists() is theirs else None
+        found = _calibrating(other) if is_own(other) is is_ours else None
         if found is None:
             continue
         # Windows of before 0.3.0 say nothing of those that steps lead into, nor equal arms under malloc thresholds of
@@ -132,15 +157,19 @@ def _tell_once(words: str) -> None:
 
 @cache  # a finished run stays as it is, and every run beside it asks
 def _calibration(folder: Path) -> Calibration:
-    return calibrate(read_run(folder).plan, read_records(folder))
+    with read_whole(folder) as (run, records):
+        return calibrate(run.plan, records)
 
 
 def measured_both_ways(folders: Iterable[Path]) -> Iterator[BothWays]:
     """What all runs of the design `isolation` among some folders say, by machine and day."""
     for folder in folders:
         run = read_run(folder)
-        if run.plan.design == BOTH_WAYS and not run.rehearsed:
-            yield from both_ways(run.plan, read_records(folder), run.environment, thresholds_of(folder))
+        if run.plan.design != BOTH_WAYS or run.rehearsed:
+            continue
+        with read_whole(folder) as (_, records):
+            found = tuple(both_ways(run.plan, records, run.environment, thresholds_of(folder)))
+        yield from found
 
 
 def stored_runs(folders: Iterable[Path]) -> list[StoredRun]:
@@ -163,8 +192,8 @@ def newest(results: Path) -> Path:
 
 def matrix_of(folder: Path) -> Matrix:
     """The matrix of a run, finished or not; raises Mistake when the folder is none or damaged."""
-    run = read_run(folder)
-    return build_matrix(run.plan, read_records(folder), run.environment, calibration_beside(folder, run))
+    with read_whole(folder) as (run, records):
+        return stored(folder, run, records).matrix
 
 
 def thresholds_of(folder: Path) -> Thresholds:

@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -171,9 +172,11 @@ def read_run(folder: Path) -> Run:
     body = _checked_schema(data, path)
     try:
         run = decode(Run, body, RUN)
+        if datetime.fromisoformat(run.began).tzinfo is None:
+            raise Malformed(f"began is '{run.began}', without a time zone")
         return replace(run, plan=in_todays_words(run.plan, data["schema"]))
-    except Malformed as malformed:
-        raise Mistake(f"{path} is damaged: {malformed}; restore it or measure again.") from malformed
+    except ValueError as error:
+        raise Mistake(f"{path} is damaged: {error}; restore it or measure again.") from error
 
 
 def read_records(folder: Path) -> list[Record]:

@@ -227,6 +227,13 @@ def test_a_damaged_run_is_a_mistake(tmp_path: Path, text: str, words: str) -> No
     assert words in str(found.value)
 
 
+@pytest.mark.parametrize("began", ["x", "2026-01-02T03:04:05"])
+def test_a_run_that_began_at_no_moment_is_a_mistake(tmp_path: Path, began: str) -> None:
+    folder = create(tmp_path, replace(RUN_FACTS, began=began))
+    with pytest.raises(Mistake, match=r"run\.json is damaged: .*; restore it or measure again\."):
+        read_run(folder)
+
+
 def test_a_run_with_a_foreign_field_is_a_mistake(tmp_path: Path) -> None:
     path = create(tmp_path, RUN_FACTS) / RUN
     path.write_text(json.dumps({**json.loads(path.read_text()), "script": "rm"}))

@@ -206,7 +206,8 @@ def measure(metric: Metric, trial: Trial) -> MeasuredValue | str:
         return replace(_interval(shares), low=0.0)
     measured = _COSTS[metric]
     ours, theirs = measured(trial.evidence.treatment), measured(trial.evidence.reference)
-    ratios = {replicate: math.log(theirs[replicate] / ours[replicate]) for replicate in ours.keys() & theirs.keys()}
+    known = (one for one in ours.keys() & theirs.keys() if min(ours[one], theirs[one]) > 0)  # else it has no logarithm
+    ratios = {replicate: math.log(theirs[replicate] / ours[replicate]) for replicate in known}
     if len(ratios) < FEWEST_REPLICATES:
         return f"{metric} was not recorded in two replicates"
     logs = _interval(ratios, spread=LEAST_SPREAD)

@@ -22,7 +22,7 @@ from harness.analyze.comparison import Column, compare, of_machines, of_runs
 from harness.analyze.evidence import Evidence, gather
 from harness.analyze.extent import Extent, extent_of
 from harness.analyze.grouping import together
-from harness.analyze.matrix import NO_PRICES, Matrix, Prices, build_matrix, parse_prices
+from harness.analyze.matrix import NO_PRICES, Matrix, Prices, parse_prices
 from harness.catalogue import read_catalogue
 from harness.core.catalogue import Catalogue
 from harness.core.claims import ANY, Claim
@@ -52,13 +52,14 @@ from harness.report.overview import advice_overview, after_advice, closing, over
 from harness.report.words import duration
 from harness.results import (
     answers,
-    calibration_beside,
     finished,
     finished_and_measured,
     known_limits,
     matrix_of,
     newest,
     read_kept,
+    read_whole,
+    stored,
     stored_runs,
     thresholds_of,
 )
@@ -196,13 +197,9 @@ def _extents(folders: Iterable[Path], catalogue: Catalogue) -> Iterator[Extent]:
 
 def exhibit(folder: Path, catalogue: Catalogue) -> Exhibit:
     """A run, finished or not, with the records behind its matrix; raises Mistake when the folder is none or damaged."""
-    run, records = read_run(folder), read_records(folder)
-    matrix = build_matrix(run.plan, records, run.environment, calibration_beside(folder, run))
-    compared = [row.comparison for row in matrix.rows if row.estimate]
-    kept = StoredRun(
-        name=folder.resolve().name, began=run.began, command=run.command, version=run.version, matrix=matrix
-    )
-    evidence = tuple(gather(run.plan, records))
+    with read_whole(folder) as (run, records):
+        kept, evidence = stored(folder, run, records), tuple(gather(run.plan, records))
+    compared = [row.comparison for row in kept.matrix.rows if row.estimate]
     advice, questions = advised_by(kept, evidence, run, catalogue)
     return Exhibit(
         kept=kept,
@@ -371,7 +368,8 @@ def _read(folder: Path) -> Witness:
         raise Mistake(
             f"{folder} emulates a step time, and claims are about devices; name a run of emulated:a100 or so."
         )
-    made = trials(run.plan, read_records(folder), thresholds_of(folder))
+    with read_whole(folder) as (_, records):
+        made = trials(run.plan, records, thresholds_of(folder))
     return Witness(
         folder=folder.resolve().name, began=run.began, version=run.version, environment=run.environment, trials=made
     )

@@ -308,6 +308,11 @@ def test_memory_that_was_not_seen_decides_nothing() -> None:
     )
 
 
+def test_a_start_that_took_no_time_has_no_ratio() -> None:
+    found = [replace(one, build_s=0.0, first_step_s=0.0) if isinstance(one, Ready) else one for one in records(0, 2.0)]
+    assert measure(Metric.START_UP, trial(found)) == "start-up was not recorded in two replicates"
+
+
 def test_start_up_is_that_of_each_restarts_first_life() -> None:
     found = [
         replace(one, build_s=0.0, first_step_s=(4.0 if one.arm.position else 2.0) if one.arm.attempt == 0 else 0.1)

@@ -17,7 +17,7 @@ from harness.core.mistake import Mistake
 from harness.core.plan import Request
 from harness.results import calibration_beside, decides, matrix_of
 from harness.run.preparation import Prepared, prepared
-from harness.store import IN_PROGRESS, ORIGIN, RUN, read_run, run_text
+from harness.store import IN_PROGRESS, ORIGIN, RUN, files_of, read_records, read_run, run_text
 
 
 def plan(design: str, *workloads: str, seed: int = 1) -> Prepared:
@@ -146,8 +146,11 @@ def test_of_several_calibrations_the_nearest_in_time_decides(results: Path, tmp_
         run = read_run(folder)
         # Which one was read is told by the number of its copies.
         blocks = run.plan.blocks if day == 2 else run.plan.blocks[:2]
-        (folder / RUN).write_text(run_text(replace(run, began=f"2026-01-{day:02d}T00:00:00+00:00",
-                                                   plan=replace(run.plan, blocks=blocks))))  # fmt: skip
+        named = {block.identity for block in blocks}
+        records = [one for one in read_records(folder) if one.arm.block in named]
+        run = replace(run, began=f"2026-01-{day:02d}T00:00:00+00:00", plan=replace(run.plan, blocks=blocks))
+        for name, content in files_of(run, records).items():
+            (folder / name).write_bytes(content)
     other = read_run(run_of(results, "combined"))
     beside = tmp_path / "20260103T000000-00000001"
     counts = {}
