@@ -53,6 +53,7 @@ class Question:
     data: str  # what the workload's real data are, in words; empty for the suite's own
     copy: int
     shared: bool = False  # the arms lived in one process
+    contributed: bool = False  # somebody else measured it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,7 @@ class StoredRow:
             data=self.data,
             copy=comparison.copy,
             shared=self.row.estimate is not None and self.row.estimate.shared,
+            contributed=self.run.contributed,
         )
 
 

@@ -138,7 +138,7 @@ def _numbers(protocol: Protocol) -> Iterator[tuple[str, str]]:
 
 def exactly(entry: StoredRow) -> Question:
     """What an entry answers, wherever it was measured: same configurations, same timing, same data."""
-    return replace(entry.question, environment="")
+    return replace(entry.question, environment="", contributed=False)
 
 
 # What keeps configurations apart: other sizes, batches or data, other stacks under one name, and what one column lacks.

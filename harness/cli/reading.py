@@ -44,7 +44,7 @@ from harness.report import matrix as sentences
 from harness.report.advice import advice_parts, advice_to_json, chapters, pull_request_parts
 from harness.report.claims import claims_parts, claims_to_json, promised
 from harness.report.comparison import comparison_parts, comparison_to_json
-from harness.report.document import Part, show, to_markdown, to_terminal
+from harness.report.document import Part, Text, show, to_markdown, to_terminal
 from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
 from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
@@ -64,7 +64,7 @@ from harness.results import (
     thresholds_of,
 )
 from harness.search import predictions
-from harness.store import Run, is_finished, read_records, read_run
+from harness.store import Run, is_finished, is_own, read_records, read_run
 
 # The advice of a run, and the commands that answer what it leaves open.
 
@@ -92,6 +92,7 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
 
 
 WIDE = 110  # columns of a report that goes into a file or a pipe
+CONTRIBUTED = "Contributed: somebody else measured this run, and it is checked for sense, not for truth."
 
 
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
@@ -103,7 +104,8 @@ def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose:
     parts = overview(matrix, __version__)
     if verbose:
         parts = matrix_parts(matrix, run.command, predictions(matrix, catalogue))
-    show((*parts, *closing(str(folder), unfinished, left)), console())
+    mark = () if is_own(folder) else (Text(CONTRIBUTED),)
+    show((*mark, *parts, *closing(str(folder), unfinished, left)), console())
 
 
 def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:
@@ -176,7 +178,7 @@ def show_all(run: Path | None, form: str, output: Path | None, results: Path) ->
             deliver_parts(extent_parts(extents), form, output)
         return
     _refuse_a_terminal(form, output)
-    exhibits = tuple(exhibit(folder, catalogue) for folder in found)
+    exhibits = tuple(exhibit(folder, catalogue) for folder in found if answers(read_run(folder)))
     deliver(
         to_html(Shown(exhibits=exhibits, known=catalogue.optimizations, version=__version__, collected=True)), output
     )

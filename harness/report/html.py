@@ -114,9 +114,14 @@ def _entries(shown: Shown) -> Iterator[tuple[int, StoredRow]]:
                 yield from ((number, StoredRow(run=exhibit.kept, table=table, row=row)) for row in table.rows)
 
 
+def machine_of(kept: StoredRun) -> str:
+    """Its machine, told apart from ours of that name where somebody else measured there."""
+    return kept.machine + (" (contributed)" if kept.contributed else "")
+
+
 def _place(entry: StoredRow) -> tuple[str, str, int, str]:
     timings = list(Timing)
-    return entry.run.machine, entry.table.config.workload, timings.index(entry.table.timing), entry.table.name
+    return machine_of(entry.run), entry.table.config.workload, timings.index(entry.table.timing), entry.table.name
 
 
 def _line(shown: Shown, draft: tuple[int, StoredRow, bool], key: str) -> Line:
@@ -336,6 +341,8 @@ def remarks(shown: Shown, lines: tuple[Line, ...]) -> Iterator[str]:
     """What a reader must know before looking at any number."""
     if any(exhibit.rehearsed for exhibit in shown.exhibits):
         yield "Rehearsed: every time in this report is invented, and nothing was measured."
+    if theirs := sum(exhibit.kept.contributed for exhibit in shown.exhibits):
+        yield f"Contributed runs: {theirs}. Somebody else measured them; they are checked for sense, not for truth."
     older = sum(line.older for line in lines)
     if older:
         yield f"{older} more ratios are less sure answers to the same questions; runs are never pooled."
@@ -362,7 +369,7 @@ def choices(lines: tuple[Line, ...]) -> Iterator[tuple[str, str, tuple[str, ...]
     tables = [line.entry.table for line in lines]
     given = (one for one, _ in verdicts(lines))
     found = (
-        ("machine", "Machine", sorted({line.entry.run.machine for line in lines})),
+        ("machine", "Machine", sorted({machine_of(line.entry.run) for line in lines})),
         ("workload", "Workload", sorted({table.config.workload for table in tables})),
         ("timed", "Timed on", sorted({sentences.TIMED[table.timing] for table in tables})),
         ("stage", "Stage", sorted({line.stage for line in lines})),
@@ -392,7 +399,7 @@ def gaps(shown: Shown, lines: tuple[Line, ...]) -> tuple[Gap, ...]:
     """What has no ratio; among many runs only what has none in any of them in the same environment."""
     found: dict[tuple[str, str, str, str], dict[str, None]] = {}
     for kept, workload, label, why in _collected(shown, lines) if shown.collected else _of_runs(shown):
-        alike = kept.environment.digest, kept.machine, workload, one_line(why)
+        alike = kept.environment.digest, machine_of(kept), workload, one_line(why)
         found.setdefault(alike, {})[one_line(label)] = None
     return tuple(
         Gap(machine=machine, workload=workload, labels=tuple(labels), words=why)
@@ -423,8 +430,8 @@ def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
                 yield kept, no_result.workload, no_result.label, no_result.reason
 
 
-def _asked(kept: StoredRun, workload: str, label: str) -> tuple[str, str, str]:
-    return kept.environment.digest, workload, label
+def _asked(kept: StoredRun, workload: str, label: str) -> tuple[str, bool, str, str]:
+    return kept.environment.digest, kept.contributed, workload, label
 
 
 # Series: the windows behind every line as compact numbers, and JSON that a page may hold.
@@ -558,7 +565,7 @@ def to_html(shown: Shown) -> str:
             shown=shown,
             lines=found,
             gaps=gaps(shown, found),
-            machines=len({exhibit.kept.machine for exhibit in shown.exhibits}),
+            machines=len({machine_of(exhibit.kept) for exhibit in shown.exhibits}),
             axis=axis(line.estimate for line in found),
             style=Markup(style),  # noqa: S704  the package's own
             script=Markup(script),  # noqa: S704
@@ -605,6 +612,7 @@ _FOR_TEMPLATES: tuple[Callable[..., Any], ...] = (
     costs,
     counts,
     heading,
+    machine_of,
     proofs,
     remarks,
     rules,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.store import Journal, create, finish
+from harness.core.plan import BOTH_WAYS
+from harness.store import ORIGIN, Journal, create, finish
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.report.exhibits import five, five_told
 from tests.test_store import RUN_FACTS
@@ -68,6 +69,29 @@ def test_all_finished_runs_of_measured_times_become_one_file(
     assert "Speedup matrix of 2 runs on 2 machines" in text
     assert "20261123T100000" not in text
     assert "invented" not in text
+
+
+def test_a_run_that_was_taken_in_is_marked(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (theirs,) = (results / "h200").iterdir()
+    (theirs / ORIGIN).write_text("{}")
+    page = tmp_path / "all.html"
+    assert call(monkeypatch, "--all", "--results", results, "--format", "html", "--output", page) == 0
+    assert page.read_text().count('data-machine="h200 (contributed)" data-workload="leak" data-timed') == 5
+    capsys.readouterr()
+    assert call(monkeypatch, theirs) == 0
+    assert "Contributed: somebody else measured this run" in capsys.readouterr().out
+
+
+def test_a_run_that_holds_two_ways_to_measure_together_answers_nothing(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = replace(five(), design=BOTH_WAYS)
+    finish(create(results, replace(RUN_FACTS, plan=both, environment=ENVIRONMENT, rehearsed=False)))
+    page = tmp_path / "all.html"
+    assert call(monkeypatch, "--all", "--results", results, "--format", "html", "--output", page) == 0
+    assert "Speedup matrix of 2 runs on 2 machines" in page.read_text()
 
 
 def test_each_of_all_runs_says_what_to_do_and_how_to_ask_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

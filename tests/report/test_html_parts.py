@@ -113,6 +113,22 @@ def test_among_many_runs_a_hole_that_another_run_filled_is_none() -> None:
     assert sum("compile" in gap.labels for gap in found) == 1
 
 
+def test_what_somebody_else_measured_takes_no_place_of_ours_and_is_marked() -> None:
+    theirs = exhibit(name="20261122T100000-0a1b2c3d")  # newer, and of the same environment by its own word
+    theirs = replace(theirs, kept=replace(theirs.kept, contributed=True))
+    whole = shown(exhibit(), theirs, collected=True)
+    found = lines(whole)
+    places = ["cpu-2-example-9000", "cpu-2-example-9000 (contributed)"]
+    assert not any(line.older for line in found)
+    assert sorted({html.machine_of(line.entry.run) for line in found}) == places
+    assert sorted(gap.machine for gap in gaps(whole, found) if "compile" in gap.labels) == places
+    assert any(remark.startswith("Contributed runs: 1.") for remark in html.remarks(whole, found))
+    page = html.to_html(whole)
+    assert f'data-machine="{places[1]}"' in page
+    assert f"{places[1]}, began" in page
+    assert f"Speedup matrix of {places[1]}" in html.to_html(shown(theirs))
+
+
 def test_the_smallest_size_is_no_evidence_among_many_runs() -> None:
     def smoke(config: Configuration) -> Configuration:
         return replace(config, size="smoke")
