@@ -478,7 +478,7 @@ def _worked(now: Session) -> int:
     if not is_over_now or (now.has_worked and now.left_s < PAGES_S):
         now.watch.say(goes_on(now.meter.spent_s, now.meter.state.minutes))
         return GOES_ON
-    if any(own_runs(now.machine, now.meter.state.environment)):
+    if any(map(is_finished, own_runs(now.machine, now.meter.state.environment))):
         _publish(now.place.results)
     now.meter.note(done=True)
     return _told_end(now.meter.state, now.place.results, now.phases)

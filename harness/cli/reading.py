@@ -314,6 +314,7 @@ class Witness:
     version: str
     environment: Environment
     trials: tuple[Trial, ...]
+    contributed: bool  # somebody else measured it
 
 
 def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Path], only: str | None) -> None:
@@ -323,9 +324,9 @@ def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Pat
     catalogue = read_catalogue()
     if only is not None and only != ANY:
         catalogue.workload(only)  # refuses a name that would silently show nothing
-    witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(_below(results)))
+    witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(finished(results)))
     if not witnesses:
-        raise Mistake(f"There is no measured run in {results}; ./speedmatrix run --design claims makes one.")
+        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run --design claims measures one.")
     found = accounts(witnesses, catalogue, only)
     if form == "json":
         deliver(claims_to_json(found), output)
@@ -343,18 +344,19 @@ def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | Non
     return sorted(found, key=lambda one: -sum(finding.measured_value is not None for finding in one.findings))
 
 
-def _below(results: Path) -> list[Path]:
-    folders = [path.parent for path in sorted(results.glob("*/*/run.json"))]
-    if not folders:
-        raise Mistake(f"There is no run in {results}; ./speedmatrix run --design claims measures one.")
-    return folders
-
-
 def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:
-    """Every run of real times, without what was measured at a size or for a step time that nobody claims a thing of."""
-    for folder in folders:
-        run = read_run(folder)
-        if answers(run) and not _is_of_a_step_time(run.environment):
+    """Every run of real times, without what was measured at a size or for a step time that nobody claims a thing of.
+
+    What somebody else measured is among them only on machines where we measured nothing ourselves.
+    """
+    runs = ((folder, read_run(folder)) for folder in folders)
+    telling = (
+        (run.environment.machine, folder)
+        for folder, run in runs
+        if answers(run) and not _is_of_a_step_time(run.environment)
+    )
+    for found in together(telling).values():
+        for folder in [one for one in found if is_own(one)] or found:
             one = _read(folder)
             large = tuple(trial for trial in one.trials if trial.evidence.comparison.treatment.size != TOO_SMALL)
             yield replace(one, trials=large)
@@ -373,7 +375,12 @@ def _read(folder: Path) -> Witness:
     with read_whole(folder) as (_, records):
         made = trials(run.plan, records, thresholds_of(folder))
     return Witness(
-        folder=folder.resolve().name, began=run.began, version=run.version, environment=run.environment, trials=made
+        folder=folder.resolve().name,
+        began=run.began,
+        version=run.version,
+        environment=run.environment,
+        trials=made,
+        contributed=not is_own(folder),
     )
 
 
@@ -389,7 +396,7 @@ def _account(machine: str, witnesses: Sequence[Witness], catalogue: Catalogue, o
     found = (_finding(claim, newest_first, catalogue, only) for claim in wanted)
     emulated = newest_first[0].environment.emulated
     return Account(
-        machine=machine,
+        machine=machine + (" (contributed)" if any(one.contributed for one in witnesses) else ""),
         runs=tuple(one.folder for one in newest_first),
         findings=tuple(on_emulated(one) if emulated else one for one in found),
     )

@@ -34,7 +34,7 @@ from harness.report.published_parts import Page
 from harness.report.reported import PLACE, reports_page
 from harness.report.words import one_line
 from harness.results import answers, finished, finished_and_measured, races_below, read_kept, stored_runs
-from harness.store import ORIGIN, folder_of, read_records, read_run, replace_file
+from harness.store import folder_of, read_records, read_run, replace_file
 
 # `export`: runs as Parquet tables in a folder.
 
@@ -234,9 +234,7 @@ def read_publication(folders: Iterable[Path], catalogue: Catalogue, *, has_claim
 
 
 def _place(name: str, folders: list[Path], catalogue: Catalogue) -> Place:
-    ours = [folder for folder in folders if not (folder / ORIGIN).exists()]
-    # What somebody else measured decides claims where we measured nothing ourselves.
-    found = published_place(name, stored_runs(folders), accounts(list(witnesses_of(ours or folders)), catalogue))
+    found = published_place(name, stored_runs(folders), accounts(list(witnesses_of(folders)), catalogue))
     swept = (one.reference for one in found.sweeps if one.reference.workload in catalogue.workloads)
     marks = {one.workload: known_times(catalogue.workload(one.workload), one) for one in swept}
     return replace(found, marks=marks, races=races_below(folders[0].resolve().parent))

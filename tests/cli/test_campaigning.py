@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.invented.rehearsal import Delays, Effects, RehearsedArm, VirtualClock
+from harness.analyze.calibration import DESIGN
 from harness.analyze.composition import precisions
 from harness.api import SILENT, Until
 from harness.cli import campaign as campaigning
@@ -42,6 +43,8 @@ from harness.run.data import data_folder
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Data, Place, Prepared
 from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
+from tests.cli.test_bundling import measured
+from tests.exchange.made import GOOD_RUN
 
 MINUTES = 30.0
 NEVER = float("inf")
@@ -272,14 +275,14 @@ def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Mach
     assert single.environment
     for number in range(3):
         assert not trip.session(400.0)
-        measured = {one.name: len(read_records(one)) for one in trip.runs if read_records(one)}
-        assert pack(archive, trip.results, single.environment) == len(measured)
+        there = {one.name: len(read_records(one)) for one in trip.runs if read_records(one)}
+        assert pack(archive, trip.results, single.environment) == []
         shutil.rmtree(trip.results)
         trip.results = tmp_path / f"machine-{number}"
         take_in(archive, trip.results)
         assert kept(trip.results, single).spent_s > spent_s
         spent_s = kept(trip.results, single).spent_s
-        assert {one.name: len(read_records(one)) for one in trip.runs} == measured
+        assert {one.name: len(read_records(one)) for one in trip.runs} == there
     trip.assert_nothing_twice()
 
 
@@ -519,6 +522,19 @@ def test_the_command_ends_and_packs_and_goes_on_with_more_minutes(
     campaign(ASKED, 40.0, place(tmp_path, fresh=True), archive)
     assert len(sessions) == 3
     assert sessions[2].spent_s < 10
+
+
+def test_pages_wait_for_a_run_that_is_finished(
+    tmp_path: Path, machine: Machine, pages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(now: Session) -> bool:
+        plan = replace(GOOD_RUN.plan, design=DESIGN)  # which does not end with its campaign
+        run = replace(GOOD_RUN, plan=plan, environment=now.meter.state.environment)
+        return measured(now.place.results, run).exists()
+
+    monkeypatch.setattr(Session, "measure", measure)
+    assert campaign(ASKED, MINUTES, place(tmp_path)) == 0
+    assert pages == []
 
 
 def test_a_session_that_sees_no_end_says_so(

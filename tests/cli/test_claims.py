@@ -17,7 +17,7 @@ from harness.core.configuration import Comparison, Configuration, parse_option
 from harness.core.optimization import Timing, promises
 from harness.core.plan import Plan
 from harness.core.records import Record
-from harness.store import Journal, Run, create
+from harness.store import ORIGIN, Journal, Run, create, finish
 from tests.analyze.synthetic import ENVIRONMENT, plan, records
 from tests.cli.test_commands import Ended, call, elsewhere
 from tests.core.invented import GPU
@@ -46,8 +46,8 @@ def planned(*comparisons: Comparison) -> Plan:
     return replace(plan(*comparisons), promises=promises(KNOWN[name] for name in sorted(names)))
 
 
-def kept(of: Plan, found: list[Record], day: int = 1, **facts: Any) -> Path:
-    """The folder of a run that was made on some day."""
+def kept(of: Plan, found: list[Record], day: int = 1, *, done: bool = True, **facts: Any) -> Path:
+    """The folder of a run that was made on some day, with nothing left to measure unless it is not done."""
     began = f"2026-01-{day:02d}T03:04:05+00:00"
     run = Run(
         began=began, version="0.1.0", command="speedmatrix run", rehearsed=False, environment=ENVIRONMENT, plan=of
@@ -57,6 +57,8 @@ def kept(of: Plan, found: list[Record], day: int = 1, **facts: Any) -> Path:
     for record in found:
         journal.append(record)
     journal.close()
+    if done:
+        finish(folder)
     return folder
 
 
@@ -123,6 +125,23 @@ def test_machines_are_never_mixed(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert verdicts["h200"] == "harmful"
 
 
+def test_a_stranger_decides_only_where_we_measured_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mapped(1.8)
+    for theirs in (mapped(0.7, day=2), mapped(0.7, day=3, environment=GPU)):
+        (theirs / ORIGIN).write_text("{}")
+    mapped(0.7, day=4, done=False)
+    ended = shown("--format json", monkeypatch, capsys)
+    verdicts = {
+        one["machine"]: found["verdict"]
+        for one in json.loads(ended.out)["machines"]
+        for found in one["findings"]
+        if found["claim"]["name"] == "leak-file-index"
+    }
+    assert verdicts == {"cpu-2-example-9000": "confirmed", "h200 (contributed)": "harmful"}
+
+
 def test_what_proves_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     mapped(1.8)
     small = planned(compared("file_index_cache", timing=Timing.LOADER, size="smoke"))
@@ -169,8 +188,8 @@ def test_the_terminal_shows_promise_conditions_and_verdict(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", "There is no run in results; ./speedmatrix run --design claims measures one."),
-        ("--results absent", "There is no run in absent; ./speedmatrix run --design claims measures one."),
+        ("", "There is no finished run in results; ./speedmatrix run --design claims measures one."),
+        ("--results absent", "There is no finished run in absent; ./speedmatrix run --design claims measures one."),
         ("absent", "absent is not a run: it has no run.json"),
         ("--format pdf", "There is no format 'pdf'; choose terminal, markdown or json."),
         ("--only nope", "There is no workload 'nope'; choose one of"),
@@ -211,7 +230,7 @@ def test_where_nothing_was_measured_there_is_nothing_to_hold_against(
     mapped(1.8, rehearsed=True)
     ended = shown("", monkeypatch, capsys)
     assert (ended.status, ended.out) == (2, "")
-    assert "There is no measured run in results" in ended.err
+    assert "There is no finished run in results" in ended.err
 
 
 WITHOUT_TORCH = """
