@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment, differing, is_one_kind
 from harness.core.mistake import Mistake
 from harness.core.plan import STAGES, Request
-from harness.exchange.archive import STATE
+from harness.exchange.archive import NAME_OF_RUN, STATE
 from harness.plan import cost
 from harness.plan.campaign import MOST, Kind, Phase
 from harness.plan.planning import (
@@ -270,6 +271,8 @@ def parsed(content: bytes, where: object) -> State:
         times += tuple(seconds for size in state.arm_s.values() for seconds in size.values())
         if not all(0 <= one <= LONGEST_S for one in times):
             raise Malformed("its times cannot be")
+        if not all(re.fullmatch(NAME_OF_RUN, one) for one in state.runs):  # they become paths
+            raise Malformed("it has a name of a run that no run has")
     except (ValueError, RecursionError) as error:
         raise Mistake(
             f"{where} is damaged ({error}); remove it, and give --fresh to begin another campaign."

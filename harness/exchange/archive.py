@@ -43,7 +43,8 @@ SIZES = {**LARGEST, IN_PROGRESS: 1024, STATE: MEBIBYTE}  # bytes, at most
 
 _NAME = re.compile(
     rf"(?P<machine>[a-z0-9][a-z0-9-]{{0,59}})/"
-    rf"(?:(?P<run>[0-9]{{8}}T[0-9]{{6}}-[0-9a-f]{{8}})/(?P<file>{re.escape(RUN)}|{re.escape(MEASUREMENTS)}|{IN_PROGRESS})"
+    rf"(?:(?P<run>{NAME_OF_RUN})/(?P<file>{re.escape(RUN)}|{re.escape(MEASUREMENTS)}|{IN_PROGRESS})"
+NAME_OF_RUN = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}"  # of its folder
     rf"|{re.escape(STATE)})"
 )
 _BLOCK = tarfile.BLOCKSIZE

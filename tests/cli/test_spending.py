@@ -102,7 +102,7 @@ def test_a_full_disk_is_said_at_the_end(tmp_path: Path) -> None:
         b"", b"[]", b"{}", b"\xff", b'{"schema": 3}', b'{"schema": 2}',
         replace(ONE, spent_s=float("nan")).encoded, replace(ONE, minutes=-1.0).encoded,
         replace(ONE, arm_s={"quick": {"leak": 1e9}}).encoded, replace(ONE, phase_s={"first look": -1.0}).encoded,
-        ONE.encoded.replace(b'"quick"', b"7"),
+        ONE.encoded.replace(b'"quick"', b"7"), replace(ONE, runs=("../20260102T030405-01234567",)).encoded,
         json.dumps({**json.loads(ONE.encoded), "more": 1}).encode(), b"[" * 100_000,
     ],
 )  # fmt: skip
