@@ -446,7 +446,8 @@ def _one_session(
         if at_last:  # a scheduler that has asked once waits some seconds
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if archive:
-            pack(archive, place.results, state.environment)
+            for words in pack(archive, place.results, state.environment):
+                Console(stderr=True).print(words, highlight=False, markup=False, soft_wrap=True)
 
     with ExitStack() as closing:
         closing.callback(save, at_last=True)  # when the state is written for good

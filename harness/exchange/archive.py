@@ -4,6 +4,7 @@ It is a gzipped tar, so that anybody can look into it. What is read here is walk
 the one form that ours have, and none of them ever becomes a path.
 """
 
+import fcntl
 import gzip
 import io
 import os
@@ -11,6 +12,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from harness.store import (
     files_of,
     finish,
     folder_of,
+    is_finished,
     read_records,
     read_run,
     record_line,
@@ -41,10 +44,10 @@ MOST_FILES = 2000
 STATE = "campaign.json"  # beside the runs of a machine
 SIZES = {**LARGEST, IN_PROGRESS: 1024, STATE: MEBIBYTE}  # bytes, at most
 
+NAME_OF_RUN = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}"  # of its folder
 _NAME = re.compile(
     rf"(?P<machine>[a-z0-9][a-z0-9-]{{0,59}})/"
     rf"(?:(?P<run>{NAME_OF_RUN})/(?P<file>{re.escape(RUN)}|{re.escape(MEASUREMENTS)}|{IN_PROGRESS})"
-NAME_OF_RUN = r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}"  # of its folder
     rf"|{re.escape(STATE)})"
 )
 _BLOCK = tarfile.BLOCKSIZE
@@ -172,38 +175,63 @@ def opened(archive: Path) -> tuple[list[tuple[Contribution, bool]], States]:
     return runs, states
 
 
-def pack(archive: Path, results: Path, environment: Environment) -> int:
-    """Writes the runs of one environment and the state of their campaign, whole or not at all; gives how many runs.
+def pack(archive: Path, results: Path, environment: Environment) -> list[str]:
+    """Writes the runs of one environment and the state of their campaign, whole or not at all.
 
-    What the archive holds already stays in it: runs of other machines and environments may lie nowhere else.
+    What the archive holds already stays in it: runs of other machines and environments may lie nowhere else. Gives a
+    sentence for each run that whoever takes the archive in would refuse, and everything else with it: it is left out.
     """
-    machine = results / environment.machine
-    folders = list(own_runs(machine, environment))
+    machine, left_out = results / environment.machine, list[str]()
+    with _alone(archive):
+        try:
+            files = dict(_files(_inside(_content(archive)))) if archive.exists() else {}
+            # Those that were taken in may have gone on here.
+            held = {results / name.rpartition("/")[0] for name in files if not name.endswith(f"/{STATE}")}
+            gone_on = {one for one in held if (one / RUN).exists() and (one / MEASUREMENTS).exists()}
+            for folder in sorted(gone_on.union(own_runs(machine, environment))):
+                left_out += _put(files, folder)
+            if (machine / STATE).exists():
+                files[f"{machine.name}/{STATE}"] = (machine / STATE).read_bytes()
+            content = packed_archive(files)
+        except Unfit as unfit:
+            raise Mistake(sentence(f"{archive} is not written", unfit, f"take {machine} itself along")) from unfit
+        replace_file(archive, content, "make room, or name another file with --archive")
+    return left_out
+
+
+@contextmanager
+def _alone(archive: Path) -> Iterator[None]:
+    """Of two that pack into one archive at once, the later would leave out what the earlier has just added.
+
+    The lock is on a file beside it, since the archive itself is replaced.
+    """
     try:
-        files = _held(archive, results)
-        files |= {name: content for folder in folders for name, content in _anew(files, folder)}
-        if (machine / STATE).exists():
-            files[f"{machine.name}/{STATE}"] = (machine / STATE).read_bytes()
-        content = packed_archive(files)
+        lock = archive.with_name(f"{archive.name}.lock").open("ab")
+    except OSError as error:
+        raise Mistake(f"{archive} cannot be locked ({error.strerror}); name another file with --archive.") from error
+    with lock:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _put(files: dict[str, bytes], folder: Path) -> Iterator[str]:
+    """Puts a run, as it lies here, into the place of what the archive holds of it; says why where it cannot be."""
+    name = f"{folder.parent.name}/{folder.name}"
+    anew = files_of(read_run(folder), read_records(folder))  # so that a line that was cut short stays behind
+    found = {f"{name}/{file}": content for file, content in anew.items()}
+    try:
+        if not found.items() <= files.items():  # else it was checked then: 25 runs take 3 s
+            for file, content in found.items():
+                _check(file, len(content))
+            read(Parcel(files=anew, digest="", bundled=True), datetime.now(UTC))
     except Unfit as unfit:
-        raise Mistake(sentence(f"{archive} is not written", unfit, f"take {machine} itself along")) from unfit
-    replace_file(archive, content, "make room, or name another file with --archive")
-    return len(folders)
-
-
-def _held(archive: Path, results: Path) -> dict[str, bytes]:
-    """The files of an archive, those of runs as they lie here where they were taken in: they may have gone on."""
-    files = dict(_files(_inside(_content(archive)))) if archive.exists() else {}
-    for folder in {results / name.rpartition("/")[0] for name in files if not name.endswith(f"/{STATE}")}:
-        if (folder / RUN).exists() and (folder / MEASUREMENTS).exists():
-            files |= dict(_anew(files, folder))
-    return files
-
-
-def _anew(files: dict[str, bytes], folder: Path) -> Iterator[tuple[str, bytes]]:
-    """A run's files; a marker that says that it is unfinished is dropped, which it may no longer be."""
-    files.pop(f"{folder.parent.name}/{folder.name}/{IN_PROGRESS}", None)
-    return _files_of(folder)
+        yield sentence(f"{folder} is not packed", unfit, "restore it or measure again")
+        return
+    files.update(found)
+    files.pop(f"{name}/{IN_PROGRESS}", None)  # it may have ended since
+    if not is_finished(folder):
+        files[f"{name}/{IN_PROGRESS}"] = b""
 
 
 def own_runs(machine: Path, environment: Environment) -> Iterator[Path]:
@@ -215,15 +243,6 @@ def own_runs(machine: Path, environment: Environment) -> Iterator[Path]:
         run = read_run(folder)
         if not run.rehearsed and run.environment.digest == environment.digest and read_records(folder):
             yield folder
-
-
-def _files_of(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """A run's files by their names in an archive, written anew so that a line that was cut short stays behind."""
-    name = f"{folder.parent.name}/{folder.name}"
-    yield f"{name}/{RUN}", (folder / RUN).read_bytes()
-    yield f"{name}/{MEASUREMENTS}", _lines(read_records(folder))
-    if (folder / IN_PROGRESS).exists():
-        yield f"{name}/{IN_PROGRESS}", b""
 
 
 def _lines(records: Sequence[Record]) -> bytes:

@@ -3,8 +3,10 @@
 import gzip
 import io
 import tarfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,6 +14,7 @@ from harness.cli.campaign import take_in
 from harness.cli.campaign_state import read_state
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
+from harness.exchange import archive as archiving
 from harness.exchange.archive import STATE, check_place, own_runs, pack, packed_archive
 from harness.store import (
     IN_PROGRESS,
@@ -48,7 +51,7 @@ def test_what_is_packed_is_what_lies_on_the_next_machine(tmp_path: Path) -> None
     machine = measured(ours).parent
     finish(measured(ours, replace(GOOD_RUN, began="2026-01-03T03:04:05+00:00")))
     replace_file(machine / STATE, ONE.encoded, "")
-    assert pack(tmp_path / "all.tar.gz", ours, ENVIRONMENT) == 2
+    assert pack(tmp_path / "all.tar.gz", ours, ENVIRONMENT) == []
     assert take_in(tmp_path / "all.tar.gz", theirs) == (ENVIRONMENT.machine,)
     assert contents(theirs) == contents(ours)
     assert sum(name.endswith(IN_PROGRESS) for name in contents(theirs)) == 1
@@ -62,7 +65,7 @@ def test_runs_of_another_machine_or_environment_stay_in_the_archive(tmp_path: Pa
     archive = packed(tmp_path / "ours", tmp_path / "all.tar.gz")
     take_in(archive, tmp_path / "theirs")
     measured(tmp_path / "theirs", replace(GOOD_RUN, environment=other, began="2026-01-03T03:04:05+00:00"))
-    assert pack(archive, tmp_path / "theirs", other) == 1
+    assert pack(archive, tmp_path / "theirs", other) == []
     assert ENVIRONMENT.machine in take_in(archive, tmp_path / "third")
     assert contents(tmp_path / "third") == contents(tmp_path / "theirs")
 
@@ -143,6 +146,47 @@ def test_only_own_real_runs_of_this_environment_are_packed(tmp_path: Path) -> No
     empty = measured(tmp_path, replace(GOOD_RUN, began="2026-01-08T00:00:00+00:00"), ())
     assert (empty / RUN).exists()
     assert list(own_runs(kept.parent, ENVIRONMENT)) == [kept]
+
+
+def test_a_run_that_would_be_refused_is_left_out_and_told(tmp_path: Path) -> None:
+    """It would make the whole archive unreadable."""
+    good = measured(tmp_path / "ours")
+    bad = measured(tmp_path / "ours", replace(GOOD_RUN, began="2026-01-03T03:04:05+00:00"))
+    path = bad / MEASUREMENTS
+    path.write_bytes(path.read_bytes().replace(b'"wall_s": ', b'"wall_s": -', 1))
+    (told,) = pack(tmp_path / "a.tar.gz", tmp_path / "ours", ENVIRONMENT)
+    assert told.startswith(f"{bad} is not packed: {MEASUREMENTS}, line 3: wall_s is -")
+    take_in(tmp_path / "a.tar.gz", tmp_path / "theirs")
+    assert [one.name for one in (tmp_path / "theirs" / ENVIRONMENT.machine).iterdir()] == [good.name]
+
+
+def test_a_run_of_an_older_schema_travels_in_todays(tmp_path: Path) -> None:
+    folder = measured(tmp_path / "ours")
+    for path in (folder / RUN, folder / MEASUREMENTS):
+        path.write_bytes(path.read_bytes().replace(b'"schema": 4', b'"schema": 3'))
+    assert pack(tmp_path / "a.tar.gz", tmp_path / "ours", ENVIRONMENT) == []
+    take_in(tmp_path / "a.tar.gz", tmp_path / "theirs")
+    (found,) = own_runs(tmp_path / "theirs" / ENVIRONMENT.machine, ENVIRONMENT)
+    assert (read_run(found), read_records(found)) == (read_run(folder), read_records(folder))
+
+
+def test_two_that_pack_into_one_archive_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive, other = tmp_path / "a.tar.gz", replace(ENVIRONMENT, cores=3)
+    measured(tmp_path / "ours")
+    measured(tmp_path / "theirs", replace(GOOD_RUN, environment=other))
+    second = Thread(target=pack, args=(archive, tmp_path / "theirs", other))
+
+    def meanwhile(files: Mapping[str, bytes]) -> bytes:
+        if second.ident is None:
+            second.start()
+            second.join(0.5)  # longer than packing takes
+        return packed_archive(files)
+
+    monkeypatch.setattr(archiving, "packed_archive", meanwhile)
+    pack(archive, tmp_path / "ours", ENVIRONMENT)
+    second.join()
+    take_in(archive, tmp_path / "third")
+    assert {one.name for one in (tmp_path / "third").iterdir()} == {ENVIRONMENT.machine, other.machine}
 
 
 def test_a_line_that_was_cut_short_stays_behind(tmp_path: Path) -> None:
