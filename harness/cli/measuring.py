@@ -62,7 +62,7 @@ from harness.run.preparation import (
 )
 from harness.run.processes import ROOT
 from harness.search import QualityClass, Search, SearchBudget, put_off, request_of, searched, stacks_in
-from harness.store import Run, changes, is_finished, read_records, read_run, replace_file
+from harness.store import Run, changes, is_finished, is_own, read_records, read_run, replace_file
 
 # Progress: how a run goes, on the terminal.
 
@@ -275,8 +275,8 @@ def show_shards(request: Request, count: int, results: Path) -> int:
 
 
 def state_of(wanted: Run, results: Path) -> str:
-    """What there is of a run in a folder of results, wherever it was measured."""
-    found = [folder for folder in sorted(results.glob("*/*/")) if (folder / "run.json").is_file()]
+    """What there is of a run of ours in a folder of results, whichever host measured it."""
+    found = [path.parent for path in sorted(results.glob("*/*/run.json")) if is_own(path.parent)]
     same = [folder for folder in found if folder.name.endswith(f"-{wanted.digest}")]
     if done := [folder for folder in same if is_finished(folder)]:
         return "measured" if len(done) == 1 else f"measured {len(done)} times: the newest counts"

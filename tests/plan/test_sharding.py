@@ -13,7 +13,7 @@ from harness.plan.cost import seconds_for
 from harness.plan.planning import REPLICATES_ALONE, SHORT_REPLICATES, SMALLEST_POOL, paces_of, planned
 from harness.plan.sharding import parse_shard, shards
 from harness.run.preparation import Prepared, run_of
-from harness.store import create, finish
+from harness.store import ORIGIN, create, finish
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.cli.test_commands import call
 
@@ -99,6 +99,9 @@ def test_what_is_missing_begun_measured_twice_or_elsewhere_is_seen(
         folder = create(tmp_path, replace(run, began=f"2026-01-01T00:00:0{second}+00:00"))
         if done:
             finish(folder)
+    theirs = create(tmp_path, replace(runs[3], began="2026-01-01T00:00:09+00:00"))
+    (theirs / ORIGIN).write_text("{}")  # what was taken in is nobody's shard: `run` measures it
+    finish(theirs)
     ended = call(f"{words} --results {tmp_path}", monkeypatch, capsys)
     states = [line for line in ended.out.splitlines() if "/6" in line and "shards" not in line]
     for state, told in zip(
