@@ -132,7 +132,7 @@ class Session:
         return self._widen()
 
     def _widen(self) -> bool:
-        """Shares out what is left among all that is open; where that brings nothing, one after another has all."""
+        """Divides the time left among all open phases; if that measures nothing, each in turn gets all of it."""
         shared = True
         while left := [one for one in self.open_phases() if self._is_in_time(one)]:
             before, had_time = self._measured_bytes(), self.left_s > 4 * LEAST_S

@@ -1,4 +1,4 @@
-"""`verify`: every optimization takes effect, and its losses keep the promise of its numerics class."""
+"""`doctor`, `data`, `rehearse`, `verify`: checks of the machine, the workloads' files, the analysis, the options."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def examine(results: Path, data: Path | None) -> Iterator[Finding]:
 
 
 def _judged_by(what: str, found: str, advice: str, *, bad: bool, grade: str = "note") -> Finding:
-    """Good, or where it is bad of this grade and with what to do about it."""
+    """A finding of the grade `good`; if `bad` holds, of the other grade given and with the advice."""
     return Finding(grade, what, found, advice) if bad else Finding("good", what, found)
 
 

@@ -1,4 +1,4 @@
-"""`report`: the matrix of a run, from its folder alone."""
+"""`report`, `advise`, `claims`, `compare`, `list`: shows what was measured, read from run folders alone."""
 
 import json
 import os

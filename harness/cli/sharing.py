@@ -1,4 +1,4 @@
-"""`bundle`: packs a run to be passed on, with nothing in it about who measured or where."""
+"""`export`, `import`, `publish`, `document`, `bundle`: writes runs and pages for others, and takes in their runs."""
 
 import getpass
 import os

@@ -1,4 +1,4 @@
-"""Parcels: the files of one run out of a bundle or a folder, by name, limited in size, and nothing else.
+"""Bundles: one run in a zip, written, and read again without more trust than in any other file from elsewhere.
 
 No name in an archive ever becomes a path: three names are known, and whatever bears another is refused.
 """
@@ -178,7 +178,7 @@ def without_schema(data: Any, where: str, known: range) -> dict[str, Any]:
     """The fields beside a schema number that this version can read; raises Unfit for any other number."""
     number = data.get("schema") if isinstance(data, dict) else None
     if type(number) is not int or number < known[0]:
-        raise Unfit(f"{where} states no schema that ever was")
+        raise Unfit(f"{where} states no schema of any version")
     if number > known[-1]:
         raise Unfit(f"{where} has schema {number}, newer than {known[-1]}", UPDATE)
     return {name: value for name, value in data.items() if name != "schema"}

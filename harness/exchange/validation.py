@@ -1,4 +1,4 @@
-"""Sound records: whether what was measured fits its plan, and whether time passes in it as it does elsewhere."""
+"""Validation: strict parsing of files from elsewhere, and checks that plan, records and numbers of a run can be."""
 
 import json
 import math
@@ -28,7 +28,7 @@ _SENTENCE = 400
 
 
 class Unfit(Exception):
-    """What is wrong with a run or a bundle; whoever asked for it adds the subject and the usual remedy."""
+    """What is wrong with a run or a bundle; the caller adds which file it is and the usual remedy."""
 
     def __init__(self, words: str, remedy: str = "") -> None:
         """Keeps the words, and the remedy where it is another than the usual one."""
@@ -43,7 +43,7 @@ def shown(text: str, most: int = SHOWN) -> str:
 
 
 def sentence(label: str, unfit: Unfit, usual_remedy: str) -> str:
-    """The whole sentence: the subject, what is wrong with it, and what helps."""
+    """The whole sentence: which file it is, what is wrong with it, and what helps."""
     return f"{label}: {shown(unfit.words, _SENTENCE)}; {unfit.remedy or usual_remedy}."
 
 
@@ -174,7 +174,7 @@ def _check_counts(plan: Plan) -> None:
         ("blocks", len(plan.blocks), MOST_BLOCKS),
         ("comparisons in one block", in_block, MOST_IN_BLOCK),
         ("comparisons", len(plan.comparisons), MOST_COMPARISONS),
-        ("holes", len(plan.no_results), MOST_NO_RESULTS),
+        ("missing results", len(plan.no_results), MOST_NO_RESULTS),
         ("workloads", len(workloads), MOST_WORKLOADS),
         ("names", len(plan.names) + len(plan.promises) + len(plan.data), MOST_NAMED),
     )
@@ -233,7 +233,7 @@ def _check_comparison(block: Block, comparison: Comparison, plan: Plan) -> None:
 
 
 def _check_label(comparison: Comparison, where: str) -> None:
-    """A subject that is a stack, not words about one, names what it switches on: pages are found by it."""
+    """A label that is no phrase names options of its comparison, since readers look pages up by it."""
     if changes_batch(comparison):
         return
     known = {*comparison.treatment.options, *comparison.reference.options}
@@ -247,7 +247,7 @@ def _check_config(config: Configuration, plan: Plan, where: str) -> None:
     within(config.batch, 1, 10**9, f"{where}: batch")
     names = [option.name for option in config.options]
     if len(set(names)) < len(names):
-        raise Unfit(f"{where} options '{shown(max(names, key=names.count))}' on twice")
+        raise Unfit(f"{where} switches '{shown(max(names, key=names.count))}' on twice")
     for name in names:
         if name not in plan.promises:
             raise Unfit(f"{where} switches on '{shown(name)}' without saying what that promises")
@@ -415,7 +415,7 @@ def _check_ready(ready: Ready, course: _Course, where: str) -> None:
 
 def _check_window(window: Window, course: _Course, block: Block, where: str) -> None:
     if window.arm not in course.ready:
-        raise Unfit(f"{where} a window of an arm that never was ready, so that nobody saw what it had active")
+        raise Unfit(f"{where} a window of an arm without a record that it was ready, which would tell its settings")
     if window.timing is not block.timing:
         raise Unfit(f"{where} a window of {window.timing}, and its block times {block.timing}")
     _check_times(window, where)
@@ -439,7 +439,7 @@ def _check_turn(window: Window, course: _Course, where: str) -> None:
     attempt = (window.arm.block, window.arm.replicate, window.arm.attempt)
     before = course.last.get(attempt)
     if before is not None and window.order <= before.order:
-        raise Unfit(f"{where} order {window.order} comes after order {before.order} of the same life")
+        raise Unfit(f"{where} order {window.order} comes after order {before.order} of the same attempt")
     if before is not None and ROUNDING * window.began_s < before.began_s + before.wall_s + (window.lead_s or 0.0):
         raise Unfit(f"{where} began_s and lead_s say that it began before the one before it had ended")
     course.last[attempt] = window

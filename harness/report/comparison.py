@@ -26,7 +26,7 @@ from harness.report.words import NOTHING, called, factor, rate, ratio, stage
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
-NO_ENERGY = "Energy for a sample is not told: these runs recorded none."
+NO_ENERGY = "Energy for a sample is not compared; report shows it of each run whose device counts it."
 
 
 def by_value(values: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The pages of a folder of results: of each workload and machine, and the first one, with what surprises."""
+"""The pages of each machine and of each of its workloads in a folder of results."""
 
 import html
 import math

@@ -119,7 +119,7 @@ def test_costs_and_shares_stand_where_they_are_known_and_words_where_not() -> No
     assert "0.005 %" in text  # 100 a second of 500 operations, of a thousand million
     assert "Share of the device's limit on A: no limit is published of a CPU." in text
     assert "Cost on A: no price is known; add one to prices.toml" in text
-    assert "Energy for a sample is not told" in text
+    assert "Energy for a sample is not compared" in text
     without = shown(of(*runs, known=Known(work={})))
     assert "a million" not in without
     assert "of the limit" not in without
