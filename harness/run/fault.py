@@ -124,6 +124,7 @@ SAID: tuple[tuple[Fault, str], ...] = (
     (Fault.DEVICE_LOST, r"CUDA(?: driver)? error: (?:unknown error|system not yet initialized|.*a hardware error)"),
     (Fault.DEVICE_LOST, r"No CUDA GPUs are available|CUDA unknown error|GPU is lost"),
     (Fault.WINDOW_TIME_OUT, r"Timed out waiting \d+ms for|Connection (?:closed|reset) by peer|gloo|NCCL error"),
+    (Fault.WINDOW_TIME_OUT, r"Application timeout caused pair closure"),  # gloo, once another one has timed out
     (Fault.DEVICE_ERROR, r"CUDA(?: driver)? error: |CUBLAS_STATUS_|CUDNN_STATUS_|cuDNN error: |cuFFT error: "),
 )
 # By what an exception is, where its words tell nothing.

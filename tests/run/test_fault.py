@@ -65,6 +65,7 @@ SAID = [
     ),
     ("[Errno 28] No space left on device: '/tmp/kernel.cpp'", Fault.DISK),
     ("[Errno 122] Disk quota exceeded", Fault.DISK),
+    ("Application timeout caused pair closure", Fault.WINDOW_TIME_OUT),
     ("mat1 and mat2 shapes cannot be multiplied (4x3 and 5x6)", Fault.ERROR),
 ]
 
