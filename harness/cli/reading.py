@@ -324,9 +324,9 @@ def show_claims(runs: tuple[Path, ...], form: str, place: tuple[Path | None, Pat
     catalogue = read_catalogue()
     if only is not None and only != ANY:
         catalogue.workload(only)  # refuses a name that would silently show nothing
-    witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(finished(results)))
+    witnesses = [_read(folder) for folder in runs] if runs else list(witnesses_of(_begun(results)))
     if not witnesses:
-        raise Mistake(f"There is no finished run in {results}; ./speedmatrix run --design claims measures one.")
+        raise Mistake(f"There is no measured run in {results}; ./speedmatrix run --design claims makes one.")
     found = accounts(witnesses, catalogue, only)
     if form == "json":
         deliver(claims_to_json(found), output)
@@ -342,6 +342,12 @@ def accounts(witnesses: Sequence[Witness], catalogue: Catalogue, only: str | Non
         for name in machines
     ]
     return sorted(found, key=lambda one: -sum(finding.measured_value is not None for finding in one.findings))
+
+
+def _begun(results: Path) -> list[Path]:
+    """The folders of all our runs, those that go on among them, and of what somebody else has finished."""
+    folders = (path.parent for path in sorted(results.glob("*/*/run.json")))
+    return [folder for folder in folders if is_own(folder) or is_finished(folder)]
 
 
 def witnesses_of(folders: Iterable[Path]) -> Iterator[Witness]:

@@ -131,7 +131,7 @@ def test_a_stranger_decides_only_where_we_measured_nothing(
     mapped(1.8)
     for theirs in (mapped(0.7, day=2), mapped(0.7, day=3, environment=GPU)):
         (theirs / ORIGIN).write_text("{}")
-    mapped(0.7, day=4, done=False)
+    (mapped(0.7, day=4, done=False, environment=replace(GPU, accelerator="NVIDIA B200")) / ORIGIN).write_text("{}")
     ended = shown("--format json", monkeypatch, capsys)
     verdicts = {
         one["machine"]: found["verdict"]
@@ -188,8 +188,8 @@ def test_the_terminal_shows_promise_conditions_and_verdict(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", "There is no finished run in results; ./speedmatrix run --design claims measures one."),
-        ("--results absent", "There is no finished run in absent; ./speedmatrix run --design claims measures one."),
+        ("", "There is no measured run in results; ./speedmatrix run --design claims makes one."),
+        ("--results absent", "There is no measured run in absent; ./speedmatrix run --design claims makes one."),
         ("absent", "absent is not a run: it has no run.json"),
         ("--format pdf", "There is no format 'pdf'; choose terminal, markdown or json."),
         ("--only nope", "There is no workload 'nope'; choose one of"),
@@ -230,7 +230,7 @@ def test_where_nothing_was_measured_there_is_nothing_to_hold_against(
     mapped(1.8, rehearsed=True)
     ended = shown("", monkeypatch, capsys)
     assert (ended.status, ended.out) == (2, "")
-    assert "There is no finished run in results" in ended.err
+    assert "There is no measured run in results" in ended.err
 
 
 WITHOUT_TORCH = """
