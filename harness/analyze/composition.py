@@ -11,7 +11,6 @@ freedom; it is never narrower than what the ends of r's own interval come to (do
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -78,10 +77,12 @@ def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
 
     Without disturbed replicates, unless too few are left.
     """
+    known = list(gathered)
+    former = {id(one.reference) for one in known if next(superseded(one), None)}
     windows = together(
         ((one.comparison.reference, window.arm.block, window.arm.replicate), window)
-        for one in {id(found.reference): found for found in gathered}.values()
-        if next(chain(unsound(one.reference), superseded(one)), None) is None
+        for one in {id(found.reference): found for found in known}.values()
+        if id(one.reference) not in former and next(unsound(one.reference), None) is None
         for window in one.reference.windows
         if window.timing is Timing.STEP
     )

@@ -62,10 +62,13 @@ ELSEWHERE = {"local_copy", "ram_cache", "mounted_storage"}  # options with which
 def superseded(evidence: Evidence) -> Iterator[str]:
     """That arms were of a former copy of their system, in words: they do not show what later ones do.
 
-    What an arm shows it need not have shown in every replicate, nor a reference that other blocks have too.
+    What an arm shows it need not have shown in every replicate, nor a reference that other blocks have too; a treatment
+    that has begun has.
     """
     workload, timing = evidence.comparison.treatment.workload, evidence.comparison.timing
     sides = evidence.treatment, evidence.reference
+    if not evidence.treatment.readies:
+        return
     seen = [ready.effective for side in sides for ready in side.readies]
 
     def lacks(name: str, among: Sequence[Mapping[str, Value]]) -> bool:
