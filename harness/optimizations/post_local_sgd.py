@@ -4,7 +4,9 @@ Sends a quarter of the bytes, and none behind the backward pass. It is another t
 differ. A real training begins it after some epochs; here it begins at once, so that it can be measured.
 
     model.register_comm_hook(PostLocalSGDState(None, None, 0, post_local_gradient_allreduce=False), post_localSGD_hook)
-    averager = PeriodicModelAverager(period=4)          # averager.average_parameters(model.parameters()) after a step
+    averager = PeriodicModelAverager(period=4)
+    averager.average_parameters(model.parameters())  # after optimizer.step(), before zero_grad(): it averages weights
+    # that have a gradient alone, and gives them other memory, of which a moving average must be told
 """
 
 from harness.core.optimization import Numerics, Optimization, Stage

@@ -201,6 +201,22 @@ def test_the_loss_is_its_weighted_terms_at_full_scale_and_half_of_them_at_coarse
     assert seen[3]["bce"] == pytest.approx(weighted.item())
 
 
+def wave(shape: tuple[int, ...], rate: float) -> Tensor:
+    numbers = torch.arange(math.prod(shape), dtype=torch.float64)
+    return (numbers * rate).sin().mul(3).float().reshape(1, 1, *shape)
+
+
+def test_losses_are_those_of_the_original_code() -> None:
+    """What CompositeTopologyLoss of the original at 577d531 gives for the same four steps, the first with distances."""
+    loss, full = loss_of(), (24, 32, 32)
+    target = (wave(full, 0.01) > 2).float()
+    found = []
+    for step in range(4):
+        coarser = tuple(wave(tuple(side // by for side in full), 0.3 * by + step) for by in (8, 4, 2))
+        found.append(loss(Prediction(wave(full, 0.7 + step), coarser), target).item())
+    assert found == pytest.approx([2.4391313, 2.3696625, 2.3793378, 2.4034359], rel=1e-6)
+
+
 def test_distances_come_every_fourth_step_because_calls_are_counted() -> None:
     loss, measured = loss_of(), []
     for _ in range(9):
