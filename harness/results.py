@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -94,13 +95,13 @@ def _check_arms(plan: Plan, records: Iterable[Record]) -> None:
 
 def stored(folder: Path, run: Run, records: Iterable[Record]) -> StoredRun:
     """A run that was read, with its matrix under the thresholds of the calibration beside it."""
+    matrix = build_matrix(run.plan, records, run.environment, calibration_beside(folder, run))
     return StoredRun(
         name=folder.resolve().name,
         began=run.began,
         command=run.command,
         version=run.version,
-        matrix=build_matrix(run.plan, records, run.environment, calibration_beside(folder, run)),
-        contributed=not is_own(folder),
+        matrix=replace(matrix, contributed=not is_own(folder)),
     )
 
 
@@ -183,11 +184,11 @@ def answers(run: Run) -> bool:
 
 
 def newest(results: Path) -> Path:
-    """The newest run below a folder; raises Mistake when there is none."""
-    found = sorted(results.glob("*/*/run.json"), key=lambda path: path.parent.name)
+    """The newest run below a folder that was measured here; raises Mistake when there is none."""
+    found = [path.parent for path in results.glob("*/*/run.json") if is_own(path.parent)]
     if not found:
-        raise Mistake(f"There is no run in {results}; ./speedmatrix run measures one.")
-    return found[-1].parent
+        raise Mistake(f"There is no run in {results} that was measured here; ./speedmatrix run makes one.")
+    return max(found, key=lambda folder: folder.name)
 
 
 def matrix_of(folder: Path) -> Matrix:

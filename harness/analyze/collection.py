@@ -24,7 +24,6 @@ class StoredRun:
     command: str
     version: str  # of the harness
     matrix: Matrix
-    contributed: bool = False  # it was measured by somebody else and taken in
 
     @property
     def environment(self) -> Environment:
@@ -35,6 +34,11 @@ class StoredRun:
     def machine(self) -> str:
         """The neutral name of the machine."""
         return self.environment.machine
+
+    @property
+    def contributed(self) -> bool:
+        """Whether somebody else measured it."""
+        return self.matrix.contributed
 
 
 def unnamed(matrix: Matrix) -> StoredRun:

@@ -413,9 +413,9 @@ class Against:
 
     @property
     def moved(self) -> bool:
-        """Whether another stage holds the reference back."""
+        """Whether clearly another stage holds the reference back."""
         there, here = self.bottlenecks
-        return there is not None and here is not None and there.stage != here.stage
+        return there is not None and here is not None and not {*there.stages} & {*here.stages}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

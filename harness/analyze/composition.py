@@ -144,6 +144,8 @@ def composed(
     with np.errstate(over="ignore"):
         ratio, low, high = (float(np.exp(one)) for one in (log, min(log - half, *ends), max(log + half, *ends)))
     found = verdict(low, high, part.thresholds.margin, disturbed=part.disturbed or disturbed)
+    if part.looked_up:
+        found = Verdict.UNDECIDED
     return Composed(ratio=ratio, low=low, high=high, verdict=found, share=share, arrives=arrives)
 
 

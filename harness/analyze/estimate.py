@@ -28,7 +28,7 @@ from harness.analyze.pairing import (
 from harness.analyze.soundness import Absence, absence
 from harness.analyze.verdict import MARGIN, UNCALIBRATED, Thresholds, Verdict, limits, verdict
 from harness.core.optimization import Timing
-from harness.core.protocol import FEWEST_REPLICATES, Protocol
+from harness.core.protocol import FEWEST_REPLICATES, REPLICATES_ALONE, Protocol
 from harness.core.records import Precision, Window
 
 DISTURBED = 0.25  # interference above which no verdict is given
@@ -59,6 +59,8 @@ class Estimate:
     contention: float = 0.0  # mean share of the cores that others took while none was idle
     in_turn: int = 0  # replicates whose arms were alive one after the other
     shared: bool = False  # both arms lived in one process, beside others
+    lent: bool = True  # others like it lend it a variance, which is then no luck of a few replicates
+    looked_up: bool = False  # of an emulated device's step alone, which is its table's own figures
     device: Device | None = None  # how it was meanwhile, where a driver told
     point: float = FIXED  # of Student's t behind the interval, unless that is the narrowest that is believed
     windows: int = 0  # of both arms, with those that were left out
@@ -98,7 +100,7 @@ class Estimate:
     def withheld(self) -> bool:
         """Whether its interval would give a verdict on a machine that finds smaller effects."""
         usual = verdict(self.low, self.high)
-        return self.verdict is Verdict.UNDECIDED and usual is not Verdict.UNDECIDED
+        return self.verdict is Verdict.UNDECIDED and usual is not Verdict.UNDECIDED and not self.looked_up
 
     @property
     def sensitive(self) -> bool:
@@ -116,19 +118,24 @@ def estimates(
     point: float = FIXED,
     thresholds: Thresholds = UNCALIBRATED,
     blocks: Sequence[str] = (),
+    *,
+    joined: bool = False,
 ) -> tuple[Estimate, ...]:
     """One estimate for each, in order; raises ValueError where one has fewer than two replicates.
 
     A replicate gives one log ratio of totals. The interval is Student's t over replicates, because processes differ and
     windows of one process are not independent, but never narrower than the scatter of windows within replicates allows:
     two replicates may agree by luck. `point` is that of the distribution (docs/decisions/total-time.md). Comparisons of
-    one of the `blocks` share their reference; without blocks each has its own.
+    one of the `blocks` share their reference; without blocks each has its own. A pool that was joined of several small
+    ones makes no interval narrower than its own replicates do.
     """
     if any(len(pairs.replicates) < FEWEST_REPLICATES for pairs in pool):
         raise ValueError("an estimate needs two replicates at least")
     means = [log_totals(pairs) for pairs in pool]
     numbers = [tuple(one.number for one in pairs.replicates) for pairs in pool]
     spread, method = _spread(means, list(zip(blocks, numbers, strict=True)) if blocks else ())
+    if joined:
+        spread = replace(spread, variances=np.maximum(spread.variances, [one.var(ddof=1) for one in means]))
     own = stats.t.ppf(point, spread.freedom) * np.sqrt(spread.variances)
     # A constant, or the calibration's: no look of this run depends on it.
     least = narrowest(thresholds)
@@ -145,6 +152,7 @@ def estimates(
             df=freedom if by_windows else float(spread.freedom[index]),
             method=BY_WINDOWS if by_windows else usual,
             outlying=outlying,
+            lent=method == "moderated t" and not outlying,
             point=FIXED if by_windows else point,
         )
         found.append(estimate)
@@ -303,7 +311,8 @@ def _estimated(
         blocks = [gathered[index].windows[0].arm.block for index in indices]
         # How isolated copies scatter says nothing of shared arms; what a machine misses, it misses in both.
         own = replace(UNCALIBRATED, margin=thresholds.margin) if shared else thresholds
-        estimated = estimates([paired[index] for index in indices], point_of(protocol), own, blocks)
+        joined = len({_pool(gathered[index], paired[index]) for index in indices}) > 1
+        estimated = estimates([paired[index] for index in indices], point_of(protocol), own, blocks, joined=joined)
         found.update((index, replace(one, shared=shared)) for index, one in zip(indices, estimated, strict=True))
     return found
 
@@ -331,8 +340,13 @@ def _joules(window: Window) -> float:
 
 
 def precision(estimate: Estimate) -> Precision:
-    """All of an estimate but what it came to."""
-    return Precision(half_width=estimate.half_width, outlying=estimate.outlying)
+    """All of an estimate but what it came to.
+
+    Few replicates that agree by luck must not end a measurement: without a variance of others no fewer than
+    REPLICATES_ALONE are narrow (docs/decisions/width-stopping.md).
+    """
+    few = estimate.processes < REPLICATES_ALONE and not estimate.lent
+    return Precision(half_width=math.inf if few else estimate.half_width, outlying=estimate.outlying)
 
 
 One = TypeVar("One")

@@ -12,7 +12,7 @@ from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, profile
 from harness.analyze.quality import LEARNS_ALIKE, Quality
 from harness.analyze.soundness import Absence, remarks
-from harness.analyze.verdict import Thresholds
+from harness.analyze.verdict import Thresholds, Verdict
 from harness.core.codec import document, entries
 from harness.core.configuration import Comparison, Configuration, changes_batch
 from harness.core.environment import Environment
@@ -30,8 +30,6 @@ Arms = tuple[Profile | None, Profile | None]  # the treatment, the reference
 def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     """The sentences that belong to one estimate; none is good news."""
     yield from _of_the_machine(estimate)
-    if estimate.withheld:
-        yield unproven(estimate)
     if estimate.outlying:
         yield "its replicates disagree more than those of its neighbours: add replicates"
     yield from _of_the_windows(estimate)
@@ -42,7 +40,7 @@ def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pro
             "was timed after the other, and what the machine did between them is in its ratio"
         )
     if estimate.shared:
-        yield "both arms lived in one process, beside others; memory was not measured there"
+        yield "shared process: no memory figure"
     if sentence := _still_wide(estimate, protocol):
         yield sentence
     if estimate.spoilt:
@@ -60,6 +58,10 @@ def _of_the_machine(estimate: Estimate) -> Iterator[str]:
         yield f"the machine was too disturbed: {estimate.disturbance}"
     if estimate.device is not None:
         yield from (one for one in estimate.device.remarks() if one != estimate.disturbance)
+    if estimate.looked_up:
+        yield "no verdict: its device's table tells what launches and a step take, and nothing of it was measured"
+    if estimate.withheld:
+        yield unproven(estimate)
 
 
 def _of_the_windows(estimate: Estimate) -> Iterator[str]:
@@ -101,10 +103,8 @@ def _still_wide(estimate: Estimate, protocol: Protocol) -> str | None:
     if protocol.target is None or half_width <= protocol.target:
         return None
     width = f"±{100 * math.expm1(half_width):.1f} %" if half_width < 1 else "no useful bounds"
-    seen = f"{width} after {estimate.processes} replicates, the target is ±{100 * protocol.target:.3g} %"
-    if estimate.processes >= protocol.most_replicates:
-        return f"{seen}: no more are planned"
-    return f"{seen}: more time narrows it"
+    seen = f"{width}, target ±{100 * protocol.target:.3g} %"
+    return f"{seen}: no more replicates are planned" if estimate.processes >= protocol.most_replicates else seen
 
 
 # Costs: what a million samples cost where the price of an hour is known.
@@ -155,7 +155,7 @@ def parse_prices(text: str, file: str) -> Prices:
     return Prices(currency=currency, by_machine=by_machine)
 
 
-UNCALIBRATED = "Not calibrated on this machine, so verdicts use the usual margin of 1 % (./speedmatrix calibrate)"
+UNCALIBRATED = "Not calibrated on this machine: faster means that the interval is above 1.01 (./speedmatrix calibrate)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +228,7 @@ class Matrix:
     batch_tables: tuple[Table, ...] = ()  # of comparisons of two batches, which are no answers about optimizations
     epochs: Mapping[str, int] = field(default_factory=dict)  # workload -> samples in an epoch of the real system
     trainings: Mapping[str, int] = field(default_factory=dict)  # and its epochs in all
+    contributed: bool = False  # its run was measured by somebody else and taken in
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -282,6 +283,8 @@ def build_matrix(
     references = {one.reference for one in plan.comparisons}
     names = {one: plan.names.get(str(one), one.stack or "baseline") for one in references}
     rates = results(gathered, plan.protocol, thresholds)
+    if environment.emulated:
+        rates = [_looked_up(evidence, one) for evidence, one in zip(gathered, rates, strict=True)]
     savings = energies(gathered, plan.protocol, thresholds)
     made = list(zip(gathered, rates, savings, strict=True))
     known = known_parts(list(zip(gathered, rates, strict=True))) if plan.design == STAGES else {}
@@ -306,6 +309,13 @@ def build_matrix(
         spent_s=spent_by(records),
         own_counts=next(((one.replicates, one.rounds) for one in plan.blocks if one.replicates and one.rounds), None),
     )
+
+
+def _looked_up(evidence: Evidence, result: Estimate | Absence) -> Estimate | Absence:
+    """A result of an emulated device; of its step alone there is no verdict, since its table decides the ratio."""
+    if isinstance(result, Absence) or evidence.comparison.timing is not Timing.COMPUTE:
+        return result
+    return replace(result, looked_up=True, verdict=Verdict.UNDECIDED)
 
 
 def spent_by(records: Iterable[Record]) -> dict[str, float]:

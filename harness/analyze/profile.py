@@ -16,6 +16,9 @@ from harness.core.records import Window
 
 # Bottlenecks: where an arm's time goes, and which of its two upper bounds holds it back.
 
+WAITS, WORKS = 0.6, 0.02  # shares of waiting that leave no doubt of which stage is behind them
+CLEARLY = 1.1  # times the other bound
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
@@ -38,6 +41,13 @@ class Bottleneck:
     bound: float  # the step rate could rise by this factor if the stage cost nothing
     short_probe: bool = False  # the share of waiting says otherwise than the bounds, which were then probed too shortly
 
+    @property
+    def stages(self) -> tuple[Literal["input", "compute"], ...]:
+        """What holds the rate back: both stages where neither clearly takes longer than the other."""
+        ordered = sorted((self.loader_rate, self.compute_rate))
+        is_clear = self.short_probe or ordered[1] > CLEARLY * ordered[0]
+        return (self.stage,) if is_clear else ("input", "compute")
+
 
 def phases(windows: Collection[Window]) -> Phases:
     """Shares as sums over sums, so that long windows weigh more."""
@@ -55,10 +65,6 @@ def beside(compute: float, shares: Phases) -> Phases:
     """
     input_wait = min(shares.input_wait, max(0.0, 1 - compute))
     return Phases(input_wait=input_wait, copy=0.0, compute=1 - input_wait, overlapped=True)
-
-
-WAITS, WORKS = 0.6, 0.02  # shares of waiting that leave no doubt of which stage is behind them
-CLEARLY = 1.1  # times the other bound
 
 
 def bottleneck(rate: float, loader_rate: float, compute_rate: float, input_wait: float | None = None) -> Bottleneck:

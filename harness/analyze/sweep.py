@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row, Table
@@ -173,10 +174,17 @@ def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str)
     return max(median(loading), device_s) if ahead else median(loading) + device_s
 
 
+class KnownTime(NamedTuple):
+    """How fast a known device is."""
+
+    step_s: float
+    band: float  # the true step time lies within this factor, either way
+
+
 FASTEST = Recipe(autocast="bfloat16", channels_last=True)  # in which a device is marked, where that is known
 
 
-def known_times(workload: Workload, reference: Configuration) -> dict[str, float]:
+def known_times(workload: Workload, reference: Configuration) -> dict[str, KnownTime]:
     """The step times of known devices, in seconds: as long a sample as in the real system, at the reference's batch."""
     size = workload.sizes.get("standard")
     if size is None:
@@ -186,7 +194,7 @@ def known_times(workload: Workload, reference: Configuration) -> dict[str, float
     for name, device in known_devices().items():
         times = time_of(f"{EMULATED}:{name}", recipe=FASTEST) or time_of(f"{EMULATED}:{name}", recipe=Recipe())
         if times:
-            found[device.title] = times.step_s / size.batch * reference.batch
+            found[device.title] = KnownTime(times.step_s / size.batch * reference.batch, times.band)
     return dict(sorted(found.items(), key=lambda one: one[1]))
 
 

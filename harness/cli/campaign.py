@@ -451,7 +451,10 @@ def _one_session(
 
     with ExitStack() as closing:
         closing.callback(save, at_last=True)  # when the state is written for good
-        path = place.results / state.environment.machine / STATE
+        machine = place.results / state.environment.machine
+        if archive and not archive.exists() and any(own_runs(machine, state.environment)):
+            save()  # to check many runs takes longer than what is kept back for the end
+        path = machine / STATE
         meter = closing.enter_context(Meter(path, state, monotonic() - began_s))
         alarm = closing.enter_context(ringing_after(ends_s - SAVE_S - monotonic()))
         now = Session(

@@ -25,13 +25,13 @@ from harness.core.configuration import Comparison
 from harness.core.environment import Environment, differing, is_one_kind
 from harness.core.mistake import Mistake
 from harness.core.plan import STAGES, Request
+from harness.core.protocol import REPLICATES_ALONE
 from harness.exchange.archive import NAME_OF_RUN, STATE
 from harness.plan import cost
 from harness.plan.campaign import MOST, Kind, Phase
 from harness.plan.planning import (
     CALIBRATION_TARGET,
     PROCESS,
-    REPLICATES_ALONE,
     SMALLEST_POOL,
     pace_of,
     plan_of,

@@ -44,7 +44,7 @@ from harness.report import matrix as sentences
 from harness.report.advice import advice_parts, advice_to_json, chapters, pull_request_parts
 from harness.report.claims import claims_parts, claims_to_json, promised
 from harness.report.comparison import comparison_parts, comparison_to_json
-from harness.report.document import Part, Text, show, to_markdown, to_terminal
+from harness.report.document import Part, show, to_markdown, to_terminal
 from harness.report.extent import extent_parts, extent_to_json
 from harness.report.html import Exhibit, Shown, to_html
 from harness.report.matrix import matrix_parts, matrix_to_json, matrix_to_markdown, matrix_to_terminal
@@ -92,7 +92,6 @@ def _asked(advice: Advice) -> Iterator[tuple[Comparison, int | None]]:
 
 
 WIDE = 110  # columns of a report that goes into a file or a pipe
-CONTRIBUTED = "Contributed: somebody else measured this run, and it is checked for sense, not for truth."
 
 
 def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose: bool = False) -> None:
@@ -104,8 +103,7 @@ def print_matrix(matrix: Matrix, folder: Path, catalogue: Catalogue, *, verbose:
     parts = overview(matrix, __version__)
     if verbose:
         parts = matrix_parts(matrix, run.command, predictions(matrix, catalogue))
-    mark = () if is_own(folder) else (Text(CONTRIBUTED),)
-    show((*mark, *parts, *closing(str(folder), unfinished, left)), console())
+    show((*parts, *closing(str(folder), unfinished, left)), console())
 
 
 def left_s(run: Run, records: Sequence[Record], catalogue: Catalogue) -> float:

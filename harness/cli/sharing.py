@@ -304,9 +304,8 @@ def _rows(place: Place, link: str) -> Iterator[Measured]:
     for kept in (run for setting in place.settings for run in setting.runs):
         for one in rows_of(kept):
             if one.table.config.size != TOO_SMALL:
-                yield Measured(
-                    machine=place.name, run=kept.name, link=f"{link}/{kept.name}", data=one.data, row=one.row
-                )
+                machine = place.name + (" (contributed)" if kept.contributed else "")
+                yield Measured(machine=machine, run=kept.name, link=f"{link}/{kept.name}", data=one.data, row=one.row)
 
 
 SUFFIX = ".speedmatrix.zip"

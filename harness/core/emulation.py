@@ -38,6 +38,7 @@ class Emulation:
     backward_s: float = 0.0
     update_s: float = 0.0
     parameter_s: float = 0.0
+    band: float = 1.0  # the true step time lies within this factor, either way
 
     def stage_s(self, launches: int, touched_bytes: int) -> float:
         """Of the device, for operators that do little with each number: its memory is what they wait for."""
@@ -162,7 +163,7 @@ def emulation_named(device: str) -> Emulation:
     return _emulation(file_of(device), seconds or 0.0, is_whole=seconds is not None)
 
 
-def _emulation(known: DeviceTimes, step_s: float, *, is_whole: bool) -> Emulation:
+def _emulation(known: DeviceTimes, step_s: float, band: float = 1.0, *, is_whole: bool) -> Emulation:
     return Emulation(
         step_s=step_s,
         launch_s=known.launch_us / 1e6,
@@ -173,6 +174,7 @@ def _emulation(known: DeviceTimes, step_s: float, *, is_whole: bool) -> Emulatio
         link_bytes_s=known.link_gb_s * 1e9,
         memory_bytes_s=known.memory_gb_s * 1e9,
         is_whole=is_whole,
+        band=band,
     )
 
 
@@ -194,12 +196,13 @@ def _of_an_update(device: str, workload: Workload, size_name: str, size: Size, r
         if (one.workload, one.size, one.batch, one.precision, one.layout) == (
             workload.name, size_name, size.batch, *found,
         ):  # fmt: skip
-            return _emulation(known, one.ms / 1000, is_whole=False)
+            return _emulation(known, one.ms / 1000, one.band, is_whole=False)
     rate = next((one for one in known.rates if (one.precision, one.layout) == found), None)
     operations = workload.operations.get(size_name)
     if rate is None or operations is None:
         return None
-    return _emulation(known, operations * size.batch / (rate.images_s * RESNET50_OPERATIONS), is_whole=False)
+    step_s = operations * size.batch / (rate.images_s * RESNET50_OPERATIONS)
+    return _emulation(known, step_s, rate.band, is_whole=False)
 
 
 def precision_of(recipe: Recipe) -> tuple[str, str]:

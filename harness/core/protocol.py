@@ -104,6 +104,7 @@ class Protocol:
 
 
 FEWEST_REPLICATES = 2  # without which there is no ratio
+REPLICATES_ALONE = 4  # where no pool lends a variance: two would agree by luck too often
 SHORTEST = 8  # times shorter than the reference's a window may be; beyond, all arms take more steps
 MOST_LONGER = 2  # times the steps that the reference's speed asks for
 FEWEST_ROUNDS = 3  # whose scatter tells how sure a replicate's own ratio is

@@ -22,6 +22,7 @@ from harness.measure.trial import begin
 # An arm begins as for a measurement, so that its settings are proved in the same way, but nothing waits for a clock.
 # That takes updates, and more of them the more workers it has, so whoever learns begins anew after it.
 UNTIMED = replace(BRIEF, loss_steps=1, floor_steps=1, floor_s=0.0, upper_bound_s=0.01)
+TIMED = replace(UNTIMED, floor_s=1e-6)  # a clock is read in this process later: no profiler looks at its kernels
 LOST = 4  # times the first loss, at which a range test has seen enough
 
 
@@ -75,8 +76,8 @@ def train_until(
     for number, (loss, spent_s) in enumerate(_steps(session, steps, advance, read_every=goal.every), 1):
         train_s += spent_s
         if number % goal.every == 0:
-            show(number, loss)
             session.feed.freeze()
+            show(number, loss)
             scores.append((number, train_s, session.evaluate().score))
             session.feed.thaw()
             if goal.is_met(scores[-1][-1]):
@@ -116,7 +117,7 @@ def range_test(
 def _begun(task: Task, proof: dict[str, Value]) -> tuple[Session, tuple[str, ...]]:
     """The first weights and the first batch once more, after another session has proved the settings."""
     cores = os.sched_getaffinity(0)
-    trial, ready = begin(task, Timing.STEP, UNTIMED, proof, other_seeds=False)
+    trial, ready = begin(task, Timing.STEP, TIMED, proof, other_seeds=False)
     trial.session.feed.close()
     del trial
     gc.collect()

@@ -26,7 +26,7 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing, promises
 from harness.core.plan import BOTH_WAYS, STAGES, Block, NoResult, Plan, Request
-from harness.core.protocol import PROTOCOLS, Protocol
+from harness.core.protocol import PROTOCOLS, REPLICATES_ALONE, Protocol
 from harness.core.recipe import of_process
 from harness.core.workload import Workload
 from harness.plan.cost import USUAL, Pace
@@ -160,8 +160,7 @@ def target_text(protocol: Protocol) -> str:
     return NO_TARGET if protocol.target is None else f"{100 * protocol.target:.10g}%"
 
 
-# Fewer comparisons have no pool to borrow a variance from; two replicates would then agree by luck too often.
-SMALLEST_POOL, REPLICATES_ALONE = 4, 4
+SMALLEST_POOL = 4  # comparisons; fewer have no pool to borrow a variance from
 PROBES = {"loader": Timing.LOADER, "compute": Timing.COMPUTE}
 
 

@@ -631,7 +631,7 @@ def _point_item(point: Point, commands: Commands) -> document.Item:
 
 # A summary for a pull request: what was switched on, what it gains and how to measure it again.
 
-_TO_REPEAT = frozenset({"machine", "software", "environment", "protocol", "noise", "copies"})
+_TO_REPEAT = frozenset({"origin", "machine", "software", "environment", "protocol", "noise", "copies"})
 _CHANGES = (
     Column(name="training", whole=True),
     Column(name="with"),
@@ -688,6 +688,7 @@ def advice_to_json(advice: Advice, commands: Mapping[Comparison, str]) -> str:
         "run": advice.run.name,
         "machine": environment.machine,
         "environment": environment.digest,
+        "contributed": advice.run.contributed,
         "workloads": [_counsel_data(one, advice, commands) for one in advice.workloads],
     }
     return to_json(found)

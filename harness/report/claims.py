@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, promises_a_loss
+from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, promises_a_loss, rule
 from harness.analyze.grouping import together
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
@@ -130,6 +130,15 @@ _SAID = {
 }
 
 
+# How what was tested under other conditions lies to the promise, which decides nothing about it.
+_LIES = {
+    ClaimVerdict.CONFIRMED: "as promised",
+    ClaimVerdict.UNDERSTATED: "above",
+    ClaimVerdict.OVERSTATED: "below",
+    ClaimVerdict.NO_EFFECT: "without effect",
+    ClaimVerdict.HARMFUL: "against it",
+    ClaimVerdict.UNDECIDED: "too wide to tell",
+}
 _DECIDED = tuple(_SAID)[:7]  # that the promise holds, or does not
 _UNTESTED = (ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
 
@@ -158,8 +167,20 @@ def summary(accounts: Iterable[Account]) -> str:
     never = counts[ClaimVerdict.NOT_TESTABLE_HERE] + counts[ClaimVerdict.UNTESTABLE]
     return (
         f"Of {len(findings)} promises about the reference workloads: {', '.join(words.values()) or 'none tested yet'}; "
-        f"{left} not measured yet, {never} not testable on these machines."
+        f"{left} not measured yet, {never} not testable on these machines.{_otherwise(findings)}"
     )
+
+
+def _otherwise(findings: Iterable[Finding]) -> str:
+    """How the ratios of promises that were tested under other conditions lie to what was promised."""
+    seen = (
+        rule(one.claim, one.measured_value)
+        for one in findings
+        if one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE and one.measured_value
+    )
+    counts = Counter(seen)
+    told = ", ".join(f"{counts[verdict]} {words}" for verdict, words in _LIES.items() if counts[verdict])
+    return f" Under those other conditions, which decide nothing, {told}." if told else ""
 
 
 def _overstated(finding: Finding) -> float | None:
@@ -247,7 +268,7 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
         yield from (Heading(account.machine), Text(f"{count_line(made.findings)}.{only}"))
         for title, findings in grouped(account).items():
             yield from (Heading(title, 3), Table(COLUMNS, tuple(body(findings))))
-            yield Details(listed(f"{one.claim.name}: {' '.join(details(one))}" for one in findings))
+            yield Details("Each in full", listed(f"{one.claim.name}: {' '.join(details(one))}" for one in findings))
         groups = contradictions(account.findings)
         if groups:
             yield Heading(_CONTRADICTING, 3)

@@ -277,7 +277,8 @@ def _held_back(group: Group) -> Iterator[str]:
                 seen.setdefault(one.letter, profile.bottleneck)
     for letter, found in sorted(seen.items(), key=lambda one: (len(one[0]), one[0])):
         bounds = f"loader alone {rate(found.loader_rate)}, step alone {rate(found.compute_rate)}"
-        yield f"{letter}: the {stage(found.stage)} holds {called(group.name)} back; {bounds}"
+        what = " and the ".join(map(stage, found.stages))
+        yield f"{letter}: the {what} {'hold' if len(found.stages) > 1 else 'holds'} {called(group.name)} back; {bounds}"
 
 
 # The comparison as JSON.

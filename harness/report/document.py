@@ -114,8 +114,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a short view leaves out."""
+    """What a short view leaves out and a page folds."""
 
+    title: str
     parts: tuple["Part", ...]
 
 
@@ -299,7 +300,7 @@ def _lines(part: Part) -> Iterator[str]:
             fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
             yield from (f"{fence}{part.language}", *lines, fence)
         case Details():
-            yield to_markdown(part.parts).removesuffix("\n")
+            yield f"<details>\n<summary>{escaped(part.title)}</summary>\n\n{to_markdown(part.parts)}\n</details>"
 
 
 def _marked(words: Words) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product, learns_alike
 from harness.analyze.claims import REFUTED, Finding, MeasuredValue, rule
-from harness.analyze.collection import StoredRow, entries, surest
+from harness.analyze.collection import StoredRow, StoredRun, entries, surest
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.quality import Agreement
@@ -116,15 +116,20 @@ def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
     What was disturbed says nothing, nor what is so wide that it had to agree; an older run that agrees does not
     outweigh a newer one that contradicts.
     """
+    runs = (run for setting in place.settings for run in setting.runs)
+    one, estimate = next(_others(runs, entry), (None, None))
+    return one if estimate and holds(estimate) else None
+
+
+def _others(runs: Iterable[StoredRun], entry: StoredRow) -> Iterator[tuple[StoredRow, Estimate]]:
+    """What other runs, of whatever environment, answer to the same question on a calm machine; the newest first."""
     asked, ours = replace(entry.question, environment=""), entry.row.estimate
-    runs = [run for setting in place.settings for run in setting.runs]
     for one in entries(run for run in runs if run.name != entry.run.name):
         estimate = one.row.estimate
         if estimate is None or ours is None or estimate.disturbed or estimate.half_width > _WIDER * ours.half_width:
             continue
         if replace(one.question, environment="") == asked:
-            return one if holds(estimate) else None
-    return None
+            yield one, estimate
 
 
 def _page_of(place: Place, topic: Topic) -> str:
@@ -280,7 +285,7 @@ _RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_par
 _BEST_COLUMNS = (
     "workload",
     "machine",
-    "fastest whose first losses agree",
+    "fastest with unchanged losses",
     "speedup",
     "over the real system's settings that the machine can have",
     "best options, each alone",
@@ -300,7 +305,8 @@ def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
         yield from ("nothing for sure", *(NOTHING,) * 5)
         return
     yield code(best.row.label)
-    yield "; ".join((estimated(best), *_withheld(topic, best), *_elsewhere(place, setting, best)))
+    told = *_withheld(topic, best), *_again(setting, best), *_elsewhere(place, setting, best)
+    yield "; ".join((estimated(best), *told))
     yield _over_original(place, setting, topic, best)
     yield "; ".join(_alone(topic, best)) or NOTHING
     yield bounds(best.row)
@@ -316,6 +322,14 @@ def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
         yield f"{code(one.row.label)} reads {unbroken(_bare(one))}, but the machine was disturbed"
 
 
+def _again(setting: Setting, best: StoredRow) -> Iterator[str]:
+    """What other runs of this environment came to with the very same options, and whether that agrees."""
+    others = [estimate for _, estimate in _others(setting.runs, best)]
+    if others:
+        agree = all(_alike(best, one) for one in others)
+        yield f"again {_ends(one.ratio for one in others)}" + ("" if agree else ", which **disagrees**")
+
+
 def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]:
     """What stacks of that name, and `all`, came to otherwise on the machine, of which no interval knows.
 
@@ -324,7 +338,7 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
     names = {best.row.label} | (set() if ALL in {one.row.label for one in surest(setting.runs)} else {ALL})
     wanted = best.row.comparison
     others = together(
-        (one.row.label, (one.row.estimate.ratio, one.row.comparison.treatment == wanted.treatment))
+        (one.row.label, one.row.estimate.ratio)
         for other in place.settings
         if other.is_contributed == setting.is_contributed
         for one in surest(other.runs)
@@ -334,9 +348,14 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
         and (one.row.comparison.reference, at(one.row.comparison)) == (wanted.reference, at(wanted))
     )
     for label, found in others.items():
-        ends = dict.fromkeys(factor(one) for one, _ in (min(found), max(found)))
         whose = "" if label == best.row.label else f"{code(label)} "
-        yield f"{whose}elsewhere {unbroken(' to '.join(f'{one}x' for one in ends))}"
+        yield f"{whose}elsewhere {_ends(found)}"
+
+
+def _ends(ratios: Iterable[float]) -> str:
+    """The least and the greatest of some ratios: `2.1x to 3.5x`, or `2.1x`."""
+    found = sorted(ratios)
+    return unbroken(" to ".join(dict.fromkeys(f"{factor(one)}x" for one in (found[0], found[-1]))))
 
 
 def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> str:
@@ -348,7 +367,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         if found.row.estimate and found.row.estimate.half_width >= 1:  # in the log: a factor of 2.7
             return f"[no useful bounds]({_page_of(place, topic)})"
         unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
-        return f"{estimated(found)} (measured {unlike})" if unlike else estimated(found)
+        return f"{estimated(found)} (there {code(best.row.label)} was {unlike})" if unlike else estimated(found)
 
     if found := topic.against(ORIGINAL, best):
         return told(found)
@@ -384,9 +403,13 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
     """What surely gains most alone on training steps, as timed or as its part comes to; a stack may lack it."""
     inside, wanted = set(best.row.comparison.treatment.options), best.row.comparison.treatment
     others = ((label, one) for label, one in topic.gains.items() if one.row.comparison.treatment != wanted)
+    already = {one.name: one for sheet in topic.sheets if sheet.name == ORIGINAL for one in sheet.config.options}
     for label, one in islice(others, _ALONE):
         held = is_single(best) or inside.issuperset(one.row.comparison.treatment.options)
-        yield f"{code(label)} {on_training(one)}{'' if held else f', not part of {code(best.row.label)}'}"
+        beside = "" if held else f", not part of {code(best.row.label)}"
+        name = label.partition("=")[0]
+        has = f" (the real system has {code(str(already[name]))})" if name in already else ""
+        yield f"{code(label)} {on_training(one)}{has}{beside}"
 
 
 _Answer = tuple[Place, Setting, Topic]
@@ -416,9 +439,11 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
     by_workload = together((one[2].name, one) for one in answers)
     yield (
-        "How many times as fast a training step is with the one option that gains most for sure, and with the fastest "
-        "stack of all, against the same training with every option off. A 95 % interval covers one run. 'Elsewhere': "
-        "other environments, or an older `all` with other options. "
+        "How many times as fast a training step is with the single option whose interval has the highest lower end, "
+        "and with the fastest stack of all, against the same training with every option off. All of it was measured on "
+        f"small copies of the models (sizes {code('smoke')} and {code('quick')}). An interval tells how sure one run "
+        "is; 'again' is what other runs of the same came to. 'Elsewhere': other software on this machine, or an older "
+        f"{code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes."
         + (" Emulated devices have a set step time, and real loaders." if emulated else "")
         + ("" if real else " No real GPU was measured.")
@@ -426,7 +451,7 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(by_workload, machines)), "")
     yield (
         "The real systems had some of these options on already: what was left to gain for them stands below, with what "
-        "each stack holds. The fastest of many was lucky too: its ratio is more likely too high than too low. Measure "
+        "each stack holds. Picking the fastest of many overstates it. Measure "
         f"it on your machine: {code('./speedmatrix run WORKLOAD --stack all')}."
     )
 
@@ -442,9 +467,11 @@ def _glance(place: Place, setting: Setting, topic: Topic) -> str:
     if topic.best is None:
         return "nothing for sure"
     alone = islice(_alone(topic, topic.best), 1)
-    whole = ", ".join((unbroken(_bare(topic.best)), *_elsewhere(place, setting, topic.best)))
+    others = (*_again(setting, topic.best), *_elsewhere(place, setting, topic.best))
+    whole = ", ".join((unbroken(_bare(topic.best)), *others))
     told = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))
-    return f"{told} ([more]({_page_of(place, topic)}))"
+    mark = " (contributed)" if setting.is_contributed else ""
+    return f"{told} ([more]({_page_of(place, topic)})){mark}"
 
 
 def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
@@ -452,8 +479,9 @@ def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
     yield from ("", "### In detail", "")
     yield (
         f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
-        "together, listed below. Of the real system's settings those count that the machine can have: a CPU has no "
-        "float16, TF32, cuDNN or pinned memory. Every arm has one trainer thread. No full-size "
+        "together, listed below. The real system's settings are without those that the machine cannot have: a CPU has "
+        "no float16, TF32, cuDNN or pinned memory, and no table knows what an emulated device takes in float16. Every "
+        "arm has one trainer thread. No full-size "
         f"model was measured: sizes {code('smoke')} and {code('quick')} train smaller copies of the models on smaller "
         "data. First losses are those of three steps."
     )
@@ -578,16 +606,17 @@ def _swept(place: Place) -> Iterator[Part]:
 
 
 def _heat_maps(publication: Publication) -> Iterator[Part]:
-    """One matrix for each kind of device: that of the environment with most ratios."""
-    found: dict[str, tuple[Place, Setting]] = {}
+    """One matrix for each kind of device: of the environment that tells of most workloads, then has most ratios."""
+    found: dict[str, tuple[tuple[int, int], Place, Setting]] = {}
     for place in (one for one in publication.places if not one.sweeps):
         setting, one = place.richest, place.richest.environment
         kind = f"Emulated {one.device.partition(':')[0]}" if one.emulated else one.device.upper()
-        if kind not in found or setting.ratios > found[kind][1].ratios:
-            found[kind] = place, setting
-    for place, setting in found.values():
+        told = sum(topic.is_of_today for topic in setting.topics), setting.ratios
+        if kind not in found or told > found[kind][0]:
+            found[kind] = told, place, setting
+    for _, place, setting in found.values():
         heat = heat_map_picture(setting)
         if heat is not None:
             yield from ("", f"## Every optimization: {escaped(place.name)}", "")
             yield f"![{escaped(heat.words)}]({quote(f'{place.name}/{heat.path}')})"
-            yield from ("", f"Of environment {named(setting)}, which has most ratios. {calibrated(setting)}")
+            yield from ("", f"Of environment {named(setting)}, which tells of most workloads. {calibrated(setting)}")

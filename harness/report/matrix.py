@@ -57,12 +57,16 @@ def settings(environment: Environment) -> str:
     return " ".join(f"{name}={value}" for name, value in environment.variables)
 
 
+CONTRIBUTED = "contributed: somebody else measured this run, and it is checked for sense, not for truth"
+
+
 def heading(matrix: Matrix) -> tuple[tuple[str, str], ...]:
     """The facts that every number of a matrix depends on, as name and value."""
     environment, protocol = matrix.environment, matrix.protocol
     packages = ", ".join(f"{name} {version}" for name, version in environment.packages)
     total = len(matrix.every_row) + len(matrix.no_results)
     found = {
+        "origin": CONTRIBUTED if matrix.contributed else "",
         "machine": f"{environment.chip}; {environment.system}",
         "software": "; ".join(filter(None, (f"Python {environment.python}, {packages}", settings(environment)))),
         "environment": environment.digest,
@@ -216,7 +220,7 @@ RESULTS = (
     ),
     ResultColumn(
         name="held back by",
-        of=lambda _, row: row.treatment.bottleneck.stage if row.treatment and row.treatment.bottleneck else NOTHING,
+        of=lambda _, row: _held_back_by(row.treatment),
         views=_SCREEN,
         shown=lambda tables: not _composes(tables),  # there the part's own ratio says more
         optional=3,
@@ -282,6 +286,10 @@ def quality(row: Row) -> str:
 def _of_steps(row: Row) -> str:
     """The ratio of training steps, `~1.08x [1.05, 1.11]` where it is composed from that of a part."""
     return f"{COMPOSED}{ratio(row.on_steps)}" if row.on_steps else ratio(row.estimate)
+
+
+def _held_back_by(profile: Profile | None) -> str:
+    return ", ".join(profile.bottleneck.stages) if profile and profile.bottleneck else NOTHING
 
 
 def _waiting(profile: Profile | None) -> str:
@@ -355,8 +363,11 @@ def cause(name: str, found: Bottleneck) -> str:
     """What holds an arm back, with both upper bounds and what each would allow."""
     free_input, free_step = (max(1.0, one / found.rate) for one in (found.compute_rate, found.loader_rate))
     doubt = " How long its steps wait names the stage, against these two rates: a probe was too short."
+    what = f"the bottleneck is the {stage(found.stage)}"
+    if len(found.stages) > 1:
+        what = "input and training step take about as long"
     return (
-        f"With {called(name)} the bottleneck is the {stage(found.stage)}. It trains {rate(found.rate)}; its step alone "
+        f"With {called(name)} {what}. It trains {rate(found.rate)}; its step alone "
         f"reaches {rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
         f"reaches {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
         + (doubt if found.short_probe else "")
@@ -365,7 +376,7 @@ def cause(name: str, found: Bottleneck) -> str:
 
 def bound(found: Bottleneck) -> str:
     """The stage and the most that could be gained if it cost nothing: `input: at most 7.4x`."""
-    return f"{found.stage}: at most {factor(found.bound)}x"
+    return f"{', '.join(found.stages)}: at most {factor(found.bound)}x"
 
 
 def facts(found: Mapping[str, Value]) -> str:
@@ -467,6 +478,7 @@ def matrix_to_json(matrix: Matrix, predictions: Iterable[WorkloadPrediction] = (
         "schema": SCHEMA,
         "environment": {**plain(matrix.environment), "digest": matrix.environment.digest},
         "machine": matrix.environment.machine,
+        "contributed": matrix.contributed,
         "protocol": matrix.protocol,
         "design": matrix.design,
         "seed": matrix.seed,

@@ -15,6 +15,7 @@ from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.epochs import epoch_parts
 from harness.report.matrix import (
     COMPOSED,
+    CONTRIBUTED,
     TIMED,
     View,
     columns,
@@ -35,7 +36,7 @@ USUAL_WIDTH = 0.05  # half-width of an interval that counts as narrow where the 
 
 def overview(matrix: Matrix, version: str) -> Iterator[Part]:
     """A matrix on one screen: at most 40 lines for five workloads."""
-    yield Text(headline(matrix, version), style="bold")
+    yield from _opening(matrix, version)
     if matrix.tables or not matrix.batch_tables:
         yield from _speedups(matrix)
     yield from batch_parts(matrix.batch_tables)
@@ -66,6 +67,12 @@ def _speedups(matrix: Matrix) -> Iterator[Part]:
         yield Text(f"{len(found) - len(shown)} more have a ratio: --verbose shows them.")
     if composed:
         yield Text(f"{COMPOSED}: composed from the ratio of the loader, or of the step, alone.{arriving(matrix)}")
+
+
+def _opening(matrix: Matrix, version: str) -> Iterator[Part]:
+    yield Text(headline(matrix, version), style="bold")
+    if matrix.contributed:
+        yield Text(f"{CONTRIBUTED.capitalize()}.")
 
 
 def headline(matrix: Matrix, version: str) -> str:
@@ -158,7 +165,7 @@ _ACTED_ON = (Recommendation.SWITCH_ON, Recommendation.WITH_WARNING, Recommendati
 
 def advice_overview(advice: Advice, version: str) -> Iterator[Part]:
     """Advice on one screen: what to switch on and to leave off, and what holds each workload back."""
-    yield Text(headline(advice.run.matrix, version), style="bold")
+    yield from _opening(advice.run.matrix, version)
     rows = [row for one in advice.workloads for row in _actions(one)]
     if rows:
         yield Text(f"What to do: combinations first, then single options; {replicates(advice.run.matrix)}")
@@ -167,7 +174,7 @@ def advice_overview(advice: Advice, version: str) -> Iterator[Part]:
     yield from tabled(_DO, rows)
     profiles = [(one.workload, one.base.profile) for one in advice.workloads if one.base and one.base.profile]
     begin = [
-        f"{one_line(name)} {profile.bottleneck.stage} (at most {factor(profile.bottleneck.bound)}x)"
+        f"{one_line(name)} {' and '.join(profile.bottleneck.stages)} (at most {factor(profile.bottleneck.bound)}x)"
         for name, profile in profiles
         if profile.bottleneck
     ]

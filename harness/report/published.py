@@ -13,7 +13,7 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
 from harness.analyze.race import Race
 from harness.analyze.search.winner import WINNER
-from harness.analyze.sweep import Sweep, sweep_of
+from harness.analyze.sweep import KnownTime, Sweep, sweep_of
 from harness.core.configuration import Comparison, Configuration
 from harness.core.emulation import step_named
 from harness.core.environment import Environment
@@ -109,7 +109,8 @@ def is_single(entry: StoredRow) -> bool:
     return [str(one) for one in added] == [comparison.label]
 
 
-def _precedence(entry: StoredRow) -> tuple[object, ...]:
+def precedence(entry: StoredRow) -> tuple[object, ...]:
+    """Of answers that tell of one option the last tells most: of today's baseline, of whole steps, of isolated arms."""
     comparison = entry.row.comparison
     plain = is_or_was_baseline(comparison.reference), not comparison.reference.options
     isolated = not _estimate(entry).shared
@@ -170,7 +171,7 @@ class Topic:
             return {}
         config, found = self.main.config, dict[str, StoredRow]()
         several = (one for sheet in self.sheets if sheet.name != ORIGINAL and not sheet.data for one in sheet.measured)
-        for one in sorted(several, key=_precedence):
+        for one in sorted(several, key=precedence):
             comparison = one.row.comparison
             alike = (comparison.reference.size, comparison.reference.batch) == (config.size, config.batch)
             of_training = comparison.timing not in _PARTS or one.row.on_steps is not None
@@ -281,7 +282,7 @@ class Place:
     name: str
     settings: tuple[Setting, ...]  # the newest first, our own before contributed ones
     accounts: tuple[Account, ...] = ()
-    marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # workload -> known devices' step times
+    marks: Mapping[str, Mapping[str, KnownTime]] = field(default_factory=dict)  # workload -> known devices' step times
     races: tuple[Race, ...] = ()
 
     @property
@@ -320,13 +321,15 @@ class Place:
     def fullest(self) -> dict[str, tuple[Setting, Topic]]:
         """For each workload the setting with most ratios of training against the baseline, of equals the newest.
 
-        A first look in a new environment does not take the place of a whole matrix.
+        A first look in a new environment does not take the place of a whole matrix, nor somebody else's of our own.
         """
         found: dict[str, tuple[Setting, Topic]] = {}
-        for setting in self.settings:
-            for topic in setting.topics:
-                if topic.name not in found or topic.told > found[topic.name][1].told:
-                    found[topic.name] = setting, topic
+        for one in sorted(self.settings, key=lambda one: one.is_contributed):
+            for topic in one.topics:
+                kept = found.get(topic.name)
+                is_alike = kept is None or kept[0].is_contributed == one.is_contributed
+                if kept is None or (is_alike and topic.told > kept[1].told):
+                    found[topic.name] = one, topic
         return dict(sorted(found.items()))
 
     @property

@@ -343,9 +343,9 @@ def _workload_parts(place: Place, name: str, *, has_claims: bool, manual: str | 
     yield f"# {escaped(name)} on {escaped(place.name)}"
     yield from ("", f"[All results](../README.md) / [{escaped(place.name)}](README.md)", "")
     yield (
-        "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. A row is the surest answer to "
-        "its question and links to the run that gave it: rows of a table may come from several runs, each measured "
-        "against a reference of its own. No numbers are pooled."
+        "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. Where several runs measured the "
+        "same, a row shows the one with most replicates on a calm machine and links to it; rows of a table may come "
+        "from several runs, each with a reference of its own. No numbers are pooled."
     )
     if len(found) > 1:
         yield ""
@@ -453,7 +453,7 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
         other = topic.against(ORIGINAL, best)
         against = f"{estimated(other)} against original" if other else "against original it was not measured"
         yield (
-            f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)} against "
+            f"{where} the fastest with unchanged losses is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
         )
     if topic.faster_otherwise is not None:

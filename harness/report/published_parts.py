@@ -32,7 +32,18 @@ from harness.report.figures import (
     waterfall,
 )
 from harness.report.matrix import COMPOSED, TIMED, quality, settings
-from harness.report.published import ORIGINAL, STACKS, Place, Setting, Sheet, Topic, file_name, is_copy, is_single
+from harness.report.published import (
+    ORIGINAL,
+    STACKS,
+    Place,
+    Setting,
+    Sheet,
+    Topic,
+    file_name,
+    is_copy,
+    is_single,
+    precedence,
+)
 from harness.report.scaling import RANKS, levels
 from harness.report.sweep import sweep_figure
 from harness.report.words import NOTHING, called, one_line, ratio, stage
@@ -40,7 +51,7 @@ from harness.report.words import NOTHING, called, one_line, ratio, stage
 BEST_COLUMNS = (
     "workload",
     "size, batch",
-    "fastest whose first losses agree",
+    "fastest with unchanged losses",
     "speedup",
     "against original",
     "quality",
@@ -197,8 +208,8 @@ def _best_configs(topic: Topic) -> Iterator[str]:
 
 def bounds(row: Row) -> str:
     """What holds the reference back, and then the stack: `input → training step`, or `input` where that stays so."""
-    found = [arm.bottleneck.stage if arm and arm.bottleneck else "" for arm in (row.reference, row.treatment)]
-    ours, theirs = map(stage, found)
+    found = [arm.bottleneck.stages if arm and arm.bottleneck else ("",) for arm in (row.reference, row.treatment)]
+    ours, theirs = (" and ".join(map(stage, one)) for one in found)
     return ours if ours == theirs else f"{ours} → {theirs}"
 
 
@@ -323,18 +334,12 @@ def _column(topic: Topic) -> tuple[str, str]:
 def _tiles(topic: Topic) -> dict[str, Tile]:
     """One tile for each optimization: against the baseline where that was measured, else against what it requires."""
     found = {one_line(label): Tile() for label in topic.no_results}
-    for entry in sorted((one for sheet in topic.sheets for one in sheet.entries), key=_precedence):
+    without = (one for sheet in topic.sheets for one in sheet.entries if one.row.estimate is None)
+    surest = sorted((one for sheet in topic.sheets for one in sheet.measured), key=precedence)
+    for entry in (*without, *surest):
         if _is_shown(entry, topic):
             found[_row_name(entry)] = _tile(entry)  # what comes later counts more
     return found
-
-
-def _precedence(entry: StoredRow) -> tuple[object, ...]:
-    comparison = entry.row.comparison
-    estimate = entry.row.estimate
-    reference = comparison.reference
-    plain = is_or_was_baseline(reference), not reference.options
-    return estimate is not None, plain, entry.run.began, str(comparison.treatment)
 
 
 def _is_shown(entry: StoredRow, topic: Topic) -> bool:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from harness.analyze.sweep import PAYS, Crossover, Curve, Sweep, between
+from harness.analyze.sweep import PAYS, Crossover, Curve, KnownTime, Sweep, between
 from harness.report.document import Column, Heading, Part, Text, tabled
 from harness.report.figures import (
     AMBER,
@@ -22,23 +22,26 @@ from harness.report.figures import (
     drawn,
     heading,
 )
-from harness.report.words import NOTHING, duration, interval, one_line, ratio, shortened
+from harness.report.words import NOTHING, duration, factor, one_line, ratio, shortened
 
 EMULATED = (
     "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real. "
-    "The pace of a known device is the step time that it needs for the real system's model at this batch; pages of a "
-    "device's own emulate it with the small model of their size, whose step time differs, so do not compare the two."
+    "Names of devices stand at the step time of the real system's full-size model at this batch, in bfloat16 and "
+    "channels-last where that is known and else in float32. It is worked out of published rates, so that it holds "
+    "within a factor, over which the speedup is told. The pages of one "
+    "emulated device run the small model of their size, whose step is shorter, so the same option has another number "
+    "there."
 )
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Below 520 ms [380 ms, 610 ms] a step": its speedup falls '
-    "to that at about 520 ms; by the ends of its intervals it may do so anywhere from 380 to 610 ms. Between measured "
-    "step times, a fall that stays above 1x is interpolated along the curve of an option that shortens the input; "
-    "otherwise the crossing is only known to lie between two measured step times. A disturbed measurement is no point. "
+    "to that at about 520 ms; by the ends of its intervals it may do so anywhere from 380 to 610 ms. Options that "
+    "shorten the input are interpolated between measured step times; of others the two step times are named between "
+    "which the gain ends. Measurements on a disturbed machine are left out. "
     "Dashes in a figure are predicted, each from what loader and step took alone at the other step times."
 )
 
 
-def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, float]]) -> Iterator[Part]:
+def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, KnownTime]]) -> Iterator[Part]:
     """All workloads of a sweep; `marks` are the step times, in seconds, of known devices by workload and name."""
     yield Text(EMULATED)
     for one in sweeps:
@@ -50,11 +53,13 @@ def sweep_parts(sweeps: Sequence[Sweep], marks: Mapping[str, Mapping[str, float]
         yield from (Text(sentence) for sentence in sentences(one, known))
 
 
-def sentences(sweep: Sweep, known: Mapping[str, float]) -> Iterator[str]:
+def sentences(sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[str]:
     """What each option comes to: where it stops paying, and what it gives on known devices."""
     for curve in sweep.curves:
         told = [
-            f"{name} ({time(at)} a step) {_between(curve, at)}" for name, at in known.items() if _between(curve, at)
+            f"{name} ({time(at.step_s)} a step, within {at.band:g} times) {reached}"
+            for name, at in known.items()
+            if (reached := _between(curve, at))
         ]
         on = f"; at the pace of an emulated {', '.join(told)}" if told else ""
         within = curve.missed and f"; loader and step alone predict it within {100 * (curve.missed - 1):.0f} %"
@@ -112,10 +117,13 @@ def time(seconds: float) -> str:
     return duration(float(f"{seconds:.2g}"))
 
 
-def _between(curve: Curve, at_s: float) -> str:
-    """The speedup at a step time between two measured ones, with its interval; empty beyond them."""
-    found = between(curve.points, at_s)
-    return interval(*found) if found else ""
+def _between(curve: Curve, at: KnownTime) -> str:
+    """From where to where the speedup lies at a device's pace, intervals included; empty beyond what was measured."""
+    times = (at.step_s / at.band, at.step_s, at.step_s * at.band)
+    found = [one for one in (between(curve.points, step_s) for step_s in times) if one]
+    if len(found) < len(times):
+        return ""
+    return f"{factor(min(low for _, low, _ in found))}x to {factor(max(high for *_, high in found))}x"
 
 
 def sweep_table(sweep: Sweep) -> Iterator[Part]:
@@ -139,7 +147,7 @@ Span = tuple[float, float]  # of an axis, as logarithms
 _TIMES = tuple(factor * 10.0**power for power in range(-4, 2) for factor in (1, 2, 5))
 
 
-def sweep_figure(sweep: Sweep, known: Mapping[str, float]) -> str:
+def sweep_figure(sweep: Sweep, known: Mapping[str, KnownTime]) -> str:
     """The curves of one workload as SVG, with known devices marked on the axis."""
     config = sweep.reference
     title = f"{config.workload}, size {config.size}, on emulated devices: speedup against the device's step time"
@@ -148,7 +156,7 @@ def sweep_figure(sweep: Sweep, known: Mapping[str, float]) -> str:
     return drawn(frame, _marks(title, sweep, known))
 
 
-def _marks(title: str, sweep: Sweep, known: Mapping[str, float]) -> Iterator[Shape]:
+def _marks(title: str, sweep: Sweep, known: Mapping[str, KnownTime]) -> Iterator[Shape]:
     points = [point for curve in sweep.curves for point in curve.points]
     times = [point.step_s for point in points]
     ends = [1.0, PAYS, *(point.estimate.ratio for point in points), *(min(9.0, one.estimate.high) for one in points)]
@@ -165,7 +173,7 @@ def _marks(title: str, sweep: Sweep, known: Mapping[str, float]) -> Iterator[Sha
     yield heading(title)
     yield Label(x=8, y=34, text=f"emulated device, real host: {shortened(sweep.host, 90)}", size=11)
     yield from _axes(x_of, y_of, across, up)
-    yield from _known(x_of, {name: at for name, at in known.items() if min(times) <= at <= max(times)})
+    yield from _known(x_of, {name: one.step_s for name, one in known.items() if min(times) <= one.step_s <= max(times)})
     taken: list[float] = []
     for number, curve in enumerate(sweep.curves):
         yield from _curve(curve, COLOURS[number % len(COLOURS)], x_of, y_of, taken)
@@ -214,7 +222,7 @@ def _curve(curve: Curve, colour: str, x_of: Scale, y_of: Scale, taken: list[floa
     yield Label(x=WIDTH - _RIGHT + 14, y=first, text=shortened(curve.label, 22), colour=colour, size=12)
 
 
-def figures_of(sweeps: Iterable[Sweep], marks: Mapping[str, Mapping[str, float]]) -> dict[str, str]:
+def figures_of(sweeps: Iterable[Sweep], marks: Mapping[str, Mapping[str, KnownTime]]) -> dict[str, str]:
     """The figure of each workload by a file's name."""
     return {
         f"sweep-{one.reference.workload}.svg": sweep_figure(one, marks.get(one.reference.workload, {}))

@@ -33,6 +33,11 @@ def run(environment: Environment, found: list[Record], of: Plan, day: int = 1, *
     return StoredRun(began=began, matrix=matrix, **given)
 
 
+def by_somebody_else(one: StoredRun) -> StoredRun:
+    """The same run, taken in from a stranger."""
+    return replace(one, matrix=replace(one.matrix, contributed=True))
+
+
 def told(
     environment: Environment, ratios: dict[str, float], day: int = 1, replicates: int = 4, **treatment: Any
 ) -> StoredRun:

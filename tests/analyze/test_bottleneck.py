@@ -113,3 +113,9 @@ def test_no_bottleneck_of_training_where_evaluation_is_timed_or_a_ceiling_is_mis
 def test_no_profile_before_the_first_burst() -> None:
     unborn = Side(config=config(), proved=frozenset(), pointless=(), windows=(), readies=(ready(arm()),), lost=())
     assert profile(unborn) is None
+
+
+def test_where_neither_stage_clearly_takes_longer_both_hold_the_rate_back() -> None:
+    even, uneven = (bottleneck(22.0, loader_rate=loader, compute_rate=44.0) for loader in (47.0, 60.0))
+    assert even.stages == ("input", "compute")
+    assert uneven.stages == ("compute",)

@@ -27,7 +27,7 @@ from harness.core.optimization import Timing
 from harness.core.plan import NoResult, Request
 from harness.core.records import Window
 from harness.run.preparation import prepared
-from tests.analyze.machines import H200, LARGE, SMALL, planned, rehearsed, run, told
+from tests.analyze.machines import H200, LARGE, SMALL, by_somebody_else, planned, rehearsed, run, told
 from tests.analyze.synthetic import comparison, records
 
 NOTHING_KNOWN = Known(work={})
@@ -233,7 +233,7 @@ def test_machines_are_their_newest_answers_and_environments_are_never_mixed() ->
 
 
 def test_what_somebody_else_measured_stands_in_for_nothing_of_ours() -> None:
-    theirs = replace(told(SMALL, {"workers": 9.0}, day=2), contributed=True)  # newer, and the same environment it says
+    theirs = by_somebody_else(told(SMALL, {"workers": 9.0}, day=2))  # newer, and the same environment it says
     places = of_machines([told(SMALL, {"workers": 1.5, "amp": 1.2}), theirs, told(LARGE, {"workers": 3.0}, day=3)])
     assert sorted(one.contributed for one in places) == [False, False, True]
     ours = config(compare(places, NOTHING_KNOWN, NO_PRICES), "workers").found[0].entry.row.estimate

@@ -333,3 +333,16 @@ def test_copies_of_the_reference_are_known_apart_and_counted() -> None:
     assert copy.low <= 1 <= copy.high
     assert dict(heading(found))["copies"].startswith("1 of 1 references hold 1.00x against themselves, within ±")
     assert "copies" not in dict(heading(matrix(plan(WORKERS), records(0, 3.0, **STARTS["workers"]))))
+
+
+def test_what_a_table_decides_gets_no_verdict() -> None:
+    """The step alone of an emulated device: its time is worked out, and only a loader beside it is measured."""
+    environment = replace(ENVIRONMENT, device="emulated:a100", accelerator="emulated A100")
+    alone, loads = (comparison("workers", timing=one) for one in (Timing.COMPUTE, Timing.LOADER))
+    found = [*records(0, 1.5, timing=Timing.COMPUTE), *records(1, 1.5, timing=Timing.LOADER)]
+    rows = {row.comparison.timing: row for row in build_matrix(plan(alone, loads), found, environment).rows}
+    verdicts = {timing: row.estimate.verdict for timing, row in rows.items() if row.estimate}
+    assert verdicts == {Timing.COMPUTE: Verdict.UNDECIDED, Timing.LOADER: Verdict.FASTER}
+    assert any("nothing of it was measured" in note for note in rows[Timing.COMPUTE].notes)
+    assert not any("calibrated" in note for note in rows[Timing.COMPUTE].notes), "the machine is not to blame"
+    assert not any("nothing of it was measured" in note for note in rows[Timing.LOADER].notes)

@@ -9,6 +9,7 @@ from scipy import stats
 
 from harness.analyze.composition import precisions
 from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate, estimates, point_of
+from harness.core.optimization import Timing
 from harness.core.plan import Plan
 from harness.core.protocol import PROTOCOLS
 from harness.core.records import Lost, Record
@@ -72,8 +73,41 @@ def test_the_least_spread_does_not_depend_on_looks() -> None:
     assert (fixed.low, fixed.high) == (looked.low, looked.high)
 
 
+def test_without_a_pool_two_replicates_that_agree_are_no_end() -> None:
+    """Three comparisons of steps lend each other nothing, however many of the loader there are."""
+    steps = [comparison(name) for name in NAMES[:3]]
+    loads = [comparison(name, timing=Timing.LOADER) for name in NAMES[:4]]
+    the_plan = plan(*steps, *loads)
+
+    def widths(replicates: int) -> list[float]:
+        calm = Noise(replicate=0.001, generator=np.random.default_rng(1))
+        told = [
+            one
+            for index, each in enumerate((*steps, *loads))
+            for one in records(index, 1.5, replicates=replicates, noise=calm, timing=each.timing)
+        ]
+        known = precisions(the_plan, told)
+        return [known[str(index), 1].half_width for index in range(len(NAMES) + 2)]
+
+    assert [math.isinf(one) for one in widths(2)] == [True] * 3 + [False] * 4
+    assert [math.isinf(one) for one in widths(3)] == [True] * 3 + [False] * 4
+    assert not any(map(math.isinf, widths(4)))
+
+
+def test_a_pool_of_several_workloads_narrows_none_below_its_own_scatter() -> None:
+    restless = pairs_of((0.3,), (-0.3,), (0.1,), (0.2,))
+    calm = [pairs_of((0.01 * one,), (0.02,), (0.0,), (0.01,)) for one in range(5)]
+    (alone,) = (one.half_width for one in estimates([restless]))
+    lent = estimates([restless, *calm])[0].half_width
+    joined = estimates([restless, *calm], joined=True)[0].half_width
+    own = float(np.std([0.3, -0.3, 0.1, 0.2], ddof=1))
+    assert joined >= lent
+    assert joined >= float(stats.t.ppf(FIXED, 100)) * own / 2
+    assert joined <= alone * (1 + 1e-9)
+
+
 def noted(the_plan: Plan, given: list[Record]) -> list[str]:
-    return [note for row in matrix(the_plan, given).rows for note in row.notes if "the target is" in note]
+    return [note for row in matrix(the_plan, given).rows for note in row.notes if ", target ±" in note]
 
 
 def test_what_is_wider_than_its_target_says_so_and_what_would_help() -> None:
@@ -81,10 +115,10 @@ def test_what_is_wider_than_its_target_says_so_and_what_would_help() -> None:
     assert len(notes) == len(NAMES)
     for note in notes:
         assert note.startswith("±")
-        assert note.endswith(" % after 2 replicates, the target is ±2 %: more time narrows it")
+        assert note.endswith(" %, target ±2 %")
         assert float(note.partition(" ")[0].removeprefix("±")) > 2.0
     (last, *_) = noted(aimed(0.02), found(replicates=4, noise=0.2))
-    assert last.endswith(" % after 4 replicates, the target is ±2 %: no more are planned")
+    assert last.endswith(" %, target ±2 %: no more replicates are planned")
 
 
 def test_nothing_is_said_where_the_target_is_met_or_there_is_none() -> None:

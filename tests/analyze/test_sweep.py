@@ -1,6 +1,7 @@
 """Sweeps: where an option stops paying, told from curves whose answer is known."""
 
 import math
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +9,18 @@ from typing import Any
 import pytest
 
 from harness.analyze.estimate import Estimate
-from harness.analyze.sweep import PAYS, Curve, Point, Sweep, between, last_above, spaced, sweep_of, with_predictions
+from harness.analyze.sweep import (
+    PAYS,
+    Curve,
+    KnownTime,
+    Point,
+    Sweep,
+    between,
+    last_above,
+    spaced,
+    sweep_of,
+    with_predictions,
+)
 from harness.analyze.verdict import Verdict
 from harness.core.configuration import Configuration, Option
 from harness.core.optimization import Timing
@@ -245,11 +257,13 @@ def test_tables_sentences_and_figures_say_emulated() -> None:
         host="a host, 2 cores",
         curves=(curve(spaced(0.002, 2.0, 6)), Curve(label="pin_memory", points=other.points, no_results={})),
     )
-    marks = {"imagenet": {"A100": 0.012, "T4": 0.09, "abacus": 90.0}}
+    marks = {"imagenet": {"A100": KnownTime(0.012, 1.5), "T4": KnownTime(0.09, 2.0), "abacus": KnownTime(90.0, 1.2)}}
     page = to_markdown(sweep_parts([sweep], marks))
     assert page.lower().count("emulated") >= 4
     assert "pin\\_memory pays at no step time" in page
-    assert "at the pace of an emulated A100 (12 ms a step) 2." in page
+    assert (found := re.search(r"emulated A100 \(12 ms a step, within 1\.5 times\) ([\d.]+)x to ([\d.]+)x", page))
+    assert between(sweep.curves[0].points, 0.012 * 1.5)[1] == pytest.approx(float(found[1]), abs=0.006)
+    assert between(sweep.curves[0].points, 0.012 / 1.5)[2] == pytest.approx(float(found[2]), abs=0.006)
     assert "abacus" not in page
     svg = sweep_figure(sweep, marks["imagenet"])
     assert svg == figures_of([sweep], marks)["sweep-imagenet.svg"]

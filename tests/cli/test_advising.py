@@ -68,7 +68,7 @@ def test_all_workloads_of_a_run_have_their_chapter(
     ("words", "said"),
     [
         (("--format", "pdf"), "choose terminal, markdown or json"),
-        (("--results", "nowhere"), "There is no run in nowhere"),
+        (("--results", "nowhere"), "There is no run in nowhere that was measured here"),
     ],
 )
 def test_mistakes_end_in_one_sentence(

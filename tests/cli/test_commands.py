@@ -141,7 +141,7 @@ BAD = {
     "run leak --budget 3": "'3' is not a time",
     "run nope": "There is no workload 'nope'",
     "run leak --size smoke --data file": "file for data (File exists); choose another folder with --data.",
-    "report": "There is no run in results; ./speedmatrix run measures one.",
+    "report": "There is no run in results that was measured here; ./speedmatrix run makes one.",
     "report absent": "absent is not a run: it has no run.json; ./speedmatrix run makes one.",
     "report file": "cannot be read",
     "report --results file": "There is no run in file",

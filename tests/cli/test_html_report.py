@@ -1,5 +1,6 @@
 """`report --format html` and `--all`, as they are typed."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from harness.cli import main
 from harness.core.plan import BOTH_WAYS
+from harness.results import newest
 from harness.store import ORIGIN, Journal, create, finish
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.report.exhibits import five, five_told
@@ -82,6 +84,17 @@ def test_a_run_that_was_taken_in_is_marked(
     capsys.readouterr()
     assert call(monkeypatch, theirs) == 0
     assert "Contributed: somebody else measured this run" in capsys.readouterr().out
+    assert call(monkeypatch, theirs, "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["contributed"]
+
+
+def test_a_run_that_was_taken_in_is_not_the_newest(results: Path) -> None:
+    mine = newest(results)
+    theirs = mine.with_name("29991231T000000-0a1b2c3d")
+    shutil.copytree(mine, theirs)
+    assert newest(results) == theirs
+    (theirs / ORIGIN).write_text("{}")
+    assert newest(results) == mine
 
 
 def test_a_run_that_holds_two_ways_to_measure_together_answers_nothing(

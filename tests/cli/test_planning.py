@@ -13,10 +13,10 @@ from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Plan, Request
-from harness.core.protocol import BRIEF, FEWEST_ROUNDS
+from harness.core.protocol import BRIEF, FEWEST_ROUNDS, REPLICATES_ALONE
 from harness.plan.campaign import check_minutes
 from harness.plan.cost import arm_s
-from harness.plan.planning import REPLICATES_ALONE, SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
+from harness.plan.planning import SHORT_REPLICATES, SHORT_ROUNDS, pace_of, planned
 from harness.run.preparation import epoch_of, prepared
 from tests.analyze.synthetic import ENVIRONMENT
 from tests.core.invented import GPU

@@ -197,7 +197,7 @@ def test_a_phase_that_adds_is_held_against_the_phases_before_it() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "imagenet-warm-store", "leak-evaluation-device-share", "leak-prefetch-memory", "patches3d-worker-rule",
+        "leak-evaluation-device-share", "leak-prefetch-memory", "patches3d-worker-rule",
         "patches3d-worker-memory",
     ],
 )  # fmt: skip

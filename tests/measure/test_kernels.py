@@ -15,7 +15,7 @@ from harness.measure import observed_step as evidence
 from harness.measure import observed_step as kernels
 from harness.measure.cuda import Cuda
 from harness.measure.devices import Device, settle_backend
-from harness.measure.lessons import UNTIMED
+from harness.measure.lessons import TIMED, UNTIMED
 from harness.measure.observed_step import counted, launched, of_kernels
 from harness.measure.trial import begin
 from harness.run.replicate import untimed
@@ -114,13 +114,13 @@ def test_an_arm_whose_clock_is_read_never_meets_a_profiler(
     monkeypatch.setattr(evidence, "of_kernels", lambda *_: {"profiler": "came"})
     came = []
     with put_back():
-        for protocol in (BRIEF, UNTIMED):
+        for protocol in (BRIEF, TIMED, UNTIMED):
             trial, ready = begin(
                 task_of("leak", smoke_data["leak"], ()), Timing.LOADER, protocol, {}, other_seeds=False
             )
             trial.session.feed.close()
             came.append("profiler" in ready["effective"])
-    assert came == [False, True]
+    assert came == [False, False, True]
     assert all(one.is_timed for one in PROTOCOLS.values())
     assert not untimed(20).is_timed
 

@@ -9,8 +9,9 @@ from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
 from harness.core.plan import Plan, Request
+from harness.core.protocol import REPLICATES_ALONE
 from harness.plan.cost import seconds_for
-from harness.plan.planning import REPLICATES_ALONE, SHORT_REPLICATES, SMALLEST_POOL, paces_of, planned
+from harness.plan.planning import SHORT_REPLICATES, SMALLEST_POOL, paces_of, planned
 from harness.plan.sharding import parse_shard, shards
 from harness.run.preparation import Prepared, run_of
 from harness.store import ORIGIN, create, finish

@@ -57,13 +57,13 @@ def kept(
             known += records(index, one.ratio, timing=one.timing, **one.start)
     the_plan = plan(*(one.comparison for one in made), no_results=tuple(no_results))
     named = {str(one.comparison.reference): NAMES.get(one.reference, "") for one in made if one.reference in NAMES}
+    made_of = matrix(replace(the_plan, names=the_plan.names | named), known)
     return StoredRun(
         name=f"2026010{day}T030405-0123456{day}",
         began=f"2026-01-0{day}T03:04:05+00:00",
         command="speedmatrix run",
         version="0.2.0",
-        matrix=replace(matrix(replace(the_plan, names=the_plan.names | named), known), environment=environment),
-        contributed=contributed,
+        matrix=replace(made_of, environment=environment, contributed=contributed),
     )
 
 

@@ -148,6 +148,14 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
     assert "\x1b[31m" not in shown
     assert "\x1b[32m" not in shown
     assert "1 tested otherwise." in to_markdown(claims_parts([account]))
+    held, less = (
+        replace(
+            one, claim=claim(name), measured_value=MeasuredValue(value=at, low=at - 0.1, high=at + 0.1, replicates=4)
+        )
+        for name, at in (("held", 1.7), ("less", 1.2))
+    )
+    told = Account(machine="m", runs=(), findings=(held, less))
+    assert summary([told]).endswith(" Under those other conditions, which decide nothing, 1 as promised, 1 below.")
 
 
 def test_claims_in_general_come_last_with_their_workloads_below() -> None:

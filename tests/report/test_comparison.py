@@ -14,7 +14,7 @@ from harness.core.plan import NoResult
 from harness.core.records import Window
 from harness.report.comparison import comparison_parts, comparison_to_json
 from harness.report.document import to_markdown, to_terminal
-from tests.analyze.machines import H200, LARGE, SMALL, planned, run, told
+from tests.analyze.machines import H200, LARGE, SMALL, by_somebody_else, planned, run, told
 from tests.analyze.synthetic import comparison, records
 
 LABELS = ("workers", "amp", "pin_memory", "amp+workers", "pin_memory+workers")
@@ -78,7 +78,7 @@ def test_places_are_named_once_with_machine_environment_and_run() -> None:
 
 
 def test_a_contributed_run_is_marked() -> None:
-    ours, theirs = told(SMALL, {"workers": 1.5}), replace(told(LARGE, {"workers": 1.5}), contributed=True)
+    ours, theirs = told(SMALL, {"workers": 1.5}), by_somebody_else(told(LARGE, {"workers": 1.5}))
     ended = [line.split()[-1] for line in shown(of(ours, theirs)).splitlines() if "2026030" in line]
     assert ended == ["own", "contributed"]
     assert [one["contributed"] for one in json.loads(comparison_to_json(of(ours, theirs)))["places"]] == [False, True]
@@ -181,10 +181,9 @@ def hostile() -> MachineComparison:
         planned([comparison("workers")], no_results=(no_result,)),
         name=EVIL,
         version=EVIL,
-        contributed=True,
     )
     ours = told(SMALL, {"workers": 1.5, "amp": 1.5})
-    return of(ours, theirs)
+    return of(ours, by_somebody_else(theirs))
 
 
 def test_no_escape_sequence_reaches_the_terminal() -> None:

@@ -32,7 +32,7 @@ EVERYTHING: tuple[Part, ...] = (
     warning(EVIL),
     Table((EVIL, Column(name=EVIL, style="italic")), ((EVIL, EVIL),)),
     Items((Item(EVIL, (Text(EVIL), Code(EVIL))),)),
-    Details((Text(EVIL),)),
+    Details("more", (Text(EVIL),)),
 )
 
 
@@ -51,7 +51,7 @@ def test_a_fence_is_longer_than_any_run_of_backticks_in_its_code() -> None:
 
 
 def test_details_stand_on_a_page_and_are_left_out_of_a_short_view() -> None:
-    parts = (Text("first"), Details((Text("behind it"),)))
+    parts = (Text("first"), Details("more", (Text("behind it"),)))
     assert "behind it" in to_markdown(parts)
     assert "behind it" in to_terminal(parts, width=80)
     assert "behind it" not in to_terminal(parts, width=80, short=True)

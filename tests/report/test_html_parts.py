@@ -11,6 +11,7 @@ from harness.core.configuration import Configuration
 from harness.core.plan import NoResult
 from harness.report import html
 from harness.report.html import Axis, axis, gaps, lines, rounded, series, stage
+from tests.analyze.machines import by_somebody_else
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
 from tests.report.exhibits import KNOWN, NO_RESULTS, exhibit, five, five_told, shown, two_machines
 
@@ -115,7 +116,7 @@ def test_among_many_runs_a_hole_that_another_run_filled_is_none() -> None:
 
 def test_what_somebody_else_measured_takes_no_place_of_ours_and_is_marked() -> None:
     theirs = exhibit(name="20261122T100000-0a1b2c3d")  # newer, and of the same environment by its own word
-    theirs = replace(theirs, kept=replace(theirs.kept, contributed=True))
+    theirs = replace(theirs, kept=by_somebody_else(theirs.kept))
     whole = shown(exhibit(), theirs, collected=True)
     found = lines(whole)
     places = ["cpu-2-example-9000", "cpu-2-example-9000 (contributed)"]

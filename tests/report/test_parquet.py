@@ -40,8 +40,7 @@ def exported(name: str = "20260102T030405-0a", the_plan: Plan = PLAN, found: tup
         began="2026-01-02T03:04:05+00:00",
         command="speedmatrix run leak",
         version="0.2.0",
-        matrix=build_matrix(the_plan, found, ENVIRONMENT),
-        contributed=True,
+        matrix=replace(build_matrix(the_plan, found, ENVIRONMENT), contributed=True),
     )
     return Exported(kept=kept, plan=the_plan, records=found)
 

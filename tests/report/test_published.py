@@ -12,6 +12,7 @@ from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, Measur
 from harness.analyze.collection import StoredRun
 from harness.analyze.estimate import Estimate
 from harness.analyze.search.winner import WINNER
+from harness.analyze.sweep import KnownTime
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Bound, Claim, Metric, Tried
 from harness.core.configuration import Option
@@ -278,6 +279,24 @@ def test_a_contributed_run_is_marked_and_stands_in_for_nothing_of_ours() -> None
     index = index_page(Publication(places=(place,)), None).text
     assert "| [example-9000](example-9000/README.md) (contributed) |" in index
     assert "9.00x" not in index
+    more = placed(kept(WORKERS, day=2), kept(replace(WORKERS, ratio=9.0), AMP, EVERYTHING, day=5, contributed=True))
+    assert "9.00x" not in index_page(publication(more), None).text, "however much they measured"
+
+
+def test_a_repeat_stands_beside_the_best_and_says_whether_it_agrees() -> None:
+    for ratio, told in ((3.0, "again 3.00x |"), (3.9, "again 3.90x, which **disagrees** |")):
+        again = kept(replace(EVERYTHING, ratio=ratio), day=1)
+        index = index_page(publication(placed(again, kept(EVERYTHING, day=3))), None).text.replace("\xa0", " ")
+        assert told in index
+
+
+def test_tiles_of_the_heat_map_show_what_the_tables_show() -> None:
+    slow, fast = kept(WORKERS, AMP, day=2), shared(kept(replace(WORKERS, ratio=1.9), day=3))
+    place = placed(slow, fast)
+    picture = heat_map_picture(place.settings[0])
+    assert picture is not None
+    assert "1.50" in picture.svg
+    assert "1.90" not in picture.svg
 
 
 def test_what_everything_meant_once_is_told_and_drawn_nowhere_else() -> None:
@@ -496,7 +515,7 @@ def test_emulated_step_times_become_a_curve_of_each_workload() -> None:
         kept(replace(WORKERS, ratio=ratio), day=day, environment=emulated(device))
         for day, device, ratio in ((2, "2ms", 3.0), (3, "40ms", 1.5), (4, "900ms", 1.01), (1, "2ms", 9.0))
     ]
-    place = replace(placed(*runs), marks={"leak": {"T4": 0.04}})
+    place = replace(placed(*runs), marks={"leak": {"T4": KnownTime(0.04, 2.0)}})
     (found,) = place.sweeps
     (curve,) = found.curves
     assert [round(one.estimate.ratio, 1) for one in curve.points] == [3.0, 1.5, 1.0], "the newest of each"

@@ -49,7 +49,7 @@ const ONE = {
   against: (row) => row.against,
   "timed on": (row) => row.timed,
   stage: (row) => row.stage,
-  "speedup, 95 %": (row) => [words(row.ratio), row.part ? made("abbr", { title: `its part alone: ${words(row.part)}` }, "*") : "", drawn(row.ratio, row.verdict)],
+  "speedup, 95 %": (row) => [row.part ? made("abbr", { title: `its part alone: ${words(row.part)}` }, "~") : "", words(row.ratio), drawn(row.ratio, row.verdict)],
   verdict,
   quality: (row) => row.quality || "-",
   "peak memory": (row) => bytes(row.memory),
