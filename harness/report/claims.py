@@ -90,8 +90,8 @@ def body(findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
 
 
 def grouped(account: Account) -> dict[str, list[Finding]]:
-    """Findings under the title of their workload, in the ledger's order; those about training in general come last."""
-    found = sorted(account.findings, key=lambda one: one.workload == ANY)
+    """Findings under the title of their workload, what was tested first; those about training in general come last."""
+    found = sorted(account.findings, key=lambda one: (one.workload == ANY, one.claim_verdict in _UNTESTED))
     return together((_about(one), one) for one in found)
 
 

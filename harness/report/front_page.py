@@ -19,7 +19,18 @@ from harness.report import claims
 from harness.report.document import escaped, grid
 from harness.report.gallery import GALLERY
 from harness.report.matrix import COMPOSED
-from harness.report.published import ALL, ORIGINAL, Place, Publication, Setting, Topic, at, file_name, is_single
+from harness.report.published import (
+    ALL,
+    ORIGINAL,
+    Place,
+    Publication,
+    Setting,
+    Topic,
+    at,
+    file_name,
+    is_single,
+    telling,
+)
 from harness.report.published_parts import (
     Page,
     Part,
@@ -362,28 +373,35 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
     """What a stack gains over what the real system had switched on, in this environment or another one of ours."""
     if best.row.label == ORIGINAL:
         return "1: these are its settings"
+    found = _against_original(place, setting, topic, best)
+    if found is None:
+        sheets = (one for one in topic.sheets if one.name == ORIGINAL and not one.data)
+        rows = (one for sheet in sheets for one in sheet.measured if one.row.label == ALL)
+        whole = next((one for one in rows if at(one.row.comparison) == at(best.row.comparison)), None)
+        return f"{code(ALL)} {estimated(whole)}" if whole else "not measured"
+    if not _tells(found):
+        return f"[no useful bounds]({_page_of(place, topic)})"
+    unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
+    told = f"{estimated(found)} (there {code(best.row.label)} was {unlike})" if unlike else estimated(found)
+    return told if found.run in setting.runs else f"{told}, in another environment"
 
-    def told(found: StoredRow) -> str:
-        if found.row.estimate and found.row.estimate.half_width >= 1:  # in the log: a factor of 2.7
-            return f"[no useful bounds]({_page_of(place, topic)})"
-        unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
-        return f"{estimated(found)} (there {code(best.row.label)} was {unlike})" if unlike else estimated(found)
 
-    if found := topic.against(ORIGINAL, best):
-        return told(found)
+def _against_original(place: Place, setting: Setting, topic: Topic, best: StoredRow) -> StoredRow | None:
+    """The best stack against the real system's settings, in this environment or another one of ours."""
     others = (
-        found
+        one
         for other in place.settings
         if other.is_contributed == setting.is_contributed
         for one in other.topics
-        if one.name == topic.name and (found := one.against(ORIGINAL, best))
+        if one.name == topic.name
     )
-    if elsewhere := next(others, None):
-        return f"{told(elsewhere)}, in another environment"
-    sheets = (one for one in topic.sheets if one.name == ORIGINAL and not one.data)
-    rows = (one for sheet in sheets for one in sheet.measured if one.row.label == ALL)
-    whole = next((one for one in rows if at(one.row.comparison) == at(best.row.comparison)), None)
-    return f"{code(ALL)} {estimated(whole)}" if whole else "not measured"
+    known = (one.against(ORIGINAL, best) for one in (topic, *others))
+    return next((one for one in known if one is not None), None)
+
+
+def _tells(found: StoredRow) -> bool:
+    """Whether a ratio has useful bounds."""
+    return found.row.estimate is not None and found.row.estimate.half_width < 1  # in the log: a factor of 2.7
 
 
 def _slower_inside(topic: Topic) -> Iterator[str]:
@@ -440,8 +458,8 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     by_workload = together((one[2].name, one) for one in answers)
     yield (
         "How many times as fast a training step is with the single option whose interval has the highest lower end, "
-        "and with the fastest stack of all, against the same training with every option off. All of it was measured on "
-        f"small copies of the models (sizes {code('smoke')} and {code('quick')}). An interval tells how sure one run "
+        "and with the fastest stack of all, against the same training with every option off. "
+        f"{_sizes_in_words(answers)} An interval tells how sure one run "
         "is; 'again' is what other runs of the same came to. 'Elsewhere': other software on this machine, or an older "
         f"{code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes."
@@ -450,10 +468,17 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     )
     yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(by_workload, machines)), "")
     yield (
-        "The real systems had some of these options on already: what was left to gain for them stands below, with what "
-        "each stack holds. Picking the fastest of many overstates it. Measure "
-        f"it on your machine: {code('./speedmatrix run WORKLOAD --stack all')}."
+        "The real systems had some of these options on already, which is why less was left to gain for them. Picking "
+        "the fastest of many overstates it. Measure it on your machine: "
+        f"{code('./speedmatrix run WORKLOAD --stack all')}."
     )
+
+
+def _sizes_in_words(answers: Sequence[_Answer]) -> str:
+    """Which of the answers are about models of the real size."""
+    full = [f"{topic.name} on {place.name}" for place, _, topic in answers if topic.main and telling(topic.main) == 0]
+    small = "measured on small copies of the models and data"
+    return f"But for {escaped(', '.join(full))} it was {small}." if full else f"All of it was {small}."
 
 
 def _glances(by_workload: Mapping[str, Sequence[_Answer]], machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -467,7 +492,9 @@ def _glance(place: Place, setting: Setting, topic: Topic) -> str:
     if topic.best is None:
         return "nothing for sure"
     alone = islice(_alone(topic, topic.best), 1)
-    others = (*_again(setting, topic.best), *_elsewhere(place, setting, topic.best))
+    over = _against_original(place, setting, topic, topic.best)
+    original = [f"over the real system's settings {unbroken(estimated(over))}"] if over and _tells(over) else []
+    others = (*_again(setting, topic.best), *_elsewhere(place, setting, topic.best), *original)
     whole = ", ".join((unbroken(_bare(topic.best)), *others))
     told = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))
     mark = " (contributed)" if setting.is_contributed else ""
@@ -476,16 +503,14 @@ def _glance(place: Place, setting: Setting, topic: Topic) -> str:
 
 def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
     """What each answer rests on, what its stack holds, and what speaks against it."""
-    yield from ("", "### In detail", "")
+    yield from ("", "<details>", "<summary>In detail</summary>", "")
     yield (
         f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
         "together, listed below. The real system's settings are without those that the machine cannot have: a CPU has "
         "no float16, TF32, cuDNN or pinned memory, and no table knows what an emulated device takes in float16. Every "
-        "arm has one trainer thread. No full-size "
-        f"model was measured: sizes {code('smoke')} and {code('quick')} train smaller copies of the models on smaller "
-        "data. First losses are those of three steps."
+        "arm has one trainer thread. First losses are those of three steps."
     )
-    yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in answers)))
+    yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in answers)), "", "</details>")
     yield from _options_of(answers)
     slower = [(where, text) for where in answers if (text := ", ".join(_slower_inside(where[2])))]
     if slower:

@@ -191,11 +191,14 @@ def _setting(setting: Setting) -> Iterator[Part]:
     yield from repeats(repeated(setting.runs))
 
 
+LONGEST_COMMAND = 160  # characters
+
+
 def _run(setting: Setting, kept: StoredRun) -> tuple[str, ...]:
     total = len(kept.matrix.every_row)
     return (
         f"[{escaped(kept.name)}]({quote(kept.name)})" + (" (contributed)" if kept.contributed else ""),
-        escaped(kept.command),
+        escaped(shortened(kept.command, LONGEST_COMMAND)),  # the run's folder has it whole
         escaped(kept.matrix.design),
         f"{kept.matrix.looked_at} of {total}",
         named(setting),

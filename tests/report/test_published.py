@@ -257,6 +257,8 @@ def test_a_glance_shows_the_best_option_alone_and_the_fastest_stack() -> None:
     assert "`amp`" not in whole
     assert at_a_glance(WORKERS).count("`workers`") == 1, "an option is not named beside itself"
     assert at_a_glance(replace(WORKERS, ratio=1.001)) == "nothing for sure"
+    left = replace(EVERYTHING, reference=("amp", "workers"), ratio=1.6)
+    assert "over the real system's settings 1.60x" in at_a_glance(EVERYTHING, left).replace("\xa0", " ")
 
 
 def test_what_was_measured_against_a_former_baseline_is_named_and_not_in_the_table() -> None:
