@@ -84,14 +84,21 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     if session.compare_fail and before.isdisjoint(one.fullname for one in session.benchmarks):
         raise pytest.UsageError(EMPTY_GATE)
     gate = _gate(session, allowed_growth(terminalreporter.config))
+
+    def lost() -> list[str]:
+        skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
+        return [name for name in skipped if name in before]
+
     try:
         shown = yield
-        if regressed := [name for name, one in gate.items() if one.regressed]:
-            raise PerformanceRegression(f"Surely slower than allowed: {', '.join(regressed)}.")
+        regressed = [name for name, one in gate.items() if one.regressed]
+        told = [f"Slower over their reference than allowed: {', '.join(regressed)}."] * bool(regressed)
+        told += [f"Without a ratio now: {', '.join(lost())}."] * bool(gate and lost())
+        if told:
+            raise PerformanceRegression(" ".join(told))
         return shown
     finally:
-        skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
-        lines = [*_told(session.benchmarks), *(f"No samples any more: {name}" for name in skipped if name in before)]
+        lines = [*_told(session.benchmarks), *(f"No samples any more: {name}" for name in lost())]
         if lines:
             terminalreporter.section("speedmatrix: against the declared reference, intervals of 95 %", "-")
         for line in (
@@ -111,7 +118,7 @@ def _gate(session: Any, share: float | None) -> dict[str, Judged]:
     if not now:
         raise pytest.UsageError(EMPTY_GATE)
     try:
-        return {name: judged(told, before[name], share) for name, told in now.items()}
+        return {name: judged(told, before[name], share, len(now)) for name, told in now.items()}
     except Mistake as mistake:
         raise pytest.UsageError(str(mistake)) from mistake
 

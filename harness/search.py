@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from itertools import islice
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 
 import numpy as np
 
 from harness.analyze.attribution import Gain, gain, learns_alike
 from harness.analyze.collection import StoredRow, StoredRun, rows_of, unnamed
-from harness.analyze.matrix import Matrix, Table
+from harness.analyze.matrix import Matrix, Row, Table
 from harness.analyze.search.prediction import Prediction, Trusted
 from harness.analyze.search.shares import Decomposition, WorkloadPrediction, decomposition
 from harness.analyze.search.stage_model import (
@@ -529,12 +529,16 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
         gained = paired(plan, records, best, lean, ours.estimate.thresholds)
     stack = preferred(rows, best, lean, gained, LIMITS.least_gain)
     row = rows.get(stack)
+    if lean == reference.options and not (row and row.estimate and row.estimate.verdict.gains):
+        is_picked, row = False, None  # the fastest of many that gain nothing is the luckiest
     return Winner(
         reference=reference,
         name=search.ready.plan.names.get(str(reference), "baseline"),
         stack=stack if is_picked else (),
         idle=tuple(one for one in best if one not in stack),
         idle_gain=gained if stack != best else None,
+        unusable=_unusable(rows[best]) if stack != best and best in rows else "",
+        chosen_afresh=gained is not None,
         sought=so_far.found.ratio(best) if is_picked else None,
         result=row.result if row else None,
         spoilt=spoilt_losses(row) if row else "",
@@ -546,13 +550,17 @@ def _told(search: Search, so_far: Known, runs: Sequence[Path], certainty: Certai
     )
 
 
+def _unusable(row: Row) -> str:
+    return spoilt_losses(row) or (row.absence.words if row.absence else "")
+
+
 def _certainty(so_far: Known, rounds: int, ended: str) -> Certainty:
     space, model, models = so_far.possible.space, so_far.found.model, so_far.log_times(np.random.default_rng(0))
     return Certainty(
         ended=ended,
         model=model if isinstance(model, str) else model.validation,
         rounds=rounds,
-        measured=len(so_far.found.times) - 1,
+        measured=sum(map(isfinite, so_far.found.times.values())) - 1,
         stacks=counted(space),
         ranked=counted(space) <= RANKED,
         gain=gain_left(so_far.space, so_far.found.times, models[0]) if models else None,

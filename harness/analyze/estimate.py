@@ -396,9 +396,10 @@ class Contrast:
         return self.difference in {Difference.MORE, Difference.LESS}
 
 
-def contrast(here: Estimate, there: Estimate) -> Contrast:
+def contrast(here: Estimate, there: Estimate, among: int = 1) -> Contrast:
     """The speedup here over the speedup there, from runs that share neither processes nor time.
 
+    `among` so many, all intervals hold together in 95 % of cases (Bonferroni).
     Logs subtract and their squared standard errors add. The degrees of freedom are Satterthwaite's (1946, Biometrics
     Bulletin 2, 110-114), as Welch uses them for two means of unequal spread (1947, Biometrika 34, 28-35). No difference
     is known better than the side of it that is known worst (docs/decisions/comparing-machines.md).
@@ -410,7 +411,8 @@ def contrast(here: Estimate, there: Estimate) -> Contrast:
         low, high, df = 0.0, math.inf, min(our_df, their_df)
     else:
         df = variance**2 / (ours**4 / our_df + theirs**4 / their_df)
-        half_width = max(least, float(stats.t.ppf(max(here.point, there.point), df)) * math.sqrt(variance))
+        point = 1 - (1 - max(here.point, there.point)) / among
+        half_width = max(least, float(stats.t.ppf(point, df)) * math.sqrt(variance))
         low, high = _exponential(centre - half_width), _exponential(centre + half_width)
     disturbed = here.disturbed or there.disturbed
     margin = max(here.thresholds.margin, there.thresholds.margin)

@@ -280,14 +280,17 @@ def close(machine: Path, state: State | None) -> None:
 
     A calibration does not end: with fewer copies than can tell, nothing may rest on it.
 
-    Later runs of a search are known by their design, since a search that was killed has named none of them.
+    Later runs of a search are known by their design, since a search that was killed has named none of them; what was
+    begun before the campaign is somebody's own search, which goes on.
     """
     for path in sorted(machine.glob(f"*/{IN_PROGRESS}")):
         folder = path.parent
         if (folder / ORIGIN).exists() or not (folder / RUN).exists() or not read_records(folder):
             continue
-        design = read_run(folder).plan.design
-        if design != DESIGN and (design in {SEARCH, WINNER} or (state and folder.name in state.runs)):
+        run = read_run(folder)
+        design, is_later = run.plan.design, state is None or run.began >= state.began
+        searched = design in {SEARCH, WINNER} and is_later
+        if design != DESIGN and (searched or (state and folder.name in state.runs)):
             finish(folder)
 
 

@@ -7,6 +7,7 @@ the one form that ours have, and none of them ever becomes a path.
 import fcntl
 import gzip
 import io
+import json
 import os
 import re
 import tarfile
@@ -191,7 +192,8 @@ def pack(archive: Path, results: Path, environment: Environment) -> list[str]:
             for folder in sorted(gone_on.union(own_runs(machine, environment))):
                 left_out += _put(files, folder)
             if (machine / STATE).exists():
-                files[f"{machine.name}/{STATE}"] = (machine / STATE).read_bytes()
+                ours, place = (machine / STATE).read_bytes(), f"{machine.name}/{STATE}"
+                files[place] = _further(files.get(place, b"{}"), ours)
             content = packed_archive(files)
         except Unfit as unfit:
             raise Mistake(sentence(f"{archive} is not written", unfit, f"take {machine} itself along")) from unfit
@@ -215,12 +217,29 @@ def _alone(archive: Path) -> Iterator[None]:
         yield
 
 
+def _further(held: bytes, ours: bytes) -> bytes:
+    """Of two states of one campaign the one that has spent more; ours where they are not of one."""
+    theirs, here = json.loads(held), json.loads(ours)
+    is_behind = theirs.get("began") == here["began"] and theirs["spent_s"] > here["spent_s"]
+    return held if is_behind else ours
+
+
 def _put(files: dict[str, bytes], folder: Path) -> Iterator[str]:
-    """Puts a run, as it lies here, into the place of what the archive holds of it; says why where it cannot be."""
+    """Puts a run, as it lies here, into the place of what the archive holds of it, unless that has more.
+
+    Says why where it cannot be: a machine may have gone on with what another one went on with too.
+    """
     name = f"{folder.parent.name}/{folder.name}"
     anew = files_of(read_run(folder), read_records(folder))  # so that a line that was cut short stays behind
     found = {f"{name}/{file}": content for file, content in anew.items()}
     try:
+        held = {file: files[f"{name}/{file}"] for file in anew if f"{name}/{file}" in files}
+        if held and not found.items() <= files.items():
+            told = _lines(read(Parcel(files=held, digest="", bundled=True), datetime.now(UTC)).records)
+            if told.startswith(anew[MEASUREMENTS]) and told != anew[MEASUREMENTS]:
+                return
+            if not anew[MEASUREMENTS].startswith(told):
+                raise Unfit("the archive holds another course of it, which another machine has measured")
         if not found.items() <= files.items():  # else it was checked then: 25 runs take 3 s
             for file, content in found.items():
                 _check(file, len(content))

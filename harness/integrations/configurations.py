@@ -48,12 +48,9 @@ class Samples:
 def samples(folder: Path) -> Iterator[tuple[str, Samples]]:
     """Every comparison of a run that was made at all, by its subject; samples are empty where there is no ratio."""
     kept: StoredRun = read_kept(folder)
-    rows = {
-        (row.comparison.treatment, row.comparison.timing, row.comparison.copy): row for row in kept.matrix.every_row
-    }
+    rows = {row.comparison: row for row in kept.matrix.every_row}
     for evidence in gather(read_run(folder).plan, read_records(folder)):
-        comparison = evidence.comparison
-        row = rows[comparison.treatment, comparison.timing, comparison.copy]
+        row = rows[evidence.comparison]
         yield row.label, _samples(row, evidence)
 
 
@@ -318,11 +315,11 @@ class Judged:
     regressed: bool
 
 
-def judged(now: Mapping[str, Any], before: Mapping[str, Any], share: float) -> Judged:
+def judged(now: Mapping[str, Any], before: Mapping[str, Any], share: float, among: int = 1) -> Judged:
     """Whether a configuration's time over its reference's has surely grown by more than a share, from `facts` of both.
 
-    The whole interval of both ratios together must lie beyond it, and neither side may be disturbed. Raises Mistake
-    where the two are no measurements of one environment.
+    The whole interval of both ratios together must lie beyond it, as wide as judging one `among` so many asks for, and
+    neither side may be disturbed. Raises Mistake where the two are no measurements of one environment.
     """
     if now["environment"] != before.get("environment"):
         raise Mistake(OTHER_MACHINE.format(one_line(str(before.get("environment", "unknown"))), now["environment"]))
@@ -332,7 +329,7 @@ def judged(now: Mapping[str, Any], before: Mapping[str, Any], share: float) -> J
         )
     except Malformed as malformed:
         raise Mistake(OTHER_FORM.format(one_line(str(malformed)))) from malformed
-    both = contrast(here, there)
+    both = contrast(here, there, among)
     quotient = interval(both.ratio, both.low, both.high)
     unlike = any(now[name] != before.get(name) for name in ("cell", "reference", "timed"))
     why = "disturbed" if here.disturbed or there.disturbed else "other options under that name" if unlike else ""

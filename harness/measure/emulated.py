@@ -218,7 +218,7 @@ class Emulated(Device):
     def move(self, tensor: Tensor, *, non_blocking: bool, memory_format: Any = None) -> Tensor:
         """The tensor as it lies on the device: from pageable memory the host copies it to pinned memory first.
 
-        The host goes on where it was told not to block and the memory is pinned, or little; it waits otherwise.
+        The host goes on where the memory is pinned and it was told not to block, and waits for the copy otherwise.
         """
         if getattr(tensor, "on_device", False):
             return tensor
@@ -228,7 +228,7 @@ class Emulated(Device):
         ends = self.copy(tensor.nbytes)
         if not is_pinned:
             self._stage(tensor)
-        if not non_blocking or (not is_pinned and tensor.nbytes > AT_ONCE):
+        if not (is_pinned and non_blocking):
             self.wait_until(ends)
         # A GPU turns the layout around by itself; that is no part of a link's time.
         as_asked = {"memory_format": memory_format} if memory_format and not self.leaves_out else {}

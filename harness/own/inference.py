@@ -227,6 +227,19 @@ class Looking:
         return batch
 
     def _draws(self) -> bool:
+        """Whether items or their collation draw at random, so that each draw is to depend on the item's index."""
+        drawn, collate = self._items_draw(), self.source.collate
+        if collate is None:
+            return drawn
+        items = [self.item(one) for one in range(min(2, len(self.source.dataset)))]
+        if not uses_generators(lambda: collated(items, collate)):
+            return drawn
+        self.note(
+            "collate", "draws at random", "each draw is made to depend on the batch's first item, so that arms agree"
+        )
+        return True
+
+    def _items_draw(self) -> bool:
         """Whether items are drawn at random from what a seed reaches, so that each is to be drawn from its index.
 
         What changes an item in every second case leaves many as they are: that it draws at all is what counts. A
@@ -626,7 +639,7 @@ class Step:
         elif drawn:
             self.seen.note(
                 "model", f"{count:,} parameters, a copy in every arm; {drawn:,} of them drawn anew from a seed",
-                "" if drawn == count else "the rest starts as it was given",
+                "losses are judged on weights drawn by PyTorch's own rules, which may be unlike yours: give a factory",
             )  # fmt: skip
         else:
             self.seen.note(

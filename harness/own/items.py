@@ -281,7 +281,13 @@ class Items(Dataset[Any]):
         return self.dataset[place]
 
     def _batch(self, indices: list[int]) -> list[Tensor]:
-        return self.finish(self._items(indices))
+        if not self.seeded:
+            return self.finish(self._items(indices))
+        places = [self.place(one) for one in indices]
+        with undisturbed():
+            items = [self._drawn(one) for one in places]
+            seed_all(places[0])  # what makes a batch of them may draw too
+            return self.finish(items)
 
     def finish(self, items: list[Any]) -> list[Tensor]:
         """A batch of items as a flat list of tensors."""

@@ -6,7 +6,7 @@ Nothing is run and nothing is guessed: a call is known by its name, and what can
 import ast
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.configuration import Option
@@ -24,20 +24,23 @@ class Keyword:
     calls: frozenset[str]
     name: str
     value: str | None = None
+    position: int | None = None  # among arguments without names; None where it has none
+    needs: str = ""  # an option without which a call cannot take it
+    excludes: str = ""  # and one that must not
 
 
 _DEFAULTS = frozenset({"set_to_none"})  # of PyTorch since 2.0: only who switched it off has something to change
 # What an option comes to in a script.
 KEYWORDS: Mapping[str, Keyword] = {
-    "workers": Keyword(_LOADERS, "num_workers"),
-    "prefetch_factor": Keyword(_LOADERS, "prefetch_factor"),
-    "persistent_workers": Keyword(_LOADERS, "persistent_workers", "True"),
-    "pin_memory": Keyword(_LOADERS, "pin_memory", "True"),
-    "start_method": Keyword(_LOADERS, "multiprocessing_context"),
-    "fused_optimizer": Keyword(_FUSED, "fused", "True"),
-    "foreach_optimizer": Keyword(_OPTIMIZERS, "foreach", "True"),
-    "in_place_activations": Keyword(frozenset({"ReLU"}), "inplace", "True"),
-    "set_to_none": Keyword(frozenset({"zero_grad"}), "set_to_none", "True"),
+    "workers": Keyword(_LOADERS, "num_workers", position=5),
+    "prefetch_factor": Keyword(_LOADERS, "prefetch_factor", needs="workers"),
+    "persistent_workers": Keyword(_LOADERS, "persistent_workers", "True", needs="workers"),
+    "pin_memory": Keyword(_LOADERS, "pin_memory", "True", position=7),
+    "start_method": Keyword(_LOADERS, "multiprocessing_context", position=11, needs="workers"),
+    "fused_optimizer": Keyword(_FUSED, "fused", "True", excludes="foreach"),
+    "foreach_optimizer": Keyword(_OPTIMIZERS, "foreach", "True", excludes="fused"),
+    "in_place_activations": Keyword(frozenset({"ReLU"}), "inplace", "True", position=0),
+    "set_to_none": Keyword(frozenset({"zero_grad"}), "set_to_none", "True", position=0),
 }
 
 
@@ -76,7 +79,11 @@ def rewritten(name: str, source: str, options: Sequence[Option]) -> Rewritten:
         calls = [
             one for one in ast.walk(tree) if isinstance(one, ast.Call) and keyword and _named(one) in keyword.calls
         ]
-        found = [_edit(one, keyword, option, (data, places)) for one in calls] if keyword else []
+        found = [
+            _edit(one, keyword, option, (data, places))
+            for one in calls
+            if keyword and _is_possible(one, keyword.needs, options)
+        ]
         if None in found or not found:
             left.append(option)
         for begin, end, text in filter(None, found):
@@ -86,6 +93,22 @@ def rewritten(name: str, source: str, options: Sequence[Option]) -> Rewritten:
         end, text = edits[begin]
         data = data[:begin] + text.encode() + data[end:]
     return Rewritten(name=name, before=source, after=data.decode(), left=tuple(left))
+
+
+def _is_possible(call: ast.Call, needed: str, options: Iterable[Option]) -> bool:
+    """Whether a call has what a keyword needs, or will have it."""
+    if not needed or any(one.name == needed for one in options):
+        return True
+    given = _given(call, KEYWORDS[needed])
+    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
+
+
+def _given(call: ast.Call, keyword: Keyword) -> ast.expr | None:
+    """What a call gives for a keyword, be it by its name or by its place."""
+    named = next((one.value for one in call.keywords if one.arg == keyword.name), None)
+    if named is None and keyword.position is not None and len(call.args) > keyword.position:
+        return call.args[keyword.position]
+    return named
 
 
 def _named(call: ast.Call) -> str:
@@ -100,7 +123,10 @@ _Text = tuple[bytes, Sequence[int]]  # a script, and where its lines begin
 def _edit(call: ast.Call, keyword: Keyword, option: Option, text: _Text) -> tuple[int, int, str] | None:
     """From which byte to which one other text shall stand, which may be none; None where a call takes no keyword."""
     value = keyword.value or repr(option.level)
-    given = next((one.value for one in call.keywords if one.arg == keyword.name), None)
+    excluded = next((one.value for one in call.keywords if one.arg == keyword.excludes), None)
+    if any(isinstance(one, ast.Starred) for one in call.args) or (excluded and ast.unparse(excluded) == "True"):
+        return None  # it may be among the starred already
+    given = _given(call, keyword)
     if given is not None:
         begin, end = _begin(given, text[1]), _end(given, text[1])
         return begin, end, text[0][begin:end].decode() if ast.unparse(given) == value else value

@@ -142,7 +142,9 @@ def answer(rates: Sequence[Rate], batch: int, step_s: float | None) -> Suggestio
     if step_s is not None:
         enough = next((one for one in by_number if one.workers and one.low > 1 / step_s), None)
         if enough is not None:
-            words = f"the fewest that surely keep up with a step of {1000 * step_s:.3g} ms"
+            words = (
+                f"the fewest that surely keep up with a step of {1000 * step_s:.3g} ms, if nothing trains beside them"
+            )
             return Suggestion(workers=enough.workers, reason=words, batch=batch, rates=tuple(by_number))
     chosen = next(one for one in by_number if not _is_surely_faster(best, one))
     words = f"no other number is surely faster than {batch * chosen.rate:,.0f} samples/s"

@@ -6,7 +6,16 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from harness.analyze.claims import REFUTED, Account, Basis, ClaimVerdict, Finding, promises_a_loss, rule
+from harness.analyze.claims import (
+    REFUTED,
+    Account,
+    Basis,
+    ClaimVerdict,
+    Finding,
+    MeasuredValue,
+    allowed,
+    promises_a_loss,
+)
 from harness.analyze.grouping import together
 from harness.core.claims import ANY, Bound, Claim, Metric
 from harness.core.codec import encode
@@ -130,15 +139,6 @@ _SAID = {
 }
 
 
-# How what was tested under other conditions lies to the promise, which decides nothing about it.
-_LIES = {
-    ClaimVerdict.CONFIRMED: "as promised",
-    ClaimVerdict.UNDERSTATED: "above",
-    ClaimVerdict.OVERSTATED: "below",
-    ClaimVerdict.NO_EFFECT: "without effect",
-    ClaimVerdict.HARMFUL: "against it",
-    ClaimVerdict.UNDECIDED: "too wide to tell",
-}
 _DECIDED = tuple(_SAID)[:7]  # that the promise holds, or does not
 _UNTESTED = (ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE)
 
@@ -172,15 +172,23 @@ def summary(accounts: Iterable[Account]) -> str:
 
 
 def _otherwise(findings: Iterable[Finding]) -> str:
-    """How the ratios of promises that were tested under other conditions lie to what was promised."""
-    seen = (
-        rule(one.claim, one.measured_value)
+    """How the intervals of promises that were tested under other conditions lie to what was promised."""
+    told = Counter(
+        _place(one.claim, one.measured_value)
         for one in findings
         if one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE and one.measured_value
     )
-    counts = Counter(seen)
-    told = ", ".join(f"{counts[verdict]} {words}" for verdict, words in _LIES.items() if counts[verdict])
-    return f" Under those other conditions, which decide nothing, {told}." if told else ""
+    words = ", ".join(f"{told[place]} {place}" for place in _PLACES if told[place])
+    return f" Under those other conditions, which decide nothing, the intervals of {words}." if words else ""
+
+
+_PLACES = "lie within what was promised", "wholly below it", "wholly above it", "reach beyond it"
+
+
+def _place(claim: Claim, seen: MeasuredValue) -> str:
+    low, high = allowed(claim, seen.margin)
+    outside = 1 if seen.high < low else 2 if seen.low > high else None
+    return _PLACES[outside or (0 if low <= seen.low and seen.high <= high else 3)]
 
 
 def _overstated(finding: Finding) -> float | None:

@@ -75,6 +75,14 @@ def test_too_few_balanced_stacks_test_nothing(known: Study) -> None:
     assert validate(replace(known, ratios=known.ratios[:25])).stacks == 0
 
 
+def test_a_stack_with_an_option_that_was_seen_nowhere_else_tests_nothing(known: Study) -> None:
+    """A second level, of which the single row has no ratio: the model cannot know it."""
+    test = next(one for one in known.ratios if is_held_out(known, one))
+    other = replace(test.treatment, options=(*test.treatment.options, Option(name="never")))
+    more = replace(known, ratios=(*known.ratios, replace(test, treatment=other)))
+    assert validate(more).stacks == validate(known).stacks
+
+
 @pytest.mark.parametrize(
     ("median_error", "inside", "passes"),
     [(0.04, 0.8, True), (0.041, 1.0, False), (0.01, 0.79, False)],

@@ -36,13 +36,13 @@ from harness.cli.measuring import Progress
 from harness.core.mistake import Mistake
 from harness.core.plan import Block, Request
 from harness.core.records import Record, Window, window_pairs
-from harness.exchange.archive import STATE, pack
+from harness.exchange.archive import STATE, pack, read_archive
 from harness.measure.surroundings import read_environment
 from harness.plan.campaign import MOST, Kind, Phase, measuring_s
 from harness.run.data import data_folder
 from harness.run.execution import Campaign, Start
 from harness.run.preparation import Data, Place, Prepared
-from harness.store import IN_PROGRESS, RUN, Journal, finish, read_records, read_run
+from harness.store import IN_PROGRESS, MEASUREMENTS, RUN, Journal, finish, read_records, read_run
 from tests.cli.test_bundling import measured
 from tests.exchange.made import GOOD_RUN
 
@@ -284,6 +284,27 @@ def test_the_next_machine_goes_on_from_the_archive(tmp_path: Path, machine: Mach
         spent_s = kept(trip.results, single).spent_s
         assert {one.name: len(read_records(one)) for one in trip.runs} == there
     trip.assert_nothing_twice()
+
+
+def test_an_archive_loses_nothing_to_a_machine_that_is_behind(
+    tmp_path: Path, machine: Machine, single: Request
+) -> None:
+    archive, behind = tmp_path / "a.tar.gz", tmp_path / "behind"
+    trip = Trip(there=machine, results=tmp_path / "first", request=single)
+    trip.session(400.0)
+    assert single.environment
+    assert pack(archive, trip.results, single.environment) == []
+    whole = read_archive(archive.read_bytes())
+    shutil.copytree(trip.results, behind)
+    path = next(one for one in sorted(behind.glob(f"*/*/{MEASUREMENTS}")) if one.read_text())
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 2]))
+    assert pack(archive, behind, single.environment) == []
+    assert read_archive(archive.read_bytes()) == whole
+    path.write_text("".join((*lines[: len(lines) // 2], lines[-1])))
+    (told,) = pack(archive, behind, single.environment)
+    assert "the archive holds another course of it" in told
+    assert read_archive(archive.read_bytes()) == whole
 
 
 @pytest.mark.thorough

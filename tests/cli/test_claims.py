@@ -91,7 +91,7 @@ def test_a_run_judges_the_claims_that_it_tests(
     one = found["leak-file-index"]
     assert (one["verdict"], one["tested"]["run"]) == ("confirmed", folder.name)
     assert one["estimate"]["low"] < 1.8 < one["estimate"]["high"]
-    assert found["leak-rate-target"]["verdict"] == "untestable"
+    assert found["leak-loader-time-target"]["verdict"] == "untestable"
     assert found["leak-device-share-before"]["verdict"] == "not testable here"
     assert found["leak-chunk-cache"]["words"] == "speedmatrix run leak --design claims"
     assert [part["workload"] for part in found["tuning-guide-workers"]["workloads"]] == sorted(

@@ -17,6 +17,7 @@ from harness.analyze.matrix import build_matrix
 from harness.analyze.search import prediction
 from harness.analyze.search.prediction import Validation
 from harness.analyze.search.winner import Winner, paired, preferred
+from harness.analyze.soundness import Absence, Outcome
 from harness.analyze.verdict import UNCALIBRATED, Thresholds
 from harness.cli import measuring
 from harness.cli.measuring import best
@@ -118,6 +119,8 @@ def test_the_fastest_stack_keeps_what_gained_more_than_one_per_cent(times: tuple
     rows = {row.comparison.treatment.options: row for row in build_matrix(block, told, ENVIRONMENT).rows}
     assert preferred(rows, best, lean, gained, 0.01) == (lean if leaner else best)
     assert preferred(rows, best, lean, None, 0.01) == best
+    broken = replace(rows[best], result=Absence(outcome=Outcome.FAILED, words="failed: out of memory"))
+    assert preferred({**rows, best: broken}, best, lean, None, 0.01) == lean, "a stack without a number is no answer"
     few = Thresholds(least_freedom=2.0)
     known = paired(block, told, best, lean, few)
     assert known is not None

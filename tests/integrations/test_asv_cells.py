@@ -17,8 +17,9 @@ from harness.plan.cost import Forecast
 from harness.plan.planning import planned
 from harness.run.preparation import Place, Prepared, check_budget
 from harness.store import MEASUREMENTS, Journal, Run, create
-from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
+from tests.analyze.synthetic import ENVIRONMENT, comparison, config, plan, records
 from tests.run.test_campaign import WISH
+from tests.test_store import RUN_FACTS
 
 EVERYTHING = replace(comparison("amp", "workers"), label="all")
 LEVELLED = replace(comparison("workers"), label="workers=2")
@@ -202,3 +203,15 @@ def test_what_asv_prints_is_short(values: list[float]) -> None:
 def test_bytes_and_seconds_are_left_as_they_are() -> None:
     assert asv_cells.as_samples((3, 1))["samples"] == [1, 3]
     assert asv_cells.as_samples((0.123456789,))["samples"] == [0.123456789]
+
+
+def test_one_treatment_against_two_references_has_both_ratios(tmp_path: Path) -> None:
+    whole = comparison("amp", "workers")
+    beside = replace(whole, label="amp", reference=config("workers"))
+    run = replace(RUN_FACTS, plan=plan(whole, beside), environment=ENVIRONMENT, rehearsed=False)
+    journal = Journal(folder := create(tmp_path, run))
+    for record in (*records(0, 2.0), *records(1, 1.25)):
+        journal.append(record)
+    journal.close()
+    found = [one.row.estimate for _, one in configurations.samples(folder)]
+    assert [one.ratio for one in found if one] == pytest.approx([2.0, 1.25])

@@ -188,7 +188,7 @@ def test_the_gate_of_intervals_stops_what_surely_became_slower(
     assert within.stdout.count("Gate: ") == WITH_RATIO
     beyond = gated(folder, show, slower_than_before(before, 1.5))
     assert beyond.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "Surely slower than allowed: " in beyond.stderr
+    assert "Slower over their reference than allowed: " in beyond.stderr
     assert beyond.stdout.count("REGRESSED: ") == WITH_RATIO
     assert "leak@quick#64:all on cpu: 2.3" in beyond.stdout, "the ratios stand there all the same"
 
@@ -215,6 +215,9 @@ def test_what_lost_its_ratio_is_named_where_a_gate_compares(
     done = pytest_in(folder, *show, *gate, "-k", "leak")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"No samples any more: {lost['fullname']}" in done.stdout
+    stopped = gated(folder, show, before)
+    assert stopped.returncode == pytest.ExitCode.TESTS_FAILED, stopped.stdout + stopped.stderr
+    assert f"Without a ratio now: {lost['fullname']}" in stopped.stderr
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 
 import speedmatrix as sm
 from harness.core.own_file import Address
@@ -154,6 +154,25 @@ class Unseeded(Pictures):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         return torch.randn(1, 8, 8, generator=self.generator), index % 3
+
+
+def masked(items: list[Any]) -> tuple[Tensor, Tensor]:
+    """A collate function that draws, as those of masked language models do."""
+    inputs, targets = default_collate(items)
+    return inputs * (torch.rand(inputs.shape) > 0.15), targets
+
+
+def test_a_collate_function_that_draws_depends_on_the_batch_alone() -> None:
+    job = a_job(collate=masked)
+    assert job.facts.seeded
+    assert any("draws at random" in note.found for note in job.facts.notes)
+    items = built(job, Recipe())
+    torch.manual_seed(1)
+    first = items.__getitems__([3, 5])
+    torch.manual_seed(2)
+    assert torch.equal(first[0], items.__getitems__([3, 5])[0])
+    assert not torch.equal(first[0][1:], items.__getitems__([5, 3])[0][:1])
+    assert not a_job(collate=default_collate).facts.seeded
 
 
 def test_random_items_that_no_seed_reaches_are_told() -> None:

@@ -27,7 +27,7 @@ def written(source: str, *names: str) -> Rewritten:
         ("torch.utils.data.DataLoader(data, num_workers=0)", "torch.utils.data.DataLoader(data, num_workers=2)"),
         ("DataLoader(data, num_workers=2)", "DataLoader(data, num_workers=2)"),
         ("DataLoader()", "DataLoader(num_workers=2)"),
-        ("DataLoader(*parts)", "DataLoader(*parts, num_workers=2)"),
+        ("DataLoader(data, 64, True, None, None, 4)", "DataLoader(data, 64, True, None, None, 2)"),
         ("x = 'ä'; DataLoader(f('ö'), 'ü')", "x = 'ä'; DataLoader(f('ö'), 'ü', num_workers=2)"),
         ("DataLoader(DataLoader(a))", "DataLoader(DataLoader(a, num_workers=2), num_workers=2)"),
     ],
@@ -37,11 +37,37 @@ def test_a_keyword_is_added_or_replaced_and_nothing_else_changes(source: str, ex
     assert (found.after, found.left) == (expected, ())
 
 
-@pytest.mark.parametrize("source", ["DataLoader(data, **more)", "DataLoader(x for x in y)", "load(data)", ""])
+@pytest.mark.parametrize(
+    "source", ["DataLoader(data, **more)", "DataLoader(*parts)", "DataLoader(x for x in y)", "load(data)", ""]
+)
 def test_what_has_no_place_is_left_to_the_reader(source: str) -> None:
     found = written(source, "workers=2", "channels_last")
     assert (found.after, found.diff) == (source, "")
     assert found.left == (Option(name="workers", level=2), Option(name="channels_last"))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "expected", "is_left"),
+    [
+        ("in_place_activations", "nn.ReLU(True)", "nn.ReLU(True)", False),
+        ("in_place_activations", "nn.ReLU(False)", "nn.ReLU(True)", False),
+        ("set_to_none", "opt.zero_grad(False)", "opt.zero_grad(True)", False),
+        ("fused_optimizer", "Adam(weights, foreach=True)", "Adam(weights, foreach=True)", True),
+        ("fused_optimizer", "Adam(weights, foreach=False)", "Adam(weights, foreach=False, fused=True)", False),
+        ("persistent_workers", "DataLoader(data)", "DataLoader(data)", True),
+        (
+            "persistent_workers",
+            "DataLoader(a, num_workers=4); DataLoader(test); DataLoader(b, num_workers=0)",
+            "DataLoader(a, num_workers=4, persistent_workers=True); DataLoader(test); DataLoader(b, num_workers=0)",
+            False,
+        ),
+    ],
+)
+def test_what_a_call_gives_by_its_place_or_cannot_take_is_known(
+    name: str, source: str, expected: str, is_left: bool
+) -> None:
+    found = written(source, name)
+    assert (found.after, bool(found.left)) == (expected, is_left)
 
 
 def test_several_options_come_to_one_call_and_to_all_calls() -> None:

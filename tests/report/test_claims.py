@@ -155,7 +155,10 @@ def test_what_was_tested_otherwise_is_counted_apart_and_called_neither_right_nor
         for name, at in (("held", 1.7), ("less", 1.2))
     )
     told = Account(machine="m", runs=(), findings=(held, less))
-    assert summary([told]).endswith(" Under those other conditions, which decide nothing, 1 as promised, 1 below.")
+    assert summary([told]).endswith(
+        " Under those other conditions, which decide nothing, the intervals of 1 lie within what was promised, "
+        "1 wholly below it."
+    )
 
 
 def test_claims_in_general_come_last_with_their_workloads_below() -> None:

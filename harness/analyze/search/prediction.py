@@ -86,6 +86,10 @@ def validate(study: Study) -> Validation:
         return Validation(stacks=0, median_error=float("inf"), inside=0.0)
     stacks = {one.treatment for one in tests}
     known = tuple(one for one in study.ratios if one not in tests)
+    seen = {option for one in known for side in (one.treatment, one.reference) for option in side.options}
+    tests = tuple(one for one in tests if seen.issuperset({*one.treatment.options, *one.reference.options}))
+    if not tests:
+        return Validation(stacks=0, median_error=float("inf"), inside=0.0)
     sights = tuple(one for one in study.sights if one.arrangement not in stacks)
     model = fit(replace(study, ratios=known, sights=sights))
     errors, deviations = np.array([_error(model, one) for one in tests]).T

@@ -62,6 +62,8 @@ class Winner:
     stack: Stack  # empty where nothing is faster than the reference
     idle: Stack  # what was on in the fastest stack of the search, and gained next to nothing in it
     idle_gain: Gain | None  # of that stack over this one in the same fresh replicates; None where nothing is idle
+    unusable: str  # why the stack with what is idle is no answer, where it is not for its gain
+    chosen_afresh: bool  # whether those replicates decided between the two
     sought: float | None  # ratio of the fastest stack in the search, which is too good on average: it was picked for it
     result: Estimate | Absence | None  # from fresh replicates; None before there are any
     spoilt: str  # why nobody should use it, where its losses in those replicates are not what its options promise
@@ -92,11 +94,13 @@ def paired(plan: Plan, records: Iterable[Record], one: Stack, other: Stack, thre
 def preferred(rows: Mapping[Stack, Row], best: Stack, lean: Stack, gained: Gain | None, least_gain: float) -> Stack:
     """The leaner stack unless the best `gained` more than so much over it, as a share of its rate.
 
-    The best where the two were not paired or one has no estimate, and where the leaner has losses that were not
-    promised.
+    Of two of which one alone has an estimate and losses that were promised it is that one; the best where the two were
+    not paired.
     """
-    known = [rows[one] for one in (best, lean) if one in rows and rows[one].estimate]
-    if len(known) < 2 or gained is None or spoilt_losses(known[1]) or gained.ratio > 1 + least_gain:
+    sound = [one for one in (best, lean) if one in rows and rows[one].estimate and not spoilt_losses(rows[one])]
+    if len(sound) == 1:
+        return sound[0]
+    if not sound or gained is None or gained.ratio > 1 + least_gain:
         return best
     return lean
 
