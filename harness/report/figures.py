@@ -21,6 +21,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 
 from harness.analyze.attribution import Attribution, Basis, Gain
+from harness.analyze.composition import Composed
 from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Table
 from harness.analyze.profile import Bottleneck
@@ -172,7 +173,7 @@ def heading(text: str) -> Label:
 
 # The heat map: optimizations as rows, workloads as columns, and a ratio in every tile that has one.
 
-_HEAT_ROW, _HEAT_TOP, _HEAT_LABELS, _LEGEND = 23, 58, 214, 66  # pixels
+_HEAT_ROW, _HEAT_TOP, _HEAT_LABELS, _LEGEND = 23, 58, 214, 84  # pixels
 _HEAT_WIDEST, _HEAT_NARROWEST = 118, 54  # of a column
 _SCALE = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -181,10 +182,15 @@ _SCALE = (0.25, 0.5, 1.0, 2.0, 4.0)
 class Tile:
     """What is known of an optimization on a workload; without an estimate, whether it is still to be measured."""
 
-    estimate: Estimate | None = None
+    estimate: Estimate | Composed | None = None
     is_open: bool = False
     is_otherwise: bool = False  # it no longer learns what the reference learns
     is_conditional: bool = False  # measured on top of something, and not on the baseline system
+
+    @property
+    def is_composed(self) -> bool:
+        """Whether a part alone was timed, and this is what it comes to on steps."""
+        return isinstance(self.estimate, Composed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +246,7 @@ def tile(place: Box, what: Tile) -> Iterator[Shape]:
         return
     marks = (" ≠" if what.is_otherwise else "") + (" *" if what.is_conditional else "")
     decided = not one.verdict.is_open
-    text = f"{factor(one.ratio, 2 if one.ratio < 9.995 else 1)}{marks}"
+    text = f"{'~' * what.is_composed}{factor(one.ratio, 2 if one.ratio < 9.995 else 1)}{marks}"
     yield box(place, one.ratio, is_decided=decided)
     yield Label(x=x, y=y, text=text, anchor="center", size=12, colour=ON_TILE if decided else GREY, is_bold=decided)
 
@@ -276,6 +282,7 @@ def legend(x: float, y: float) -> Iterator[Shape]:
     yield from (Label(x=right + dx, y=y + dy, text=text, size=11) for dx, dy, text in texts)
     yield Label(x=right + 180, y=y + 23, text="·  not measured yet", size=11)
     yield Label(x=right, y=y + 41, text="*  on top of what it requires, or of a stack", size=11)
+    yield Label(x=right, y=y + 59, text="~  composed from a part that was timed alone", size=11)
 
 
 # The interval plot: every speedup of a table with its interval on a log axis, as SVG for light and dark pages.

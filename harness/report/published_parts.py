@@ -343,9 +343,13 @@ def _tiles(topic: Topic) -> dict[str, Tile]:
 
 
 def _is_shown(entry: StoredRow, topic: Topic) -> bool:
-    """Whether an entry is about one optimization or everything, at the size and batch of the column."""
+    """Whether an entry is about one optimization or everything, at the size and batch of the column.
+
+    A part of a step is where it was composed to what it comes to on steps.
+    """
     comparison, main = entry.row.comparison, topic.main
-    if main is None or comparison.timing not in _TRAINING or is_copy(entry) or entry.data:
+    of_training = comparison.timing in _TRAINING or entry.row.on_steps is not None
+    if main is None or not of_training or is_copy(entry) or entry.data:
         return False
     if RANKS in levels(comparison.treatment):  # several processes against one have a table of their own
         return False
@@ -358,13 +362,14 @@ def _is_shown(entry: StoredRow, topic: Topic) -> bool:
 
 def _row_name(entry: StoredRow) -> str:
     timing = entry.row.comparison.timing
-    return one_line(entry.row.comparison.label) + ("" if timing is Timing.STEP else f" ({timing})")
+    is_of_steps = timing is Timing.STEP or entry.row.on_steps is not None
+    return one_line(entry.row.comparison.label) + ("" if is_of_steps else f" ({timing})")
 
 
 def _tile(entry: StoredRow) -> Tile:
     quality = entry.row.quality
     return Tile(
-        estimate=entry.row.estimate,
+        estimate=entry.row.shown,
         is_open=entry.row.absence is not None and entry.row.absence.outcome in UNFINISHED,
         is_otherwise=quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN},
         is_conditional=bool(entry.row.comparison.reference.options),

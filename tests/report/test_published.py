@@ -10,6 +10,7 @@ import pytest
 
 from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, MeasuredValue
 from harness.analyze.collection import StoredRun
+from harness.analyze.composition import Arrival, Composed
 from harness.analyze.estimate import Estimate
 from harness.analyze.search.winner import WINNER
 from harness.analyze.sweep import KnownTime
@@ -620,6 +621,25 @@ def test_the_heat_map_has_each_optimization_on_what_it_acts_on() -> None:
     assert shown.index("all") < shown.index("pin_memory (evaluation)") < shown.index("workers")
     assert "1.30 *" in shown
     assert not {"augment", "amp+workers", "9.00", "2.00"} & set(shown)
+
+
+def test_the_heat_map_shows_what_a_part_comes_to_where_whole_steps_were_not_timed() -> None:
+    loads = Made(treatment=("augment",), ratio=9.0, timing=Timing.LOADER)
+    run = kept(WORKERS, loads, replace(loads, treatment=("workers",)))
+    came_to = Composed(ratio=1.7, low=1.5, high=1.9, verdict=Verdict.FASTER, share=0.5, arrives=Arrival())
+    tables = tuple(
+        replace(table, rows=tuple(replace(row, on_steps=came_to) for row in table.rows))
+        if table.timing is Timing.LOADER
+        else table
+        for table in run.matrix.tables
+    )
+    (setting,) = placed(replace(run, matrix=replace(run.matrix, tables=tables))).settings
+    picture = heat_map_picture(setting)
+    assert picture is not None
+    shown = re.findall(r">([^<>]+)</text>", picture.svg)
+    assert "~1.70" in shown
+    assert shown.count("~1.70") == 1, "workers was timed on whole steps"
+    assert "1.50" in shown
 
 
 def test_what_was_measured_twice_is_held_against_itself() -> None:
