@@ -4,6 +4,7 @@ pytest-benchmark's tables call the fastest of a group 1.0, whoever is the refere
 ratios in the lines of `speedmatrix` below them, against the reference that is named there.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -86,8 +87,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     gate = _gate(session, allowed_growth(terminalreporter.config))
 
     def lost() -> list[str]:
-        skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
-        return [name for name in skipped if name in before]
+        skipped = {_cell(report.nodeid) for report in terminalreporter.stats.get("skipped", [])}
+        return [name for name in sorted(before) if _cell(name) in skipped]
 
     try:
         shown = yield
@@ -106,6 +107,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
             *(f"{'REGRESSED' * one.regressed or 'Gate'}: {name}: {one.words}" for name, one in gate.items()),
         ):
             terminalreporter.write_line(line)
+
+
+def _cell(name: str) -> str:
+    """A benchmark's name without what its times are told in: seconds, or steps of a reference (`…/baseline]`)."""
+    return re.sub(r"(\[[^]/]*)/[^]]*\]$", r"\1]", name)
 
 
 def _gate(session: Any, share: float | None) -> dict[str, Judged]:

@@ -320,7 +320,7 @@ def plan() -> Plan:
 def sharing(plan: Plan, records: list[Record]) -> dict[str, tuple[bool, bool]]:
     """By label: whether the estimate rests on a process that was shared, and whether its row says so."""
     rows = build_matrix(plan, records, ENVIRONMENT).rows
-    told = {row.label: any("in one process" in note for note in row.notes) for row in rows}
+    told = {row.label: any("shared process" in note for note in row.notes) for row in rows}
     return {row.label: (row.estimate.shared, told[row.label]) for row in rows if row.estimate}
 
 
