@@ -32,7 +32,7 @@ MEASURED, PAGE = Path(__file__).with_name("measured.json"), ROOT / "docs/validit
 class Results:
     """What was measured last."""
 
-    machine: str
+    machines: Mapping[str, str]  # by part
     seconds: Mapping[str, float]  # by part
     judged: Sequence[Judged]
     old_ways: Sequence[OldWay]
@@ -42,10 +42,10 @@ class Results:
 def read() -> Results:
     """The results that are kept beside this file."""
     if not MEASURED.exists():
-        return Results(machine="", seconds={}, judged=[], old_ways=[])
+        return Results(machines={}, seconds={}, judged=[], old_ways=[])
     data: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
     return Results(
-        machine=data["machine"],
+        machines=data["machines"],
         seconds=data["seconds"],
         judged=[Judged(**one) for one in data["judged"]],
         old_ways=[OldWay(**one) for one in data["old_ways"]],
@@ -137,7 +137,8 @@ def _oracles(results: Results) -> Iterator[str]:
     yield ""
     whole = {"alone", "asleep"} <= set(results.seconds)
     took = f" in {sum(results.seconds.values()) / 60:.0f} minutes" if whole else ""
-    yield f"Measured{took} on {results.machine}. Durations of examples are scaled down."
+    told = "; ".join(f"{what} on {results.machines[part]}" for part, what in _WHAT.items() if part in results.machines)
+    yield f"Measured{took}: {told}. Durations of examples are scaled down."
     if results.remark:
         yield ""
         yield results.remark
@@ -214,6 +215,7 @@ def machine() -> str:
 
 
 PARTS = ("alone", "asleep", "sabotage")
+_WHAT = {"alone": "oracles that compute", "asleep": "oracles that sleep", "sabotage": "those without a protection"}
 
 
 def measured(part: str, before: Results) -> Results:
@@ -240,7 +242,8 @@ def measured(part: str, before: Results) -> Results:
                 old_ways = new + [one for one in old_ways if one.way in taken]
     finally:
         zygote.close()
-    return replace(before, machine=machine(), seconds=seconds, judged=ordered(judged), old_ways=old_ways)
+    machines = {**before.machines, part: machine()}
+    return replace(before, machines=machines, seconds=seconds, judged=ordered(judged), old_ways=old_ways)
 
 
 def ordered(judged: Iterable[Judged]) -> list[Judged]:
