@@ -193,7 +193,7 @@ def pack(archive: Path, results: Path, environment: Environment) -> list[str]:
                 left_out += _put(files, folder)
             if (machine / STATE).exists():
                 ours, place = (machine / STATE).read_bytes(), f"{machine.name}/{STATE}"
-                files[place] = _further(files.get(place, b"{}"), ours)
+                files[place] = _further(files.get(place, b""), ours)
             content = packed_archive(files)
         except Unfit as unfit:
             raise Mistake(sentence(f"{archive} is not written", unfit, f"take {machine} itself along")) from unfit
@@ -218,9 +218,12 @@ def _alone(archive: Path) -> Iterator[None]:
 
 
 def _further(held: bytes, ours: bytes) -> bytes:
-    """Of two states of one campaign the one that has spent more; ours where they are not of one."""
-    theirs, here = json.loads(held), json.loads(ours)
-    is_behind = theirs.get("began") == here["began"] and theirs["spent_s"] > here["spent_s"]
+    """Of two states of one campaign the one that has spent more; ours where they are not of one, or one is damaged."""
+    try:
+        theirs, here = json.loads(held), json.loads(ours)
+        is_behind = theirs["began"] == here["began"] and theirs["spent_s"] > here["spent_s"]
+    except (ValueError, TypeError, KeyError):
+        return ours
     return held if is_behind else ours
 
 
