@@ -23,8 +23,6 @@ from harness.analyze.search.stage_model import (
     usable,
 )
 from harness.analyze.search.winner import (
-    SEARCH,
-    WINNER,
     Certainty,
     Measured,
     Winner,
@@ -38,7 +36,7 @@ from harness.core.catalogue import Catalogue
 from harness.core.configuration import Comparison, Option, parse_option, settings
 from harness.core.mistake import Mistake
 from harness.core.optimization import Numerics, Optimization, Timing
-from harness.core.plan import Plan, Request
+from harness.core.plan import SEARCH, WINNER, Plan, Request
 from harness.core.protocol import PROTOCOLS
 from harness.plan.designs import CROSSED, Space, space_of, varied
 from harness.plan.feasibility import Scope, all_options, compare, hindrance

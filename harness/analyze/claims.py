@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from harness.analyze.estimate import FIXED, Estimate, narrowest, replicates_for, results, surest_of
+from harness.analyze.estimate import FIXED, Estimate, average, narrowest, replicates_for, results, surest_of
 from harness.analyze.evidence import Evidence, Side, gather
 from harness.analyze.grouping import ratios_of_sums
 from harness.analyze.matrix import unproven
@@ -314,6 +314,7 @@ class Basis:
     reference: Configuration
     tried: Tried
     data: str = ""  # what the real data were, in words; empty where they were the suite's own
+    runs: int = 1  # whose average the ratio is, that run's among them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,8 +343,7 @@ def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
     """What runs of one machine, the newest first, say of a claim on a workload.
 
     A run with an estimate of what the claim names decides, else one with an estimate of something like it: of those
-    of the newest one's environment and version the one with most replicates. Runs are never pooled. Raises ValueError
-    where there is none.
+    of the newest one's environment and version all together, as an average. Raises ValueError where there is none.
     """
     newest = looks[0].resolution
     if claim.untestable:
@@ -359,13 +359,34 @@ def find(claim: Claim, workload: str, looks: Sequence[Look]) -> Finding:
 
 
 def _surest(claim: Claim, answers: Sequence[Look]) -> Look:
-    """Of the runs that say most, by the version and in the environment of the newest; a calm one if there is one."""
+    """Of the runs that say most, by the version and in the environment of the newest; a calm one if there is one.
+
+    Where several calm ones measured the very same, its ratio is their average.
+    """
     best = min(_rank(claim, look) for look in answers)
     ranked = [look for look in answers if _rank(claim, look) == best]
     known = [(look.trial.result, look) for look in ranked if look.trial and isinstance(look.trial.result, Estimate)]
     if claim.metric is Metric.QUALITY or not known:
         return ranked[0]
-    return surest_of([pair for pair in known if pair[1].made_in == known[0][1].made_in])
+    alike = [pair for pair in known if pair[1].made_in == known[0][1].made_in]
+    return _averaged(surest_of(alike), [look for _, look in alike])
+
+
+def _averaged(first: Look, looks: Sequence[Look]) -> Look:
+    """A look with the average of all sound ratios of the very same comparison."""
+    found = [one.trial.result for one in looks if one.trial and _sound_question(one) == _sound_question(first)]
+    several = [one for one in found if isinstance(one, Estimate)]
+    if first.trial is None or _sound_question(first) is None or len(several) < 2:
+        return first
+    return replace(first, trial=replace(first.trial, result=average(several)))
+
+
+def _sound_question(look: Look) -> tuple[object, ...] | None:
+    """What a look's ratio answers; None where no average may hold it."""
+    result = look.trial.result if look.trial else None
+    if look.trial is None or not isinstance(result, Estimate) or not result.is_sound:
+        return None
+    return look.trial.evidence.comparison, look.trial.data, result.shared
 
 
 def _rank(claim: Claim, look: Look) -> int:
@@ -400,7 +421,12 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
         raise ValueError("only a comparison that was made can be judged")
     comparison = trial.evidence.comparison
     basis = Basis(
-        run=look.run, config=comparison.treatment, reference=comparison.reference, tried=tried, data=trial.data
+        run=look.run,
+        config=comparison.treatment,
+        reference=comparison.reference,
+        tried=tried,
+        data=trial.data,
+        runs=trial.result.runs if isinstance(trial.result, Estimate) else 1,
     )
     found = Finding(claim=claim, workload=workload, claim_verdict=ClaimVerdict.UNDECIDED, basis=basis)
     quality = trial.evidence.quality if claim.metric is Metric.QUALITY else None
@@ -416,7 +442,9 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
         known = claim.metric is Metric.THROUGHPUT  # a cost that no record holds was not measured at all
         return replace(found, claim_verdict=ClaimVerdict.UNDECIDED if known else ClaimVerdict.NOT_MEASURED, words=seen)
     claim_verdict = ClaimVerdict.TESTED_OTHERWISE if tried.shortfalls else rule(claim, seen)
-    more = (_more_replicates(claim, seen),) if claim_verdict is ClaimVerdict.UNDECIDED else ()
+    repeated = isinstance(trial.result, Estimate) and trial.result.runs > 1  # replicates are not all that scatters
+    open_ = claim_verdict is ClaimVerdict.UNDECIDED and not trial.evidence.treatment.pointless and not repeated
+    more = (_more_replicates(claim, seen),) if open_ else ()
     words = "; ".join((*more, *_caveats(trial)))
     return replace(found, claim_verdict=claim_verdict, words=words, measured_value=seen)
 
@@ -424,6 +452,8 @@ def _judged(claim: Claim, workload: str, look: Look) -> Finding:
 def _caveats(trial: Trial) -> Iterator[str]:
     """What a reader must know beside a verdict: that there was nothing to act on, or that it no longer learns alike."""
     yield from trial.evidence.treatment.pointless
+    if isinstance(trial.result, Estimate) and trial.result.apart:
+        yield f"average of {trial.result.runs} runs, which disagree"
     quality = trial.evidence.quality
     if quality is not None and quality.status in {Agreement.DIFFERS, Agreement.NAN}:
         yield f"but its quality {quality.status}: {quality.sentence}"

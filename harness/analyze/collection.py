@@ -1,16 +1,19 @@
-"""The collection: rows of many runs, each beside where it was found; the surest answers, runs are never pooled."""
+"""The collection: rows of many runs, each beside where it was found; one answer from all that asked the same."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from harness.analyze.estimate import Estimate, surest_of
+from harness.analyze.composition import average_of_composed
+from harness.analyze.estimate import Estimate, average, surest_of
 from harness.analyze.grouping import together
-from harness.analyze.matrix import Matrix, Row, Table
+from harness.analyze.matrix import Matrix, Row, Table, notes
+from harness.analyze.quality import worst
 from harness.core.configuration import Configuration, is_control
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
+from harness.core.plan import WINNER
 
 TOO_SMALL = "smoke"  # shows that things run; its times are no evidence unless somebody asks for them
 
@@ -48,7 +51,7 @@ def unnamed(matrix: Matrix) -> StoredRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a row answers: two rows with the same question may stand in for each other, and never be pooled."""
+    """What a row answers: rows with the same question have one answer, to which each of them counts."""
 
     environment: str  # digest
     treatment: Configuration
@@ -62,11 +65,19 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRow:
-    """A row, its table and its run."""
+    """A row, its table and its run; where several runs measured the same, the ratio is their average."""
 
     run: StoredRun
     table: Table
     row: Row
+    repeats: tuple[
+        "StoredRow", ...
+    ] = ()  # those that its ratio is the average of, its own run's first; none of one run
+
+    @property
+    def alone(self) -> "StoredRow":
+        """Its own run's row, with the ratio that this run measured."""
+        return self.repeats[0] if self.repeats else self
 
     @property
     def data(self) -> str:
@@ -102,15 +113,38 @@ def entries(runs: Iterable[StoredRun]) -> Iterator[StoredRow]:
                 yield one
 
 
-def surest(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
-    """One entry for each question: of the newest version's with most replicates the newest, or the newest words.
+def answered(runs: Iterable[StoredRun]) -> tuple[StoredRow, ...]:
+    """One entry for each question: the average of what the newest version's runs measured, or the newest words.
 
-    Where widths ended the measurement of both of the newest two it is the narrower; their wider point pays for the
-    choice. It is not the narrowest of all: of many that is one whose scatter was underestimated
-    (docs/decisions/published-tables.md). One from a disturbed machine stands only where there is no other.
+    Times, memory and settings are those of the run with most replicates. One from a disturbed machine stands only where
+    there is no other, and then alone; what a search measured afresh for its winner stands without what led it there
+    (docs/decisions/averages-of-runs.md).
     """
     asked = together((entry.question, entry) for entry in entries(runs))
-    return tuple(map(surest_among, asked.values()))
+    return tuple(map(_answer, asked.values()))
+
+
+def _answer(answers: Sequence[StoredRow]) -> StoredRow:
+    version = next((one.run.version for one in answers if one.row.estimate), "")
+    sound = [one for one in answers if one.run.version == version and one.row.estimate and one.row.estimate.is_sound]
+    alike = [one for one in sound if one.run.matrix.design == WINNER] or sound
+    if len(alike) < 2:
+        return surest_among(alike or answers)
+    composed = [one for one in alike if one.row.on_steps and one.row.on_steps.is_known]
+    first = surest_among(composed or alike)
+    repeats = (first, *(one for one in composed or alike if one is not first))
+    return replace(first, row=_averaged(repeats), repeats=repeats) if len(repeats) > 1 else first
+
+
+def _averaged(repeats: Sequence[StoredRow]) -> Row:
+    """The first one's row with the average of all, the worst quality of any, and what must be known of each."""
+    rows = [one.row for one in repeats]
+    mean = average([row.estimate for row in rows if row.estimate])
+    parts = [row.on_steps for row in rows if row.on_steps and row.on_steps.is_known]
+    on_steps = average_of_composed(parts, mean.thresholds.margin) if parts else None
+    quality, arms = worst(row.quality for row in rows if row.quality), (rows[0].treatment, rows[0].reference)
+    told = (*notes(mean, quality, arms, repeats[0].run.matrix.protocol), *(one for row in rows for one in row.remarks))
+    return replace(rows[0], result=mean, on_steps=on_steps, quality=quality, notes=tuple(dict.fromkeys(told)))
 
 
 def surest_among(answers: Sequence[StoredRow]) -> StoredRow:

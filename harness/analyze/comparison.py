@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from harness.analyze.collection import Question, StoredRow, StoredRun, rows_of, surest
+from harness.analyze.collection import Question, StoredRow, StoredRun, answered, rows_of
 from harness.analyze.estimate import Contrast, Difference, contrast
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Prices
@@ -26,7 +26,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column of a comparison: a run, or the surest answers of one environment."""
+    """One column of a comparison: a run, or the answers of one environment."""
 
     letter: str  # A, B and so on: short enough to stand in every row
     runs: tuple[StoredRun, ...]  # the newest first, all of one environment
@@ -65,7 +65,7 @@ def of_runs(runs: Sequence[StoredRun]) -> tuple[Column, ...]:
 
 
 def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
-    """A column for each environment, with its surest answers; the one with most ratios comes first.
+    """A column for each environment, with its answers; the one with most ratios comes first.
 
     What somebody else measured there has a column of its own. What was emulated is compared with nothing, unless its
     run is named. Raises Mistake where all was measured in one environment. Runs are named where they gave an answer
@@ -73,7 +73,7 @@ def of_machines(runs: Iterable[StoredRun]) -> tuple[Column, ...]:
     """
     real = ((run.environment.digest, run.contributed, run) for run in runs if not run.environment.emulated)
     owned = together(((digest, contributed), run) for digest, contributed, run in real)
-    found = [answers for group in owned.values() if (answers := surest(group))]
+    found = [answers for group in owned.values() if (answers := answered(group))]
     if len(found) < 2:
         where = "in one environment alone" if found else "nowhere, or at sizes that prove nothing"
         raise Mistake(
@@ -97,7 +97,8 @@ def _rank(group: Sequence[StoredRow]) -> tuple[int, str, str, bool]:
 
 
 def _runs(group: Iterable[StoredRow]) -> tuple[StoredRun, ...]:
-    by_identity = {id(entry.run): entry.run for entry in group}  # runs hold mappings, so they have no hash
+    every = (one for entry in group for one in entry.repeats or (entry,))
+    by_identity = {id(one.run): one.run for one in every}  # runs hold mappings, so they have no hash
     return tuple(sorted(by_identity.values(), key=lambda run: (run.began, run.name), reverse=True))
 
 

@@ -71,6 +71,11 @@ class Composed:
         """Of the log ratio's interval."""
         return math.log(max(self.high / self.ratio, self.ratio / self.low))
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it was composed on a calm machine, within any bounds."""
+        return self.verdict is not Verdict.DISTURBED and math.isfinite(self.high)
+
 
 def shares_of(gathered: Iterable[Evidence]) -> Mapping[Configuration, Shares]:
     """The shares of every reference that was timed on sound steps in as many replicates as an estimate takes.
@@ -147,6 +152,24 @@ def composed(
     if part.looked_up:
         found = Verdict.UNDECIDED
     return Composed(ratio=ratio, low=low, high=high, verdict=found, share=share, arrives=arrives)
+
+
+def average_of_composed(several: Sequence[Composed], margin: float) -> Composed:
+    """The weighted average of what several runs composed of the same part; the first tells shares and what arrives.
+
+    They share the formula's error and what is assumed to arrive, so that more of them do not narrow the interval; runs
+    that lie far apart widen it as they do an average of ratios (docs/decisions/averages-of-runs.md).
+    """
+    if len(several) == 1:
+        return several[0]
+    widths = np.array([one.half_width for one in several])
+    weights = widths**-2 / np.sum(widths**-2)
+    logs = np.log([one.ratio for one in several])
+    centre = float(weights @ logs)
+    apart = float(np.sum(((logs - centre) * NORMAL / widths) ** 2)) / (len(several) - 1)
+    half = float(weights @ widths) * math.sqrt(max(1.0, apart))
+    low, high = math.exp(centre - half), math.exp(centre + half)
+    return replace(several[0], ratio=math.exp(centre), low=low, high=high, verdict=verdict(low, high, margin))
 
 
 Part = tuple[Configuration, Timing]  # a reference, and what of its steps is timed alone

@@ -38,6 +38,7 @@ CONTENDED = 0.1  # of all cores, beyond which others took too many for one (docs
 FIXED, BY_WIDTH = 0.975, 0.985
 TRIMMED = 0.3  # of the pairs of a replicate, at either end, for the check of what single windows weigh
 BY_WINDOWS = "scatter of windows"  # the method, where replicates agree better than their windows allow
+OF_RUNS = "average of runs"  # the method, where several runs measured the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Estimate:
     pairs: int
     processes: int  # replicates, each with fresh processes of both arms
     df: float
-    method: str  # "moderated t" in a pool, "t" without one, or BY_WINDOWS
+    method: str  # "moderated t" in a pool, "t" without one, BY_WINDOWS, or OF_RUNS
     outlying: bool  # its replicates disagree more than the pool's, so it keeps its own variance
     verdict: Verdict
     drift: float
@@ -68,6 +69,8 @@ class Estimate:
     spoilt: int = 0  # replicates that were left out, since most of their windows were disturbed from outside
     tainted: int = 0  # such replicates that stayed, since too few others remain
     tails: tuple[Tail | None, Tail | None] = (None, None)  # of the reference and of the treatment
+    runs: int = 1  # that it is the average of
+    scale: float = 1.0  # by which its interval was widened, since those runs lie further apart than theirs explain
 
     @property
     def half_width(self) -> float:
@@ -95,6 +98,17 @@ class Estimate:
     def disturbance(self) -> str | None:
         """Why the machine was too restless for a verdict, in words; None where it was not."""
         return _disturbance(self)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether an average of runs may hold it: measured, on a calm machine, its width known well enough."""
+        finite = math.isfinite(self.half_width) and self.df >= LEAST_DF
+        return finite and not self.disturbed and not self.looked_up
+
+    @property
+    def apart(self) -> bool:
+        """Whether the runs whose average it is clearly disagree."""
+        return self.scale > APART
 
     @property
     def withheld(self) -> bool:
@@ -355,15 +369,76 @@ One = TypeVar("One")
 def surest_of(known: Sequence[tuple[Estimate, One]]) -> One:
     """Of estimates of one question, the newest first: a calm one of isolated arms with most replicates.
 
-    Where widths ended both measurements, the narrower of the newest two (docs/decisions/published-tables.md).
+    Of several it is the newest; neither ratio nor width decides.
     """
     calm = [pair for pair in known if not pair[0].disturbed] or known
     isolated = [pair for pair in calm if not pair[0].shared] or calm
-    most = max(estimate.processes for estimate, _ in isolated)
-    newest = [pair for pair in isolated if pair[0].processes == most][:2]
-    if any(estimate.point != BY_WIDTH for estimate, _ in newest):
-        return newest[0][1]
-    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
+    return max(isolated, key=lambda pair: pair[0].processes)[1]  # of equals the first
+
+
+# Averages: one ratio from several runs that measured the same in one environment.
+
+LEAST_DF = 4  # of an estimate that an average holds; of two replicates alone some seem far too sure
+APART = 1.4  # scale beyond which runs are said to lie apart
+
+
+def average(several: Sequence[Estimate]) -> Estimate:
+    """The weighted average of estimates by different runs; the first tells what is no number of replicates or windows.
+
+    Weights are inverse squared standard errors. Since those are estimates, that of the average is enlarged (Meier 1953,
+    Biometrics 9, 59-73). Runs that lie further apart than their errors explain widen the interval by the root of
+    chi-square per degree of freedom, which never narrows it: the scale factor of the Particle Data Group (Birge 1932,
+    Physical Review 40, 207-227). How surely that is known counts in the degrees of freedom, and no interval reaches
+    beyond those of all runs (docs/decisions/averages-of-runs.md). Raises IndexError where there is none.
+    """
+    first = several[0]
+    if len(several) == 1:
+        return first
+    logs = np.log([one.ratio for one in several])
+    thresholds = _strictest([one.thresholds for one in several])
+    processes = sum(one.processes for one in several)
+    floors = np.array([thresholds.least_spread / math.sqrt(one.processes) for one in several])
+    errors, freedom = (np.array(column) for column in zip(*(one.standard_error for one in several), strict=True))
+    errors = np.maximum(errors, floors)
+    weights = errors**-2 / np.sum(errors**-2)
+    centre = float(weights @ logs)
+    scale = math.sqrt(max(1.0, float(np.sum(((logs - centre) / errors) ** 2)) / (len(several) - 1)))
+    variance = (1 + 4 * float(np.sum(weights * (1 - weights) / freedom))) / float(np.sum(errors**-2))
+    df = scale**4 / (float(np.sum(weights**2 / freedom)) + (scale**2 - 1) ** 2 / (len(several) - 1))
+    # Somebody measured again, perhaps since a verdict was missing: the point is that of a number that widths decided.
+    half_width = float(stats.t.ppf(BY_WIDTH, df)) * math.sqrt(variance) * scale
+    reach = max(centre - math.log(min(one.low for one in several)), math.log(max(one.high for one in several)) - centre)
+    half_width = max(min(half_width, reach), narrowest(thresholds) / math.sqrt(processes))
+    low, high = math.exp(centre - half_width), math.exp(centre + half_width)
+    left_out = together(entry for one in several for entry in one.left_out)
+    return replace(
+        first,
+        ratio=math.exp(centre),
+        low=low,
+        high=high,
+        pairs=sum(one.pairs for one in several),
+        processes=processes,
+        df=df,
+        method=OF_RUNS,
+        outlying=False,
+        verdict=verdict(low, high, thresholds.margin),
+        drift=max(one.drift for one in several),
+        trimmed_ratio=math.exp(float(weights @ np.log([one.trimmed_ratio for one in several]))),
+        thresholds=thresholds,
+        contention=max(one.contention for one in several),
+        in_turn=sum(one.in_turn for one in several),
+        point=BY_WIDTH,
+        windows=sum(one.windows for one in several),
+        left_out=tuple((reason, sum(counts)) for reason, counts in left_out.items()),
+        spoilt=sum(one.spoilt for one in several),
+        runs=len(several),
+        scale=scale,
+    )
+
+
+def _strictest(several: Sequence[Thresholds]) -> Thresholds:
+    widest = max(several, key=lambda one: one.least_spread)
+    return replace(widest, margin=max(one.margin for one in several))
 
 
 # Contrasts: a speedup here over the same speedup elsewhere, with an interval and a verdict.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.analyze.collection import StoredRun, surest
+from harness.analyze.collection import StoredRun, answered
 from harness.analyze.grouping import together
 from harness.core.optimization import Timing
 from harness.core.plan import Plan, is_or_was_baseline
@@ -41,7 +41,7 @@ def extent_of(machine: str, workload: str, plan: Plan, runs: Iterable[StoredRun]
     """
     asked = {one.label: one for one in plan.comparisons if one.treatment.workload == workload}
     measured: dict[str, float] = {}
-    for one in surest(runs):
+    for one in answered(runs):
         row, comparison = one.row, one.row.comparison
         if comparison.treatment.workload != workload or comparison.label not in asked:
             continue

@@ -30,6 +30,9 @@ Arms = tuple[Profile | None, Profile | None]  # the treatment, the reference
 def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Protocol) -> Iterator[str]:
     """The sentences that belong to one estimate; none is good news."""
     yield from _of_the_machine(estimate)
+    if estimate.runs > 1:
+        apart = f", which disagree: its interval is {estimate.scale:.1f} times as wide for it" if estimate.apart else ""
+        yield f"average of {estimate.runs} runs{apart}"
     if estimate.outlying:
         yield "its replicates disagree more than those of its neighbours: add replicates"
     yield from _of_the_windows(estimate)
@@ -45,7 +48,7 @@ def notes(estimate: Estimate, quality: Quality | None, arms: Arms, protocol: Pro
         yield sentence
     if estimate.spoilt:
         yield f"replicates left out, since most of their windows were disturbed from outside: {estimate.spoilt}"
-    if estimate.processes + estimate.spoilt < protocol.replicates:
+    if estimate.runs == 1 and estimate.processes + estimate.spoilt < protocol.replicates:
         yield f"{estimate.processes} of {protocol.replicates} replicates so far"
     if any(arm is not None and not arm.steady for arm in arms):
         yield "not settled when its warm-up ended"
@@ -104,6 +107,8 @@ def _still_wide(estimate: Estimate, protocol: Protocol) -> str | None:
         return None
     width = f"±{100 * math.expm1(half_width):.1f} %" if half_width < 1 else "no useful bounds"
     seen = f"{width}, target ±{100 * protocol.target:.3g} %"
+    if estimate.runs > 1:
+        return seen
     return f"{seen}: no more replicates are planned" if estimate.processes >= protocol.most_replicates else seen
 
 
@@ -169,6 +174,7 @@ class Row:
     treatment: Profile | None
     reference: Profile | None
     notes: tuple[str, ...]
+    remarks: tuple[str, ...] = ()  # those of its notes that settings and windows give, whatever the ratio
     energy: Estimate | None = None  # samples a joule over the reference's, where the device counts what it takes
     on_steps: Composed | None = None  # what the ratio of a part comes to on whole steps, in a run of `stages`
 
@@ -364,8 +370,9 @@ def _table(
 
 
 def _row(evidence: Evidence, result: Estimate | Absence, reference_name: str, protocol: Protocol) -> Row:
-    quality = evidence.quality
+    quality, known = evidence.quality, isinstance(result, Estimate)
     treatment, reference = profile(evidence.treatment), profile(evidence.reference)
+    pointless, seen = evidence.treatment.pointless, tuple(remarks(evidence)) if known else ()
     return Row(
         comparison=evidence.comparison,
         reference_name=reference_name,
@@ -373,11 +380,8 @@ def _row(evidence: Evidence, result: Estimate | Absence, reference_name: str, pr
         quality=quality,
         treatment=treatment,
         reference=reference,
-        notes=(
-            *evidence.treatment.pointless,
-            *notes(result, quality, (treatment, reference), protocol),
-            *remarks(evidence),
-        )
+        notes=(*pointless, *notes(result, quality, (treatment, reference), protocol), *seen)
         if isinstance(result, Estimate)
         else (),
+        remarks=(*pointless, *seen) if known else (),
     )

@@ -16,7 +16,6 @@ from rich.table import Table
 
 from harness.analyze.calibration import DESIGN, ENOUGH, calibrate
 from harness.analyze.estimate import Estimate
-from harness.analyze.search.winner import SEARCH, WINNER
 from harness.api import Until, Watch, measure_into, written
 from harness.cli.campaign_state import (
     Meter,
@@ -38,7 +37,7 @@ from harness.cli.measuring import Terminal, tell_unused_gpu
 from harness.cli.reading import console, show_claims
 from harness.cli.sharing import CLAIMS, publish
 from harness.core.mistake import Mistake
-from harness.core.plan import Block, Request
+from harness.core.plan import SEARCH, WINNER, Block, Request
 from harness.exchange.archive import STATE, check_place, keep, opened, own_runs, pack
 from harness.plan.campaign import MOST, PAGES_S, Kind, Phase, check_minutes, check_session, measuring_s, quotas
 from harness.report.prediction import headline

@@ -65,7 +65,8 @@ class Claim:
     essential: tuple[str, ...] = ()  # optimizations without which it is not tested, however much else remains
     said_of: str = ""  # the kind of device, where it is that of all claims of a file: GPU
     deviation: str = ""  # how the stacks differ from the promise on any machine, without a full stop
-    stand_in: str = ""  # the stack that is tested where nothing of the treatment can run
+    stand_in: str = ""  # the stack that is tested where nothing of the treatment, or not what is essential, can run
+    stand_in_reference: str = ""  # beside it in place of the reference; the reference where empty
     untestable: str = ""  # why no configuration of this suite can test it; then treatment is empty
     contradicts: tuple[str, ...] = ()  # names of claims that cannot all be true
 
@@ -218,6 +219,8 @@ def _figures(claim: Claim) -> Iterator[str]:
 def _stacks(claim: Claim, workloads: Mapping[str, Workload], known: Mapping[str, Optimization]) -> Iterator[str]:
     if claim.untestable and (claim.treatment or claim.stand_in):
         yield "is untestable and names a treatment; one of the two is wrong"
+    if claim.stand_in_reference and not claim.stand_in:
+        yield "names a stand-in's reference and no stand-in"
     if not claim.untestable and not claim.treatment:
         yield "names no treatment and does not say why it is untestable"
     if not claim.untestable and claim.treatment == claim.reference:
@@ -226,7 +229,7 @@ def _stacks(claim: Claim, workloads: Mapping[str, Workload], known: Mapping[str,
         workloads.values() if claim.workload == ANY else [workloads[claim.workload]] * (claim.workload in workloads)
     )
     for workload in tested:
-        for stack in (claim.treatment, claim.reference, claim.stand_in):
+        for stack in (claim.treatment, claim.reference, claim.stand_in, claim.stand_in_reference):
             yield from _impossible(stack, claim, workload, known)
 
 

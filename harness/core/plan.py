@@ -89,6 +89,7 @@ def _given(value: object) -> tuple[object, ...]:
 # The plan: which comparisons are made, in which blocks and order; data that can be replayed.
 
 # A design: every comparison whose arms may share a process, in one process and in processes of their own.
+SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
 BOTH_WAYS = "isolation"
 
 

@@ -9,7 +9,7 @@ it is measured alone, and `all` leaves it out.
 On CPUs with AMX, torch 2.11's oneDNN reads memory that nobody wrote in some convolutions with 512 channels, and the
 loss may be no number; `doctor` tries it, and `ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16` cures it.
 
-    with torch.autocast("cuda", dtype=torch.bfloat16):
+    with torch.autocast(inputs.device.type, dtype=torch.bfloat16):
         loss = criterion(model(inputs), targets)
 """
 

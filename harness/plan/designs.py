@@ -336,10 +336,12 @@ def resolve(claim: Claim, context: ClaimContext) -> Resolution:
     found = _tried(claim, context)
     if isinstance(found, Tried) or not claim.stand_in:
         return found
-    other = _tried(replace(claim, treatment=claim.stand_in), context)
+    reference = claim.stand_in_reference or claim.reference
+    other = _tried(replace(claim, treatment=claim.stand_in, reference=reference, essential=()), context)
     if isinstance(other, Untried):
         return found
-    words = f"tested with {claim.stand_in} in place of {claim.treatment}: {found.reason}"
+    over = f" over {reference}" if claim.stand_in_reference else ""
+    words = f"tested with {claim.stand_in}{over} in place of {claim.treatment}: {found.reason}"
     return replace(other, shortfalls=(words, *other.shortfalls))
 
 

@@ -1,5 +1,6 @@
 """The ledger's report: every claim with its conditions, what was measured and the verdict, as words."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -34,12 +35,8 @@ _BETTER = {
     Metric.QUALITY: ("learns better", "learns worse"),
 }
 # What a ratio counts. A promise says which side of one it means; what was measured may lie on either.
-_AS = {
-    Metric.THROUGHPUT: "as fast",
-    Metric.START_UP: "as soon at the first step",
-    Metric.HOST_MEMORY: "as little host memory",
-    Metric.DEVICE_MEMORY: "as little device memory",
-}
+_AS = {Metric.THROUGHPUT: "as fast", Metric.START_UP: "as soon at the first step"}
+_AS_MUCH = {Metric.HOST_MEMORY: "as much host memory", Metric.DEVICE_MEMORY: "as much device memory"}
 
 
 def promised(claim: Claim) -> str:
@@ -76,7 +73,11 @@ def measured(finding: Finding) -> str:
         return NOTHING
     if metric is Metric.DEVICE_SHARE:
         return f"at most {100 * measured_value.high:.0f} %"
-    return f"{interval(measured_value.value, measured_value.low, measured_value.high)} {_AS[metric]}"
+    found = measured_value.value, measured_value.low, measured_value.high
+    if metric in _AS_MUCH:  # the ratio is above 1 where less is held
+        value, high, low = (1 / one if one else math.inf for one in found)
+        return f"{interval(value, low, high)} {_AS_MUCH[metric]}"
+    return f"{interval(*found)} {_AS[metric]}"
 
 
 def verdict(finding: Finding) -> str:
@@ -171,7 +172,7 @@ def summary(accounts: Iterable[Account]) -> str:
     )
 
 
-def _otherwise(findings: Iterable[Finding]) -> str:
+def _otherwise(findings: Sequence[Finding]) -> str:
     """How the intervals of promises that were tested under other conditions lie to what was promised."""
     told = Counter(
         _place(one.claim, one.measured_value)
@@ -179,6 +180,8 @@ def _otherwise(findings: Iterable[Finding]) -> str:
         if one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE and one.measured_value
     )
     words = ", ".join(f"{told[place]} {place}" for place in _PLACES if told[place])
+    quality = sum(one.claim_verdict is ClaimVerdict.TESTED_OTHERWISE and one.measured_value is None for one in findings)
+    words += f"; {quality} are about losses and have none" if words and quality else ""
     return f" Under those other conditions, which decide nothing, the intervals of {words}." if words else ""
 
 
@@ -243,7 +246,8 @@ def details(finding: Finding) -> Iterator[str]:
     yield f"{claim.text} Said in {claim.source}."
     if basis:
         count = f", {finding.measured_value.replicates} replicates" if finding.measured_value else ""
-        yield f"Judged by {_comparison(basis)}, run {basis.run}{count}."
+        more = f" and {basis.runs - 1} more" if basis.runs > 1 else ""
+        yield f"Judged by {_comparison(basis)}, run {basis.run}{more}{count}."
     elif claim.treatment:
         yield f"Tested by {claim.treatment} against {called(claim.reference)}, timed on {claim.timing}."
     if claim.remark:
@@ -261,6 +265,15 @@ def _comparison(basis: Basis) -> str:
 
 SCHEMA = 1
 _CONTRADICTING = "Claims that contradict each other"
+_MEANINGS = (
+    ("confirmed, overstated, no effect, harmful", "measured under the conditions of the promise, which is so judged"),
+    ("tested otherwise", "measured under other conditions, named in the row, so that the promise is not judged"),
+    ("undecided", "the interval allows the promise and its contrary"),
+    ("no result", "it was run and gave no ratio that could be believed, for the reason in the row"),
+    ("not measured yet", "this suite can test it on that machine, and nobody has"),
+    ("not testable here", "the machine lacks what it needs, such as a GPU"),
+    ("untestable", "no configuration of this suite can test it"),
+)
 
 
 def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
@@ -268,11 +281,12 @@ def claims_parts(accounts: Sequence[Account]) -> Iterator[Part]:
     yield Heading("Claims", 1)
     made_by = Span("speedmatrix claims --format markdown", "code")
     yield Text((Span("What others promised, and what was measured. Made by "), made_by, Span(".")))
+    yield from listed(f"{name}: {meaning}." for name, meaning in _MEANINGS)
     if len(accounts) > 1:
         yield from (Heading("On any machine"), Text(summary(accounts)), by_report(accounts))
     for place, made in enumerate(accounts):
         account = tested(made) if place else made
-        only = " What was tested here follows; the rest is as above." if place else ""
+        only = " What was tested here follows; the rest is as above." if place and account.findings else ""
         yield from (Heading(account.machine), Text(f"{count_line(made.findings)}.{only}"))
         for title, findings in grouped(account).items():
             yield from (Heading(title, 3), Table(COLUMNS, tuple(body(findings))))

@@ -336,6 +336,7 @@ def _found(one: Found) -> dict[str, Any]:
     return {
         "letter": one.letter,
         "run": one.entry.run.name,
+        "runs": [each.run.name for each in one.entry.repeats or (one.entry,)],
         "estimate": row.estimate,
         "absence": row.absence,
         "against": against.letter if against else None,

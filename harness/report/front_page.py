@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from harness.analyze.attribution import beyond_product, learns_alike
 from harness.analyze.claims import REFUTED, Finding, MeasuredValue, rule
-from harness.analyze.collection import StoredRow, StoredRun, entries, surest
+from harness.analyze.collection import StoredRow, StoredRun, answered, entries
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.quality import Agreement
@@ -46,7 +46,9 @@ from harness.report.published_parts import (
     named,
     on_training,
     page,
+    refused,
     run_link,
+    run_links,
     sweep_picture,
     unbroken,
 )
@@ -124,18 +126,24 @@ def _fact(where: _Where, label: str, weight: float, text: str, *told: tuple[Stor
 def _another(place: Place, entry: StoredRow, holds: _Holds) -> StoredRow | None:
     """The newest other run on the machine that asked the same, in whatever environment; None unless it says the same.
 
-    What was disturbed says nothing, nor what is so wide that it had to agree; an older run that agrees does not
-    outweigh a newer one that contradicts.
+    A run whose ratio is part of the entry's average is no other. What was disturbed says nothing, nor what is so wide
+    that it had to agree; an older run that agrees does not outweigh a newer one that contradicts.
     """
     runs = (run for setting in place.settings for run in setting.runs)
     one, estimate = next(_others(runs, entry), (None, None))
+    if one is None:  # then two of those whose average it is must say the same, each by itself
+        first, *others = entry.repeats or (entry,)
+        one, estimate = next(((other, other.row.estimate) for other in others if other.row.estimate), (None, None))
+        if first.row.estimate is None or not holds(first.row.estimate):
+            return None
     return one if estimate and holds(estimate) else None
 
 
 def _others(runs: Iterable[StoredRun], entry: StoredRow) -> Iterator[tuple[StoredRow, Estimate]]:
     """What other runs, of whatever environment, answer to the same question on a calm machine; the newest first."""
-    asked, ours = replace(entry.question, environment=""), entry.row.estimate
-    for one in entries(run for run in runs if run.name != entry.run.name):
+    asked, ours = replace(entry.question, environment=""), entry.alone.row.estimate
+    inside = {one.run.name for one in entry.repeats or (entry,)}
+    for one in entries(run for run in runs if run.name not in inside):
         estimate = one.row.estimate
         if estimate is None or ours is None or estimate.disturbed or estimate.half_width > _WIDER * ours.half_width:
             continue
@@ -296,7 +304,7 @@ _RULES = (_both_ways, _loader_alone, _refuted, _learns_otherwise, _more_than_par
 _BEST_COLUMNS = (
     "workload",
     "machine",
-    "fastest with unchanged losses",
+    "fastest whose first losses agree",
     "speedup",
     "over the real system's settings that the machine can have",
     "best options, each alone",
@@ -321,7 +329,7 @@ def _best(place: Place, setting: Setting, topic: Topic) -> Iterator[str]:
     yield _over_original(place, setting, topic, best)
     yield "; ".join(_alone(topic, best)) or NOTHING
     yield bounds(best.row)
-    yield run_link(best.run, f"{place.name}/")
+    yield run_links(best, f"{place.name}/")
 
 
 def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
@@ -334,9 +342,11 @@ def _withheld(topic: Topic, best: StoredRow) -> Iterator[str]:
 
 
 def _again(setting: Setting, best: StoredRow) -> Iterator[str]:
-    """What other runs of this environment came to with the very same options, and whether that agrees."""
-    others = [estimate for _, estimate in _others(setting.runs, best)]
-    if others:
+    """What each run came to whose average this is, and whether they disagree; or what others of other versions did."""
+    found = [one.row.estimate.ratio for one in best.repeats if one.row.estimate]
+    if found and best.row.estimate:
+        yield f"of {len(found)} runs, {_ends(found)}" + (", which **disagree**" if best.row.estimate.apart else "")
+    elif others := [estimate for _, estimate in _others(setting.runs, best)]:
         agree = all(_alike(best, one) for one in others)
         yield f"again {_ends(one.ratio for one in others)}" + ("" if agree else ", which **disagrees**")
 
@@ -346,13 +356,13 @@ def _elsewhere(place: Place, setting: Setting, best: StoredRow) -> Iterator[str]
 
     That is in other environments, and of other options in this one.
     """
-    names = {best.row.label} | (set() if ALL in {one.row.label for one in surest(setting.runs)} else {ALL})
+    names = {best.row.label} | (set() if ALL in {one.row.label for one in answered(setting.runs)} else {ALL})
     wanted = best.row.comparison
     others = together(
         (one.row.label, one.row.estimate.ratio)
         for other in place.settings
         if other.is_contributed == setting.is_contributed
-        for one in surest(other.runs)
+        for one in answered(other.runs)
         if one.row.estimate
         and not (other is setting and one.row.comparison.treatment == wanted.treatment)
         and one.row.label in names
@@ -378,7 +388,7 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
         sheets = (one for one in topic.sheets if one.name == ORIGINAL and not one.data)
         rows = (one for sheet in sheets for one in sheet.measured if one.row.label == ALL)
         whole = next((one for one in rows if at(one.row.comparison) == at(best.row.comparison)), None)
-        return f"{code(ALL)} {estimated(whole)}" if whole else "not measured"
+        return f"{code(ALL)} {estimated(whole)}" if whole else refused(topic, best)
     if not _tells(found):
         return f"[no useful bounds]({_page_of(place, topic)})"
     unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
@@ -427,6 +437,8 @@ def _alone(topic: Topic, best: StoredRow) -> Iterator[str]:
         beside = "" if held else f", not part of {code(best.row.label)}"
         name = label.partition("=")[0]
         has = f" (the real system has {code(str(already[name]))})" if name in already else ""
+        if name == "trainer_threads":
+            has = " (PyTorch's default; all other arms compute with one thread)"
         yield f"{code(label)} {on_training(one)}{has}{beside}"
 
 
@@ -459,17 +471,16 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     yield (
         "How many times as fast a training step is with the single option whose interval has the highest lower end, "
         "and with the fastest stack of all, against the same training with every option off. "
-        f"{_sizes_in_words(answers)} An interval tells how sure one run "
-        "is; 'again' is what other runs of the same came to. 'Elsewhere': other software on this machine, or an older "
-        f"{code(ALL)} with other options. "
+        f"{_sizes_in_words(answers)} 'Of 3 runs' stands before the lowest and the highest of the runs that were "
+        f"averaged. 'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes."
         + (" Emulated devices have a set step time, and real loaders." if emulated else "")
         + ("" if real else " No real GPU was measured.")
     )
     yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(by_workload, machines)), "")
     yield (
-        "The real systems had some of these options on already, which is why less was left to gain for them. Picking "
-        "the fastest of many overstates it. Measure it on your machine: "
+        "Where the real system had some of these options on already, less is left to gain. The best of many measured "
+        "options looks a little better than it is. Measure it on your machine: "
         f"{code('./speedmatrix run WORKLOAD --stack all')}."
     )
 
@@ -477,8 +488,8 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
 def _sizes_in_words(answers: Sequence[_Answer]) -> str:
     """Which of the answers are about models of the real size."""
     full = [f"{topic.name} on {place.name}" for place, _, topic in answers if topic.main and telling(topic.main) == 0]
-    small = "measured on small copies of the models and data"
-    return f"But for {escaped(', '.join(full))} it was {small}." if full else f"All of it was {small}."
+    small = "All numbers come from small copies of the models and data"
+    return f"{small}, except {escaped(', '.join(full))}, at full size." if full else f"{small}."
 
 
 def _glances(by_workload: Mapping[str, Sequence[_Answer]], machines: Sequence[str]) -> Iterator[tuple[str, ...]]:

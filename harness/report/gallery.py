@@ -90,7 +90,7 @@ def _row(
         _ends(row.shown),
         None if row.shown is row.estimate else _ends(row.estimate),
         f"{place.name}/{entry.run.name}",
-        day(entry.run),
+        day(entry.run) + (f" +{len(entry.repeats) - 1}" if entry.repeats else ""),
         setting.environment.digest,
         one_line("; ".join(row.notes)),
         int(aside or former),

@@ -21,7 +21,7 @@ from jinja2 import Environment as Templates
 from jinja2 import PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest
+from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, answered
 from harness.analyze.estimate import Estimate
 from harness.analyze.evidence import Evidence, Side
 from harness.analyze.grouping import together
@@ -84,7 +84,7 @@ class Line:
     reference: Profile
     stage: str
     titles: tuple[str, ...]  # of the optimizations that differ and are known
-    older: bool  # another run answers the same question more surely
+    older: bool  # a single run's ratio beside the average that holds it, or a less sure answer
 
     @property
     def command(self) -> str | None:
@@ -94,12 +94,15 @@ class Line:
 
 def lines(shown: Shown) -> tuple[Line, ...]:
     """A line for each ratio: in the matrix's order, or by machine and workload where there are many runs."""
-    current = {id(entry.row) for entry in surest(exhibit.kept for exhibit in shown.exhibits)}
-    drafts = [
-        (number, entry, shown.collected and id(entry.row) not in current)
-        for number, entry in _entries(shown)
-        if entry.row.estimate is not None
-    ]
+    answers = answered(exhibit.kept for exhibit in shown.exhibits) if shown.collected else ()
+    current = {id(entry.alone.row): entry for entry in answers}
+    drafts = []
+    for number, entry in (one for one in _entries(shown) if one[1].row.estimate is not None):
+        answer = current.get(id(entry.row))
+        if answer:
+            drafts.append((number, answer, False))
+        if answer is None or answer.repeats:
+            drafts.append((number, entry, shown.collected))
     if shown.collected:
         drafts.sort(key=lambda draft: (*_place(draft[1]), draft[2]))  # stable: a table's order is kept
     return tuple(
@@ -298,7 +301,7 @@ def heading(shown: Shown) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
-    """How many comparisons have a ratio: `9 of 189 comparisons have a ratio`; of many runs the surest answers."""
+    """How many comparisons have a ratio: `9 of 189 comparisons have a ratio`; of many runs the answers."""
     if shown.collected:
         return f"{len(current(lines))} comparisons have a ratio"
     matrices = [exhibit.kept.matrix for exhibit in shown.exhibits]
@@ -307,7 +310,7 @@ def counts(shown: Shown, lines: tuple[Line, ...]) -> str:
 
 
 def current(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    """The lines whose questions no other run answers more surely."""
+    """The lines that answer a question: of several runs their average."""
     return tuple(line for line in lines if not line.older)
 
 
@@ -345,7 +348,7 @@ def remarks(shown: Shown, lines: tuple[Line, ...]) -> Iterator[str]:
         yield f"Contributed runs: {theirs}. Somebody else measured them; they are checked for sense, not for truth."
     older = sum(line.older for line in lines)
     if older:
-        yield f"{older} more ratios are less sure answers to the same questions; runs are never pooled."
+        yield f"{older} more ratios answer the same questions: single runs of an average, and less sure ones."
     small = sum(any(table.config.size == TOO_SMALL for table in one.kept.matrix.tables) for one in shown.exhibits)
     if shown.collected and small:
         yield f"{small} runs at size {TOO_SMALL} are left out: that size shows that things run, and no more."
@@ -417,7 +420,7 @@ def _of_runs(shown: Shown) -> Iterator[_Told]:
 def _collected(shown: Shown, lines: tuple[Line, ...]) -> Iterator[_Told]:
     """Questions that no run answers, in the words of the newest, then missing results that nobody has filled since."""
     runs = sorted((exhibit.kept for exhibit in shown.exhibits), key=lambda kept: (kept.began, kept.name), reverse=True)
-    for entry in surest(runs):
+    for entry in answered(runs):
         row = entry.row
         if row.absence is not None:
             yield entry.run, row.comparison.treatment.workload, row.label, row.absence.words

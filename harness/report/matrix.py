@@ -368,8 +368,8 @@ def cause(name: str, found: Bottleneck) -> str:
         what = "input and training step take about as long"
     return (
         f"With {called(name)} {what}. It trains {rate(found.rate)}; its step alone "
-        f"reaches {rate(found.compute_rate)}, so a perfect input gains at most {factor(free_input)}x; its loader alone "
-        f"reaches {rate(found.loader_rate)}, so a step that costs nothing gains at most {factor(free_step)}x."
+        f"reaches {rate(found.compute_rate)}, so a perfect input would gain about {factor(free_input)}x; its loader "
+        f"alone reaches {rate(found.loader_rate)}, so a step without cost would gain about {factor(free_step)}x."
         + (doubt if found.short_probe else "")
     )
 

@@ -1,4 +1,4 @@
-"""What is published: the surest answers of a folder of results, by machine, setting, workload and table."""
+"""What is published: the answers of a folder of results, by machine, setting, workload and table."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,18 +7,17 @@ from re import sub
 
 from harness.analyze.attribution import learns_alike
 from harness.analyze.claims import Account
-from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, surest, surest_among
+from harness.analyze.collection import TOO_SMALL, StoredRow, StoredRun, answered, surest_among
 from harness.analyze.estimate import Estimate
 from harness.analyze.grouping import together
 from harness.analyze.matrix import Table
 from harness.analyze.race import Race
-from harness.analyze.search.winner import WINNER
 from harness.analyze.sweep import KnownTime, Sweep, sweep_of
 from harness.core.configuration import Comparison, Configuration
 from harness.core.emulation import step_named
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
-from harness.core.plan import is_or_was_baseline
+from harness.core.plan import WINNER, is_or_was_baseline
 from harness.report.scaling import RANKS
 
 ALL, ORIGINAL = "all", "original"
@@ -52,7 +51,7 @@ class Sheet:
 
     @property
     def measured(self) -> tuple[StoredRow, ...]:
-        """Entries with an estimate, the fastest first; of a question the surest, be it of shared or isolated arms.
+        """Entries with an estimate, the fastest first; of isolated arms before shared ones.
 
         Copies of the reference are noise and not among them; of a stack that meant something else once, the newest is.
         """
@@ -392,7 +391,7 @@ def _settings(runs: Iterable[StoredRun], *, is_contributed: bool) -> tuple[Setti
 
 def _topics(runs: Iterable[StoredRun]) -> tuple[Topic, ...]:
     runs = tuple(runs)
-    by_workload = together((one.row.comparison.treatment.workload, one) for one in surest(runs))
+    by_workload = together((one.row.comparison.treatment.workload, one) for one in answered(runs))
     batches = together((table.config.workload, (kept, table)) for kept, table in _batches(runs))
     return tuple(
         Topic(

@@ -35,7 +35,9 @@ from harness.report.published_parts import (
     on_training,
     page,
     parts_of,
+    refused,
     run_link,
+    run_links,
     software,
     stacked,
     stages_picture,
@@ -114,7 +116,7 @@ def _parts(place: Place, verified: tuple[str, ...]) -> Iterator[Part]:
             "",
             (
                 "Environments are never mixed: each has tables and figures of its own, the newest first. Intervals "
-                "cover variation within a run, not between environments or days."
+                "cover variation within a run, and between the runs that were averaged; not between environments."
             ),
         )
         for setting in place.settings[1:]:
@@ -237,7 +239,7 @@ def _rows(sheet: Sheet) -> Iterator[tuple[str, tuple[str, ...]]]:
     for number, row in enumerate(sentences.body(sheet.table, View.PUBLISHED)):
         entry = sheet.measured[number - 1] if number else profiled
         notes = "; ".join(entry.row.notes) if entry is not None and number else ""
-        run = run_link(entry.run) if entry is not None else NOTHING
+        run = (run_links(entry) if number else run_link(entry.run)) if entry is not None else NOTHING
         cells = (unbroken(escaped(text)) if one.whole else stacked(text) for one, text in zip(shown, row, strict=True))
         yield row[0], (*tuple(cells)[1:], escaped(notes or NOTHING), run)
 
@@ -286,7 +288,8 @@ def pairs(topic: Topic) -> Iterator[Part]:
 def noise(topic: Topic) -> Iterator[Part]:
     """The reference against copies of itself: what ratios look like where the truth is 1."""
     for sheet in topic.sheets:
-        found = [one.row.estimate for one in sheet.copies if one.row.estimate]
+        several = [one for copy in sheet.copies for one in copy.repeats or (copy,)]
+        found = [one.row.estimate for one in several if one.row.estimate]
         if found:
             wrong = sum(not one.low <= 1 <= one.high for one in found)
             low, high = min(one.ratio for one in found), max(one.ratio for one in found)
@@ -330,7 +333,7 @@ def _where(sheet: Sheet, entry: StoredRow) -> str:
 # The page of one workload on one machine: stacks, causes, every table with its plot, claims and missing results.
 
 _SILENT = {ClaimVerdict.NO_RESULT, ClaimVerdict.NOT_MEASURED, ClaimVerdict.NOT_TESTABLE_HERE, ClaimVerdict.UNTESTABLE}
-_STACK_COLUMNS = "stack", "options", "timed on", "speedup, 95 %", "quality", "memory", "run"
+_STACK_COLUMNS = "stack", "options that are on", "timed on", "speedup, 95 %", "quality", "memory", "run"
 
 
 def workload_page(place: Place, name: str, *, has_claims: bool, manual: str | None = None) -> Page:
@@ -347,8 +350,8 @@ def _workload_parts(place: Place, name: str, *, has_claims: bool, manual: str | 
     yield from ("", f"[All results](../README.md) / [{escaped(place.name)}](README.md)", "")
     yield (
         "Each ratio is of samples a second, with its 95 % interval; above 1 is faster. Where several runs measured the "
-        "same, a row shows the one with most replicates on a calm machine and links to it; rows of a table may come "
-        "from several runs, each with a reference of its own. No numbers are pooled."
+        "same, a row shows the average of those on a calm machine, wider where they disagree, and links to each; its "
+        "other columns are of the first one linked. Every run has a reference of its own."
     )
     if len(found) > 1:
         yield ""
@@ -389,17 +392,21 @@ def _in_order(topic: Topic, manual: str | None) -> Iterator[Part]:
 
     def told(label: str, entry: StoredRow) -> Iterator[str]:
         page = f"{manual}/{label.partition('=')[0]}.md"
-        yield f"[{code(label)}]({quote(page)})" if manual else code(label)
+        name = f"[{code(label)}]({quote(page)})" if manual else code(label)
+        yield name + (" (on in the real system)" if label in has else "")
         yield on_training(entry)
         yield quality(entry.row)
         yield _memory(entry.row.treatment) if entry.row.treatment else NOTHING
-        yield run_link(entry.run)
+        yield run_links(entry)
 
+    has = {str(one) for sheet in topic.sheets if sheet.name == ORIGINAL for one in sheet.config.options}
     yield from ("", "### What to switch on, in order", "")
+    command = code(f"./speedmatrix run {one_line(topic.name)} --stack all")
     yield (
-        f"By itself, of training steps; what gains most for sure comes first. {COMPOSED}: composed from the ratio of "
-        "the part that the option changes. Gains do not add up: a stack is measured below"
-        + (", and an option's page has its code." if manual else ".")
+        f"Each option by itself, of training steps, sorted by the lower end of the interval. {COMPOSED}: composed from "
+        "the ratio of the part that the option changes. Options that shorten the same wait do not add up: take the "
+        f"first that you do not have yet, or a stack as measured below ({command})."
+        + (" An option's page has its code." if manual else "")
     )
     rows = [tuple(told(label, entry)) for label, entry in topic.gains.items()]
     yield from ("", *grid(("option", "speedup, 95 %", "quality", "memory", "run"), rows))
@@ -451,12 +458,12 @@ def _best_stack(topic: Topic, main: Sheet) -> Iterator[str]:
     where = escaped(f"At size {main.config.size}, batch {main.config.batch}")
     best = topic.best
     if best is None:
-        yield f"{where} nothing is faster for sure with first losses that agree."
+        yield f"{where} nothing whose first losses agree is faster for sure."
     else:
         other = topic.against(ORIGINAL, best)
-        against = f"{estimated(other)} against original" if other else "against original it was not measured"
+        against = f"over the real system's settings {estimated(other) if other else refused(topic, best)}"
         yield (
-            f"{where} the fastest with unchanged losses is {code(best.row.label)}: {estimated(best)} against "
+            f"{where} the fastest whose first losses agree is {code(best.row.label)}: {estimated(best)} against "
             f"{escaped(main.name)}; {against}."
         )
     if topic.faster_otherwise is not None:
@@ -475,7 +482,7 @@ def _stack(sheet: Sheet, entry: StoredRow) -> Iterator[str]:
     yield estimated(entry)
     yield quality(entry.row)
     yield _memory(arm) if arm else NOTHING
-    yield run_link(entry.run)
+    yield run_links(entry)
 
 
 def _memory(arm: Profile) -> str:
@@ -483,7 +490,7 @@ def _memory(arm: Profile) -> str:
     if arm.device_bytes is not None:
         return f"{size(arm.device_bytes)} (device peak)"
     kind, (count,) = host_memory(arm)
-    return f"{size(count)} ({kind})"
+    return f"{size(count)} ({kind})" if count else NOTHING
 
 
 def _decomposition(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -506,8 +513,11 @@ def _method(parts: Attribution) -> str:
         )
     if parts.unmeasured:
         names = escaped(", ".join(parts.unmeasured))
-        found += f" Not measured on whole training steps, and so inside the last bar: {names}."
-    return found + " Bars multiply to the total. Their intervals are conservative: half-widths are added."
+        found += f" Without a bar, since they were not measured on whole training steps: {names}."
+    return (
+        f"{found} Bars multiply to the total. The last one is what remains: below 1 where options shorten the same "
+        "wait, so that their bars count it twice. Intervals are conservative: half-widths are added."
+    )
 
 
 def _upper_bounds(setting: Setting, topic: Topic) -> Iterator[Part]:
@@ -541,7 +551,7 @@ def _claims(place: Place, name: str, *, has_claims: bool) -> Iterator[Part]:
         (f"About training in general, as {escaped(name)} alone answers", general),
     ]
     told = [f"{title}: {escaped(claims.count_line(found))}." for title, found in counts if found]
-    yield f"{' '.join(told)} The newest run that can decide a claim decides it.{link}"
+    yield f"{' '.join(told)} Of several runs that can decide a claim their average does.{link}"
     if judged:
         yield from ("", *grid(("claim", "promised", "measured, 95 %", "verdict"), map(_claim, judged)))
 

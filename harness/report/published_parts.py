@@ -39,6 +39,7 @@ from harness.report.published import (
     Setting,
     Sheet,
     Topic,
+    at,
     file_name,
     is_copy,
     is_single,
@@ -51,9 +52,9 @@ from harness.report.words import NOTHING, called, one_line, ratio, stage
 BEST_COLUMNS = (
     "workload",
     "size, batch",
-    "fastest with unchanged losses",
+    "fastest whose first losses agree",
     "speedup",
-    "against original",
+    "over the real system's settings",
     "quality",
     "bottleneck, before → after",
     "run",
@@ -109,6 +110,13 @@ def run_link(kept: StoredRun, above: str = "") -> str:
     """A link to a run's folder; `above` is what leads from the page to the machine's folder."""
     contributed = " (contributed)" if kept.contributed else ""
     return f"[{escaped(day(kept))}]({quote(above + kept.name)}){contributed}"
+
+
+def run_links(entry: StoredRow, above: str = "") -> str:
+    """Links to every run that a ratio comes from, the surest first: `2026-11-20, 2, 3`."""
+    first, *others = (one.run for one in entry.repeats or (entry,))
+    more = (f"[{number}]({quote(above + kept.name)})" for number, kept in enumerate(others, 2))
+    return ", ".join((run_link(first, above), *more))
 
 
 def chip(setting: Setting) -> str:
@@ -200,10 +208,19 @@ def _best_configs(topic: Topic) -> Iterator[str]:
     found = topic.against(ORIGINAL, best)
     yield escaped(best.row.label)
     yield estimated(best) + (f" against {escaped(topic.main.name)}" if topic.main and topic.main.config.options else "")
-    yield estimated(found) if found else "not measured"
+    yield estimated(found) if found else refused(topic, best)
     yield quality(best.row)
     yield bounds(best.row)
-    yield run_link(best.run)
+    yield run_links(best)
+
+
+def refused(topic: Topic, best: StoredRow) -> str:
+    """Why a stack has no ratio over the real system's settings: it was measured and refused, or never measured."""
+    wanted = best.row.comparison
+    entries = (one for sheet in topic.sheets if sheet.name == ORIGINAL for one in sheet.entries)
+    found = (one for one in entries if one.row.absence and one.row.comparison.label == wanted.label)
+    why = next((one.row.absence for one in found if at(one.row.comparison) == at(wanted) and one.row.absence), None)
+    return f"no ratio ({why.outcome})" if why and why.outcome not in UNFINISHED else "not measured"
 
 
 def bounds(row: Row) -> str:

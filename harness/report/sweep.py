@@ -26,15 +26,15 @@ from harness.report.words import NOTHING, duration, factor, one_line, ratio, sho
 
 EMULATED = (
     "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real. "
-    "Names of devices stand at the step time of the real system's full-size model at this batch, in bfloat16 and "
-    "channels-last where that is known and else in float32. It is worked out of published rates, so that it holds "
-    "within a factor, over which the speedup is told. The pages of one "
-    "emulated device run the small model of their size, whose step is shorter, so the same option has another number "
-    "there."
+    "A device's name stands at the step time that the real system's full-size model would have there at this batch, in "
+    "bfloat16 and channels-last where that is known and else in float32. It is worked out of published rates and may "
+    "be off by the factor told beside it; speedups are told over that range. Pages of one emulated device run a small "
+    "model, whose step is shorter, so that the same option has another number there."
 )
 HOW = (
-    f'An option pays where its speedup is {PAYS:g}x or more. "Below 520 ms [380 ms, 610 ms] a step": its speedup falls '
-    "to that at about 520 ms; by the ends of its intervals it may do so anywhere from 380 to 610 ms. Options that "
+    f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
+    "a step for sure, beyond that perhaps. In brackets stands where the limit may lie by the ends of its intervals. "
+    "Options that "
     "shorten the input are interpolated between measured step times; of others the two step times are named between "
     "which the gain ends. Measurements on a disturbed machine are left out. "
     "Dashes in a figure are predicted, each from what loader and step took alone at the other step times."

@@ -15,7 +15,7 @@ from harness.analyze.attribution import (
     gain,
     interactions,
 )
-from harness.analyze.collection import StoredRow, StoredRun, surest
+from harness.analyze.collection import StoredRow, StoredRun, answered
 from harness.core.configuration import Comparison, Configuration
 from harness.core.optimization import Timing
 from tests.analyze.synthetic import ENVIRONMENT, config, matrix, plan, records
@@ -120,7 +120,7 @@ def collected(*made: tuple[Comparison, float]) -> dict[tuple[Configuration, Conf
         version="0.2.0",
         matrix=matrix(plan(*(comparison for comparison, _ in made)), known),
     )
-    entries = surest([kept])
+    entries = answered([kept])
     return {(one.row.comparison.treatment, one.row.comparison.reference): one for one in entries}
 
 
@@ -164,7 +164,7 @@ def test_only_what_was_measured_alike_counts() -> None:
 
 def test_a_stack_without_an_estimate_cannot_be_taken_apart() -> None:
     kept = replace(next(iter(collected((compared(ALL), 3.0)).values())).run, matrix=matrix(plan(compared(ALL)), []))
-    (entry,) = surest([kept])
+    (entry,) = answered([kept])
     with pytest.raises(ValueError, match="only a stack with an estimate"):
         attributed(entry, [])
 

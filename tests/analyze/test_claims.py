@@ -189,7 +189,7 @@ def test_a_switch_with_nothing_to_act_on_says_so() -> None:
     assert "chunk_cache has nothing to act on: layout contiguous" in finding.words
 
 
-def test_the_newest_run_with_an_estimate_decides_and_none_is_pooled() -> None:
+def test_the_newest_run_with_an_estimate_decides() -> None:
     failed = [*records(0, 1.7), Lost(arm=arm(0, 0, 1), outcome="failed", reason="out of memory")]
     looks = [look(None, "r4"), look(failed, "r3"), look(records(0, 1.2), "r2"), look(records(0, 1.7), "r1")]
     found = find(claim(), "leak", looks)
@@ -198,6 +198,17 @@ def test_the_newest_run_with_an_estimate_decides_and_none_is_pooled() -> None:
     found = find(claim(), "leak", looks[:2])
     assert found.basis is not None
     assert (found.claim_verdict, found.basis.run) == (ClaimVerdict.NO_RESULT, "r3")
+
+
+def test_several_runs_decide_by_their_average() -> None:
+    looks = [look(records(0, ratio, replicates=6), f"r{ratio}") for ratio in (1.2, 1.7)]
+    (alone, _), found = [find(claim(), "leak", [one]) for one in looks], find(claim(), "leak", looks)
+    assert found.basis is not None
+    assert found.measured_value is not None
+    assert alone.measured_value is not None
+    assert found.basis.runs == 2
+    assert found.measured_value.replicates == 12
+    assert alone.measured_value.value < found.measured_value.value < 1.7
 
 
 def test_of_two_answers_the_one_with_more_replicates_decides() -> None:

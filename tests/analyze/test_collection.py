@@ -1,13 +1,17 @@
-"""The collection: of several answers to one question the surest is shown, whatever it says."""
+"""The collection: several answers to one question are shown as their average, whatever they say."""
 
 import math
 from dataclasses import replace
 
 import pytest
 
-from harness.analyze.collection import StoredRun, surest
-from harness.analyze.estimate import BY_WIDTH, FIXED, Estimate
+from harness.analyze.collection import StoredRow, StoredRun, answered
+from harness.analyze.composition import Arrival, Composed
+from harness.analyze.estimate import Estimate
 from harness.analyze.matrix import Row
+from harness.analyze.quality import Agreement, Quality
+from harness.analyze.verdict import Verdict
+from harness.core.plan import WINNER
 from tests.report.collected import Made, kept
 
 WORKERS = Made(treatment=("workers",), ratio=1.5)
@@ -21,22 +25,14 @@ def known_to(run: StoredRun, half_width: float, version: str = "0.2.0") -> Store
     return replace(run, version=version, matrix=replace(run.matrix, tables=tables))
 
 
-def by_width(run: StoredRun, point: float = BY_WIDTH) -> StoredRun:
-    """The same run with intervals whose width ended the measurement."""
-    tables = tuple(
-        replace(table, rows=tuple(replace(row, result=replace(row.estimate, point=point)) for row in table.rows))
-        for table in run.matrix.tables
-    )
-    return replace(run, matrix=replace(run.matrix, tables=tables))
-
-
 def counted(run: StoredRun, replicates: int, pairs: int) -> StoredRun:
     """The same run with ratios of so many replicates and pairs."""
     tables = tuple(
         replace(
             table,
             rows=tuple(
-                replace(row, result=replace(row.estimate, processes=replicates, pairs=pairs)) for row in table.rows
+                replace(row, result=replace(row.estimate, processes=replicates, pairs=pairs, df=9.0))
+                for row in table.rows
             ),
         )
         for table in run.matrix.tables
@@ -47,56 +43,99 @@ def counted(run: StoredRun, replicates: int, pairs: int) -> StoredRun:
 def _widened(row: Row, half_width: float) -> Row:
     assert row.estimate is not None
     low, high = (row.estimate.ratio * math.exp(sign * half_width) for sign in (-1, 1))
-    return replace(row, result=replace(row.estimate, low=low, high=high))
+    return replace(row, result=replace(row.estimate, low=low, high=high, df=9.0))
 
 
 def shown(*runs: StoredRun) -> Estimate:
-    (entry,) = surest(runs)
+    (entry,) = answered(runs)
     assert entry.row.estimate is not None
     return entry.row.estimate
 
 
-@pytest.mark.parametrize("ratio", [0.5, 3.0])
-def test_most_replicates_answer_whatever_they_say_and_whenever_they_were_measured(ratio: float) -> None:
-    other = replace(WORKERS, ratio=ratio)
-    for days in ((2, 3), (3, 2)):
-        long, short = counted(kept(WORKERS, day=days[0]), 6, 6), counted(kept(other, day=days[1]), 4, 12)
-        assert shown(long, known_to(short, 0.001)).ratio == pytest.approx(1.5)
+def answer(*runs: StoredRun) -> StoredRow:
+    (entry,) = answered(runs)
+    return entry
 
 
 @pytest.mark.parametrize("ratio", [0.5, 3.0])
-def test_of_the_newest_two_with_as_many_the_narrower_answers_whatever_it_says(ratio: float) -> None:
-    other = replace(WORKERS, ratio=ratio)
+def test_several_runs_answer_together_whatever_they_say_and_whenever_they_were_measured(ratio: float) -> None:
     for days in ((2, 3), (3, 2)):
-        narrow, wide = known_to(kept(WORKERS, day=days[0]), 0.01), known_to(kept(other, day=days[1]), 0.2)
-        assert shown(by_width(narrow), by_width(wide)).ratio == pytest.approx(1.5)
+        one, other = kept(WORKERS, day=days[0]), kept(replace(WORKERS, ratio=ratio), day=days[1])
+        found = answer(known_to(one, 0.1), known_to(other, 0.1))
+        assert found.row.estimate is not None
+        assert found.row.estimate.ratio == pytest.approx(math.sqrt(1.5 * ratio), rel=0.01)
+        assert found.row.estimate.scale > 5
+        assert len(found.repeats) == 2
+        assert found.alone.row.estimate in {each.row.estimate for each in found.repeats}
+        assert any("average of 2 runs, which disagree" in note for note in found.row.notes)
 
 
-@pytest.mark.parametrize("points", [(FIXED, FIXED), (FIXED, BY_WIDTH), (BY_WIDTH, FIXED)])
-def test_where_the_number_was_fixed_the_newest_answers_however_wide(points: tuple[float, float]) -> None:
-    """No wider point pays for a choice by width: of such intervals the narrower holds in 92 % of cases."""
-    narrow = known_to(kept(replace(WORKERS, ratio=9.0), day=2), 0.01)
-    wide = known_to(kept(WORKERS, day=3), 0.2)
-    assert shown(by_width(narrow, points[0]), by_width(wide, points[1])).ratio == pytest.approx(1.5)
+def test_what_is_known_better_counts_more() -> None:
+    narrow, wide = known_to(kept(WORKERS, day=2), 0.01), known_to(kept(replace(WORKERS, ratio=1.6), day=3), 0.2)
+    assert shown(narrow, wide).ratio == pytest.approx(1.5, rel=0.001)
 
 
-def test_of_many_the_narrowest_does_not_answer() -> None:
-    """It is the one whose scatter was underestimated."""
-    lucky = known_to(kept(replace(WORKERS, ratio=9.0), day=1), 0.001)
-    others = [by_width(known_to(kept(WORKERS, day=day), 0.1)) for day in (2, 3)]
-    assert shown(by_width(lucky), *others).ratio == pytest.approx(1.5)
+def test_settings_and_memory_are_of_the_run_with_most_replicates_of_several_the_newest() -> None:
+    for days in ((2, 3), (3, 2)):
+        long, short = counted(kept(WORKERS, day=days[0]), 6, 6), counted(kept(WORKERS, day=days[1]), 4, 12)
+        assert answer(long, short).run is long
+    older, newer = (known_to(kept(WORKERS, day=day), 0.1) for day in (2, 3))
+    assert answer(older, newer).run is newer
 
 
-def test_of_equals_the_newest_answers() -> None:
-    again = replace(WORKERS, ratio=1.7)
-    runs = (by_width(known_to(kept(one, day=day), 0.1)) for day, one in ((2, WORKERS), (3, again)))
-    assert shown(*runs).ratio == pytest.approx(1.7)
+def test_two_replicates_alone_are_not_averaged() -> None:
+    """By luck some of them seem far surer than they are, and would outweigh the rest."""
+    older, newer = kept(WORKERS, day=2), kept(replace(WORKERS, ratio=1.6), day=3)
+    assert shown(older, newer).ratio == pytest.approx(1.6)
+    assert shown(older, newer).runs == 1
+
+
+def test_what_a_search_measured_afresh_is_not_averaged_with_what_led_it_there() -> None:
+    first, afresh = known_to(kept(WORKERS, day=2), 0.1), known_to(kept(replace(WORKERS, ratio=1.6), day=3), 0.1)
+    afresh = replace(afresh, matrix=replace(afresh.matrix, design=WINNER))
+    assert shown(first, afresh).ratio == pytest.approx(1.6)
+
+
+def test_notes_of_every_run_and_the_worst_quality_stay() -> None:
+    older, newer = (known_to(kept(WORKERS, day=day), 0.1) for day in (2, 3))
+    (table,) = older.matrix.tables
+    (row,) = table.rows
+    worse = replace(row, remarks=("its cache was filling",), quality=Quality(Agreement.DIFFERS, "they differ"))
+    older = replace(older, matrix=replace(older.matrix, tables=(replace(table, rows=(worse,)),)))
+    found = answer(older, newer).row
+    assert "its cache was filling" in found.notes
+    assert found.quality is not None
+    assert found.quality.status is Agreement.DIFFERS
+
+
+def test_one_run_is_what_it_is() -> None:
+    run = kept(WORKERS, day=2)
+    assert answer(run).row is run.matrix.tables[0].rows[0]
+    assert answer(run).repeats == ()
+
+
+def test_what_a_part_comes_to_is_averaged_and_no_narrower_for_it() -> None:
+    runs = [composed_to(known_to(kept(WORKERS, day=day), 0.1), ratio) for day, ratio in ((2, 1.2), (3, 1.21))]
+    found = answer(*runs).row.on_steps
+    assert found is not None
+    assert 1.2 < found.ratio < 1.21
+    assert found.half_width == pytest.approx(0.05, rel=0.01)
+
+
+def composed_to(run: StoredRun, ratio: float) -> StoredRun:
+    """The same run, whose rows are of a part and come to that on whole steps."""
+    low, high = ratio * math.exp(-0.05), ratio * math.exp(0.05)
+    on_steps = Composed(ratio=ratio, low=low, high=high, verdict=Verdict.FASTER, share=0.5, arrives=Arrival())
+    tables = tuple(
+        replace(table, rows=tuple(replace(row, on_steps=on_steps) for row in table.rows)) for table in run.matrix.tables
+    )
+    return replace(run, matrix=replace(run.matrix, tables=tables))
 
 
 def test_an_earlier_version_answers_only_where_the_newest_does_not() -> None:
     before, now = known_to(kept(WORKERS, day=2), 0.01, version="0.1.0"), known_to(kept(WORKERS, day=3), 0.2)
     assert shown(before, now).half_width == pytest.approx(0.2)
-    (entry,) = surest([before, kept(replace(WORKERS, ratio=None), day=3)])
+    (entry,) = answered([before, kept(replace(WORKERS, ratio=None), day=3)])
     assert entry.run.version == "0.1.0"
 
 
@@ -115,12 +154,12 @@ def test_a_disturbed_machine_answers_only_where_no_other_does(ratio: float) -> N
     for days in ((2, 3), (3, 2)):
         restless, calm = known_to(kept(WORKERS, day=days[0]), 0.01), known_to(kept(other, day=days[1]), 0.2)
         assert shown(disturbed(restless), calm).ratio == pytest.approx(ratio)
-        both = (by_width(disturbed(one)) for one in (restless, calm))
-        assert shown(*both).ratio == pytest.approx(1.5)
+        newest = 1.5 if days[0] > days[1] else ratio
+        assert shown(*(disturbed(one) for one in (restless, calm))).ratio == pytest.approx(newest)
 
 
 def test_where_nothing_was_measured_the_newest_words_stand() -> None:
     nothing = replace(WORKERS, ratio=None)
-    (entry,) = surest([kept(nothing, day=3), kept(nothing, day=2)])
+    (entry,) = answered([kept(nothing, day=3), kept(nothing, day=2)])
     assert entry.row.estimate is None
     assert entry.run.began.startswith("2026-01-03")

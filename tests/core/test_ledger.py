@@ -80,6 +80,7 @@ def test_a_claim_is_read_with_its_defaults() -> None:
         ({"treatment": None}, "toy-workers names no treatment and does not say why it is untestable"),
         ({"treatment": "baseline"}, "toy-workers has the same treatment and reference"),
         ({"untestable": "nobody can"}, "toy-workers is untestable and names a treatment; one of the two is wrong"),
+        ({"stand_in_reference": "workers"}, "toy-workers names a stand-in's reference and no stand-in"),
         ({"treatment": "workers=many"}, "impossible on toy: workers has no level many"),
         ({"treatment": "workers"}, "impossible on toy: workers needs a level"),
         ({"treatment": "prefetch=4"}, "impossible on toy: prefetch_factor needs loader workers"),

@@ -93,8 +93,9 @@ def _conclusion(results: Results) -> Iterator[str]:
     points = sum(abs(math.log(one.ratio / one.true)) > FAILS for one in with_ratio if one.ratio and one.true)
     yield (
         f"{held} of {len(judged)} options whose true ratio is known came out as they must, {again} of them at the "
-        "second attempt: the interval contains the truth, however wide it is. Each was built so that a careless "
-        f"measurement gets it wrong. The ratio itself is off by more than {100 * FAILS:.0f} % in {points} of "
+        "second attempt: the interval, widened by the 0.5 or 1 % by which the truth itself may be off, contains it. "
+        "Each was built so that a careless measurement gets it wrong. The ratio itself is off by more than "
+        f"{100 * FAILS:.0f} % in {points} of "
         f"{len(with_ratio)}."
     )
     yield (

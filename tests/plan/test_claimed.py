@@ -96,6 +96,15 @@ def test_a_stand_in_is_tried_where_the_treatment_cannot_be() -> None:
     assert resolved(claim("tf32", stand_in="tf32")) == Untried(reason="tf32 needs a CUDA device")
 
 
+def test_a_stand_in_may_have_a_reference_of_its_own_and_serves_where_what_is_essential_is_missing() -> None:
+    wanted = claim("tf32+workers=2", "tf32", essential=("tf32",))
+    assert resolved(wanted) == Untried(reason="tf32 needs a CUDA device")
+    one = replace(wanted, stand_in="halved+workers=2", stand_in_reference="halved")
+    said = "tested with halved+workers=2 over halved in place of tf32+workers=2: tf32 needs a CUDA device"
+    assert resolved(one) == tried("halved+workers=2", "halved", shortfalls=(said,))
+    assert resolved(one, GPU) == tried("tf32+workers=2", "tf32")
+
+
 def test_what_no_stack_has_is_told_on_every_machine() -> None:
     one = claim("workers=2+tf32", deviation="tested without luck")
     lost = "tested without tf32: needs a CUDA device"

@@ -173,7 +173,7 @@ def test_the_script_never_makes_html_of_text() -> None:
     assert not any("|safe" in one.replace(" ", "") or "autoescape" in one for one in templates)
 
 
-def test_of_many_runs_the_surest_answers_and_the_others_are_marked() -> None:
+def test_of_many_runs_there_is_one_answer_and_the_others_are_marked() -> None:
     tags = Seen(to_html(two_machines())).tags
     bodies = [found for tag, found in tags if tag == "tbody" and "data-verdict" in found]
     assert len(bodies) == 15
@@ -182,7 +182,7 @@ def test_of_many_runs_the_surest_answers_and_the_others_are_marked() -> None:
     assert all("data-older" not in one for one in bodies if one["data-machine"] == "h200")
     text = Seen(to_html(two_machines())).text
     assert "Speedup matrix of 3 runs on 2 machines" in text
-    assert "5 more ratios are less sure answers" in text
+    assert "5 more ratios answer the same questions" in text
 
 
 def test_without_a_single_ratio_there_is_no_table_but_words() -> None:

@@ -12,14 +12,13 @@ from harness.analyze.claims import Account, Basis, ClaimVerdict, Finding, Measur
 from harness.analyze.collection import StoredRun
 from harness.analyze.composition import Arrival, Composed
 from harness.analyze.estimate import Estimate
-from harness.analyze.search.winner import WINNER
 from harness.analyze.sweep import KnownTime
 from harness.analyze.verdict import Verdict
 from harness.core.claims import Bound, Claim, Metric, Tried
 from harness.core.configuration import Option
 from harness.core.environment import Environment
 from harness.core.optimization import Timing
-from harness.core.plan import NoResult
+from harness.core.plan import WINNER, NoResult
 from harness.report.figures import MARK
 from harness.report.front_page import index_page, surprises
 from harness.report.published import Place, Publication, Topic, file_name
@@ -116,7 +115,7 @@ def test_a_searchs_winner_stands_before_what_cannot_be_told_apart_from_it(ratio:
 
 def test_what_is_not_faster_for_sure_is_not_the_best() -> None:
     assert best(topic(replace(WORKERS, ratio=1.001), replace(AMP, ratio=0.7))) is None
-    assert "nothing is faster for sure with first losses that agree" in leak(replace(WORKERS, ratio=1.001))
+    assert "nothing whose first losses agree is faster for sure" in leak(replace(WORKERS, ratio=1.001))
 
 
 def test_a_probe_or_another_reference_does_not_stand_for_training() -> None:

@@ -46,8 +46,8 @@ def test_the_cause_names_the_stage_and_both_ceilings() -> None:
     shown = " ".join(matrix_to_terminal(story(), width=120).split())
     assert (
         "With the baseline the bottleneck is the input. It trains 100 samples/s; its step alone reaches 500 samples/s, "
-        "so a perfect input gains at most 5.00x; its loader alone reaches 125 samples/s, so a step that costs nothing "
-        "gains at most 1.25x."
+        "so a perfect input would gain about 5.00x; its loader alone reaches 125 samples/s, so a step without cost "
+        "would gain about 1.25x."
     ) in shown
     slow_step = matrix(plan(comparison("workers")), records(0, 1.0))
     profile = slow_step.tables[0].profile

@@ -36,8 +36,6 @@ from harness.core.plan import Plan
 from harness.core.protocol import FEWEST_REPLICATES
 from harness.core.records import Record
 
-SEARCH, WINNER = "search", "winner"  # what the plans of a search's later runs are called
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certainty:
