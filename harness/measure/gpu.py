@@ -44,17 +44,18 @@ def driver_of(identity: str | None = None) -> Driver:
         return Driver()
     try:
         pynvml.nvmlInit()
-        return Driver(pynvml, _handle(pynvml, identity))
+        handle = _handle(pynvml, identity)
+        return Driver() if handle is None else Driver(pynvml, handle)
     except pynvml.NVMLError:
         return Driver()
 
 
 def _handle(nvml: Any, identity: str | None) -> Any:
     if identity is None:
-        first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+        first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
         if first.startswith(("GPU-", "MIG-")):
             return nvml.nvmlDeviceGetHandleByUUID(first)
-        return nvml.nvmlDeviceGetHandleByIndex(int(first) if first.isdecimal() else 0)
+        return nvml.nvmlDeviceGetHandleByIndex(int(first)) if first.isdecimal() else None  # all are hidden
     try:
         return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{identity}")
     except nvml.NVMLError:

@@ -1,5 +1,6 @@
 """Evidence: the settings that really took effect, observed on the running arm and never echoed from the recipe."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -315,12 +316,18 @@ def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
     operators = Operators()
     with operators:
         bound.update()
-    return {
+    seen: dict[str, Value] = {
         "update_in_backward": updated,
         "checkpointing": calls.count > in_forward,
         "clip_kernel": "foreach" if "aten::_foreach_norm" in operators.names else "loop",
         "average_kernel": "foreach" if "aten::_foreach_lerp_" in operators.names else "loop",
     }
+    return seen | {"gpu_check": _gpu_check()} if updated else seen
+
+
+def _gpu_check() -> str:
+    """How torch looks for a GPU, as it does in each update of any optimizer: through CUDA or through the driver."""
+    return "driver" if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") == "1" else "CUDA"
 
 
 def _versions(optimizer: torch.optim.Optimizer) -> list[int]:

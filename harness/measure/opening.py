@@ -70,7 +70,7 @@ def take_first_steps(session: Session, steps: int) -> Opening:
         began = perf_counter()
         losses.append(float(step()))
     step_s, *losses = [*agreed([perf_counter() - began]), *averaged(losses)]
-    pinned = device.is_pinned(seen[0][0])
+    pinned = _is_pinned(session, seen[0])
     device.synchronize()
     batches = [_placed(session, batch) for batch in seen]
     return Opening(
@@ -94,10 +94,16 @@ def take_first_batch(session: Session) -> Opening:
         losses=(),
         batches=[_placed(session, batch)],
         host_batch=batch,
-        pinned=session.task.device.is_pinned(batch[0]),
+        pinned=_is_pinned(session, batch),
         backwards=0,
         habits={},
     )
+
+
+def _is_pinned(session: Session, batch: Any) -> bool:
+    """Whether what travels of a batch lies in pinned memory."""
+    stay = parts_on_host(session)
+    return all(session.task.device.is_pinned(part) for at, part in enumerate(batch) if at not in stay)
 
 
 def _loaded(session: Session, number: int) -> Any:

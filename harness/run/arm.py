@@ -136,6 +136,9 @@ class LiveArm(typing.Protocol):
         """Ends the arm and its workers."""
 
 
+GPU_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"  # lets torch look for a GPU without setting up CUDA
+
+
 def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:
     """Environment variables of an arm's process: what is inherited, but for what settles its memory and its ranks."""
     threads = str(recipe.threads)
@@ -153,7 +156,7 @@ def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, s
             "PYTHONHASHSEED": "0",
             "PYTHONPATH": finding_modules(inherited)["PYTHONPATH"],
             # What asks for a GPU as it is imported would else set up CUDA in a server, whose forks then have none.
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+            GPU_CHECK: "1",
             "PWD": str(Path.cwd()),  # where arms run too: a user's data may lie beside it
         }
     )

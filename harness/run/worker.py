@@ -24,7 +24,7 @@ from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
-from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
+from harness.run.arm import GPU_CHECK, SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, serve_forks
 from harness.run.processes import command_of, share_folder
@@ -41,6 +41,7 @@ def serve(channel: socket.socket, rank: int = 0) -> None:
 
     Another rank of an arm serves that arm's process in the same way.
     """
+    os.environ.pop(GPU_CHECK, None)  # every update looks for a GPU, which then takes fifty times as long without one
     share_folder()
     house = _House(channel, rank)
     with suppress(BrokenPipeError, ConnectionResetError):  # the launcher is gone
@@ -299,6 +300,7 @@ def _serve_lesson() -> None:
     from harness.measure.lessons import learn, range_test, train_until
     from harness.measure.traces import timeline, trace
 
+    os.environ.pop(GPU_CHECK, None)
     assignment = decode(Assignment, json.loads(sys.stdin.read()), "assignment")
     job = assignment.job
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -185,6 +185,30 @@ def test_loads_from_a_store_that_counted_decoding_have_no_ratio(
         assert "held the decoding too" in words(found)
 
 
+@pytest.mark.parametrize(
+    ("timing", "effective", "is_sound"),
+    [
+        (Timing.STEP, {"update_in_backward": True}, False),
+        (Timing.COMPUTE, {"update_in_backward": True}, False),
+        (Timing.STEP, {"update_in_backward": True, "gpu_check": "CUDA"}, True),
+        (Timing.STEP, {"update_in_backward": False}, True),
+        (Timing.LOADER, {"update_in_backward": True}, True),
+    ],
+)
+def test_updates_that_each_asked_a_driver_for_a_gpu_have_no_ratio(
+    timing: Timing, effective: dict[str, object], is_sound: bool
+) -> None:
+    seen = [
+        replace(ready, effective={**ready.effective, **effective})
+        if isinstance(ready, Ready) and ready.arm.position else ready
+        for ready in records(0, 2.0, timing=timing)
+    ]  # fmt: skip
+    found = build_matrix(plan(replace(comparison("workers"), timing=timing)), seen, ENVIRONMENT).rows[0]
+    assert (found.estimate is not None) is is_sound
+    if not is_sound:
+        assert "asked a driver for a GPU" in words(found)
+
+
 def test_steps_of_former_copies_of_patches3d_have_no_ratio() -> None:
     def patches(timing: Timing, effective: dict[str, object]) -> Row:
         one = comparison("workers")

@@ -190,9 +190,12 @@ def test_a_device_is_found_by_the_identity_that_cuda_gives_it(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "pynvml", nvml)  # type: ignore[arg-type]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert [driver_of(one).handle for one in ("4f-2", "5e-3", None)] == ["whole", "slice", 0]
-    for visible, handle in (("3,1", 3), ("MIG-5e-3", "slice"), ("", 0)):
+    for visible, handle in (("3,1", 3), ("MIG-5e-3", "slice")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         assert driver_of().handle == handle
+    for hidden in ("", "-1", "none"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert driver_of() == Driver()
     assert driver_of("6d-4") == Driver()
     nvml.answers["nvmlInit"] = Refused("Driver Not Loaded")
     assert driver_of() == Driver()

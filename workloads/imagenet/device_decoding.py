@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, Protocol
 
 import torch
@@ -72,14 +73,35 @@ class DeviceDecoding:
         together, table, labels = batch
         rows = table.tolist()
         encoded = together.split([row[0] for row in rows])
-        images = decode_jpeg(list(encoded), mode=ImageReadMode.RGB, device=self.device)
+        images = self._decoded(list(encoded))
         views = [self._view(image, row[1:]) for image, row in zip(images, rows, strict=True)]
         return self.normalization(torch.stack(views)), labels
+
+    def _decoded(self, encoded: list[Tensor]) -> list[Tensor]:
+        """Images of these bytes, in memory that no kernel of the device still reads.
+
+        nvJPEG writes on a stream that waits for no other, and PyTorch hands out memory as soon as the last kernel that
+        reads it is queued. Memory of a stream of its own is handed out after those kernels have run.
+        """
+        if self.device.type != "cuda":
+            return list(decode_jpeg(encoded, mode=ImageReadMode.RGB, device=self.device))
+        apart, steps = _apart(self.device), torch.cuda.current_stream(self.device)
+        with torch.cuda.stream(apart):
+            images = list(decode_jpeg(encoded, mode=ImageReadMode.RGB, device=self.device))
+        steps.wait_stream(apart)
+        for image in images:
+            image.record_stream(steps)
+        return images
 
     def _view(self, image: Tensor, row: list[int]) -> Tensor:
         left, top, width, height, mirrored = row
         view: Tensor = resized_crop(image, top, left, height, width, [self.px, self.px], BILINEAR)
         return horizontal_flip(view) if mirrored else view
+
+
+@cache
+def _apart(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
 
 
 def _row(index: int, encoded: bytes) -> list[int]:
