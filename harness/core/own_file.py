@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pickle
+import random
 import re
 import sys
 import sysconfig
@@ -145,7 +146,7 @@ def _run(path: Path) -> OwnFile:
     if (found := unpacked(path)) is not None:
         _import_from(*found)
     known, threads = set(sys.modules), _threads()
-    with _reading(path):
+    with _reading(path), _drawing_alike():
         try:
             specification.loader.exec_module(module)
         except Reached as reached:
@@ -156,6 +157,22 @@ def _run(path: Path) -> OwnFile:
             _forget(path.stem, before)
             raise Mistake(_words(path, error)) from error
     return OwnFile(vars(module), installed=_installed(module, known, threads))
+
+
+@contextmanager
+def _drawing_alike() -> Iterator[None]:
+    """What a file draws at random while it is imported is drawn alike in every arm; then numbers go on as before."""
+    numpy, before = sys.modules.get("numpy"), random.getstate()
+    legacy = numpy.random.get_state() if numpy else None
+    random.seed(0)
+    if numpy:
+        numpy.random.seed(0)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+        if numpy:
+            numpy.random.set_state(legacy)
 
 
 def _threads() -> int:

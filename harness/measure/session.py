@@ -50,6 +50,14 @@ def shaped(model: nn.Module, recipe: Recipe) -> nn.Module:
     return model
 
 
+def into_training(model: nn.Module) -> None:
+    """Puts a model into training; parts that were put into evaluation within one that trains stay there."""
+    kept = [one for one in model.modules() if not one.training] if model.training else []
+    model.train()
+    for one in kept:
+        one.training = False
+
+
 def lay_out(model: nn.Module, dimensions: int, memory_format: torch.memory_format) -> None:
     """What `model.to(memory_format=...)` does, for weights of so many dimensions alone: it fails where others are."""
     for one in model.parameters():
@@ -265,7 +273,7 @@ def _network(task: Task) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     shard_weights(model, recipe, mixed=True)
     shard_weights(loss, recipe, mixed=False)
     optimizer = optimizer_of(parts, [*model.parameters(), *loss.parameters()], recipe)
-    model.train()
+    into_training(model)
     return model, loss, sharded(optimizer, recipe)
 
 

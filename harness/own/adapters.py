@@ -140,12 +140,15 @@ def lightning_loader(module: Any, datamodule: Any) -> DataLoader[Any]:
     return loader
 
 
+STEPS_OF_TRAINERS = "training_step", "_prepare_inputs"  # what a Trainer does for a batch, beside compute_loss
+
+
 def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None = None) -> Job:
     """A job of a Hugging Face Trainer, or of a function that makes one: its model, loss, optimizer and collator.
 
-    Its schedule, its callbacks and its precision are left out: options switch precision. The loss is read in every
-    step where the Trainer does (`logging_nan_inf_filter`, on unless it is told otherwise). Raises Mistake where it has
-    no training set, and where it adds up gradients or checkpoints activations.
+    Its schedule and its callbacks are left out; `original` has the precision that its arguments ask for. The loss is
+    read in every step where the Trainer does (`logging_nan_inf_filter`, on unless it is told otherwise). Raises Mistake
+    where it has no training set or a step of its own, and where it adds up gradients or checkpoints activations.
     """
     example = called(trainer) if is_factory(trainer) else trainer
     if getattr(example, "train_dataset", None) is None:
@@ -160,6 +163,12 @@ def from_huggingface(trainer: Any, *, batch: int | None = None, name: str | None
         raise Mistake(
             "The Trainer switches checkpointing on when it trains, which a job does not see; switch it on in the model "
             "(model.gradient_checkpointing_enable()) and leave it out of the TrainingArguments."
+        )
+    kinds = {name: next(one for one in type(example).__mro__ if name in vars(one)) for name in STEPS_OF_TRAINERS}
+    if own := [name for name, kind in kinds.items() if kind.__module__.partition(".")[0] != "transformers"]:
+        raise Mistake(
+            f"{type(example).__name__} has a {own[0]} of its own, which a job does not call; put "
+            "`for batch in speedmatrix.watch(loader):` into the loop, or give speedmatrix.job(training_step=...)."
         )
     return Job(
         model=example.model if not is_factory(trainer) else lambda: called(trainer).model,
@@ -180,6 +189,8 @@ class _Computing:
     def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
         self.leaves_loss = not trainer.args.logging_nan_inf_filter  # on the device, until it is logged
+        has = {"amp_bfloat16": trainer.args.bf16, "amp_float16": trainer.args.fp16}
+        self.has = tuple(name for name, is_on in has.items() if is_on)
 
     def __call__(self, model: Any, batch: Any) -> Any:
         return self.trainer.compute_loss(model, dict(batch))

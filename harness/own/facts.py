@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 
 from harness.own.items import Source, fetches_batches
 
@@ -105,8 +105,12 @@ def order_of(loader: Any) -> tuple[bool, tuple[Note, ...]]:
     if loader is None:
         return False, ()
     left_out = Note("worker_init_fn", "that of your loader is not called: workers here begin without it")
-    notes = (left_out,) if loader.worker_init_fn is not None else ()
-    sampler = loader.batch_sampler or loader.sampler
+    notes: tuple[Note, ...] = (left_out,) if loader.worker_init_fn is not None else ()
+    kind = type(loader)
+    if kind.__iter__ is not DataLoader.__iter__ and not kind.__module__.startswith("accelerate."):
+        words = f"what {kind.__name__}.__iter__ does with batches is left out"
+        notes += (Note("loader", words, "put `for batch in speedmatrix.watch(loader):` into your loop to measure it"),)
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     if type(sampler) is BatchSampler:
         sampler = sampler.sampler
     if type(sampler) is SequentialSampler:

@@ -7,7 +7,7 @@ import random
 import resource
 import statistics
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from harness.core.mistake import Mistake
+from harness.core.recipe import OF_RANKS
 from harness.core.workload import PYTORCH_DEFAULTS
 from harness.measure.observed_step import Operators
 from harness.measure.session import OVERWRITING, overwrite_inputs
@@ -57,6 +58,7 @@ EPOCH_S = 1.0  # about the seconds of a timed epoch
 FEWEST_STEPS, MOST_STEPS = 8, 512  # of one, where the data set has as many
 DRAWN_ITEMS, DRAWN_LEAST = 8, 3  # that are read several times to see whether they are drawn at random
 DRAWN_SEEDS = (1, 2, 3)  # that are set for each of them
+OTHER_EPOCH = 7_919  # that a data set is told of, to see whether its items change
 LOOK_ITEMS, LOOK_S = 8, 0.3  # items that are read to see what one costs, at most for so long
 # Items that are read once and once more, at most for about so long each time: enough to leave out those which a busy
 # machine interrupted.
@@ -255,8 +257,9 @@ class Looking:
                     break
 
         if not uses_generators(read) and self._repeat(places, None):
-            self.repeats = True
-            self.note("items", "the same whenever they are read")
+            self.repeats = self._outlast_an_epoch(places)
+            told = "the same whenever they are read" if self.repeats else "others after set_epoch"
+            self.note("items", told)
             return False
         if self._repeat(places, 0):
             self.note("items", "drawn at random", "each draw is made to depend on the item's index, so that arms agree")
@@ -266,6 +269,18 @@ class Looking:
             "losses of two arms differ by their draws; seed that generator by the index to have them compared",
         )  # fmt: skip
         return False
+
+    def _outlast_an_epoch(self, places: Sequence[int]) -> bool:
+        """Whether items stay the same when the data set, or one within it, is told of another epoch."""
+        within, tell = self.source.dataset, None
+        while tell is None and within is not None:
+            tell, within = getattr(within, "set_epoch", None), getattr(within, "dataset", None)
+        if not callable(tell):
+            return True
+        before = [self.item(one) for one in places]
+        with untouched(self.source.dataset):
+            tell(OTHER_EPOCH)
+            return all(_alike(one, self.item(place)) for one, place in zip(before, places, strict=True))
 
     def _repeat(self, places: Sequence[int], seed: int | None) -> bool:
         """Whether items are the same again with that seed or with none, whatever was set before."""
@@ -478,7 +493,9 @@ class Looking:
             found["batched_fetch"] = "your data set's __getitems__"
         if getattr(self.job.training_step, "leaves_loss", False):
             found["deferred_metrics"] = "your TrainingArguments"
+        found |= dict.fromkeys(getattr(self.job.training_step, "has", ()), "your TrainingArguments")
         choices = dict.fromkeys(("foreach_optimizer", "fused_optimizer"), "optimizer_kernel")
+        choices |= dict.fromkeys(("amp_bfloat16", "amp_float16"), "autocast")
         return {name: words for name, words in found.items() if choices.get(name, name) not in self.fixed}
 
 
@@ -544,7 +561,7 @@ LOOPS = (
     *("autocast", "gradient_scaling", "micro_batches", "compile", "cuda_graph", "channels_last", "channels_last_3d"),
     *("in_place_activations", "checkpointing", "optimizer_kernel", "set_to_none", "clip_kernel", "average_kernel"),
     *("update_in_backward", "learning_rate_rule", "batch_scale", "deferred_metrics", "device_prefetch", "non_blocking"),
-    *("finite_check", "anomaly_detection", "loss_history", "keep_last_batch"),
+    *("finite_check", "anomaly_detection", "loss_history", "keep_last_batch", "ranks", *OF_RANKS),
 )
 
 
@@ -661,6 +678,8 @@ class Step:
             seen.note("read-backs", f"the step asks for values of the device ({', '.join(reads)})", "no CUDA graph")
         if seen.job.clip_norm is not None:
             seen.traits.add("clipping")
+        for setting in _already(layers):
+            seen.fixed[setting] = "the model has it already; take that out of it to measure this"
         if not kernels_of(network.optimizer):
             seen.fixed["optimizer_kernel"] = "the optimizer takes neither foreach nor fused"
         told = ", ".join(one.replace("_", " ") for one in sorted(found)) or "no convolutions"
@@ -688,6 +707,21 @@ class Step:
         source = self.seen.source
         items = [self.seen.item(place) for place in range(min(2, len(source.dataset)))]
         return tuple(one for one in leaves_of(collated(items, source.collate)) if isinstance(one, Tensor))
+
+
+def _already(layers: Iterable[nn.Module]) -> Iterator[str]:
+    """Settings of a recipe that a model has before any is switched on."""
+    weights = [one for layer in layers for one in layer.parameters(recurse=False)]
+    for setting, dimensions, laid_out in (
+        ("channels_last", 4, torch.channels_last),
+        ("channels_last_3d", 5, torch.channels_last_3d),
+    ):
+        of_such = (one for one in weights if one.dim() == dimensions and not one.is_contiguous())
+        if any(one.is_contiguous(memory_format=laid_out) for one in of_such):
+            yield setting
+    compiled = (type(one).__name__ == "OptimizedModule" or one._compiled_call_impl is not None for one in layers)  # noqa: SLF001
+    if any(compiled):
+        yield "compile"
 
 
 class Products(TorchDispatchMode):

@@ -127,7 +127,7 @@ def shape_of(job: "Job", source: Source | None = None) -> Shape:
     kind = None if type(known) is type(batch) else type(batch)
     if job.loop is not None or job.training_step is not None:
         return Shape(pair=False, collate=source.collate, structure=structure, constants=constants, kind=kind)
-    if not isinstance(batch, (tuple, list)) or len(batch) != 2 or len(leaves) != 2:
+    if not isinstance(batch, (tuple, list)) or len(batch) != 2 or not all(isinstance(one, Tensor) for one in batch):
         raise Mistake(
             f"A batch is {described(batch)} and no pair of inputs and targets; give "
             "training_step=lambda model, batch: ... which returns the loss."

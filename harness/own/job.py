@@ -34,7 +34,7 @@ from harness.core.recipe import COMMON_FIELDS
 from harness.core.workload import Lesson, Size, Workload
 from harness.own.facts import Facts, facts_text, read_facts, together
 from harness.own.inference import look
-from harness.own.items import first_line
+from harness.own.items import first_line, is_factory, source_of
 from harness.own.network import device_here
 from harness.own.parts import Builder
 from harness.run.data import data_root
@@ -316,7 +316,9 @@ def _digest_of(path: Path, words: str) -> str:
 def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job], newer: Address | None) -> Facts:
     path = own_folder() / f"{name}.json"
     if path.is_file():
-        return read_facts(path.read_text(encoding="utf-8"))
+        kept = read_facts(path.read_text(encoding="utf-8"))
+        if is_factory(one.dataset) or _are_of(one, kept):  # what a factory makes may take long
+            return kept
     facts = look(one, file, others)
     if newer:
         from harness.own.history import seen
@@ -324,6 +326,12 @@ def _kept_facts(one: Job, name: str, file: Path, others: dict[str, Job], newer: 
         facts = together(facts, seen(replace(newer, version=NOW)).facts, each_its_own=True)
     replace_file(path, facts_text(facts).encode(), "set XDG_CACHE_HOME to a folder that can be written")
     return facts
+
+
+def _are_of(one: Job, facts: Facts) -> bool:
+    """Whether facts fit the data: a configuration that is no Python file may have changed."""
+    source = source_of(one)
+    return source.batch in {None, facts.batch} and len(source.dataset) == facts.items
 
 
 def facts_of(workload: Workload) -> Facts:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.workload import Size
+from harness.measure.session import into_training
 from harness.own.items import Shape, first_line
 from harness.own.parts import Builder, as_pair
 
@@ -68,13 +70,17 @@ class Network:
         with in_words("The model cannot be built"):
             model = parts.model(size, recipe).to(device)
         loss = parts.loss(size, recipe).to(device)
+        if any(map(is_lazy, model.parameters())):
+            raise Mistake(
+                "The model has lazy layers, whose sizes a batch decides; give a factory that runs one through it."
+            )
         parameters = [*model.parameters(), *loss.parameters()]
         if not any(one.requires_grad for one in parameters):
             raise Mistake("The model has no parameter that could be trained; leave requires_grad on for some of them.")
         remedy = f"put it right: it is given the {(given := job.optimizer_takes)} and no more, as lambda {given}: ..."
         with in_words("The optimizer cannot be built", remedy):
             optimizer = parts.optimizer(parameters, {"foreach": False, "fused": False})
-        model.train()
+        into_training(model)
         moved = tuple(one.to(device) for one in tensors)
         inputs, targets = moved if shape.pair else as_pair(moved)
         return cls(model, loss, optimizer, inputs, targets, builder.kernel)
@@ -101,6 +107,11 @@ class Network:
         if closure is not None and closure.default is closure.empty:
             raise Mistake(
                 f"The optimizer {name} wants a closure, which this step has not; give one whose step() needs none."
+            )
+        if all(one.grad is None for group in self.optimizer.param_groups for one in group["params"]):
+            raise Mistake(
+                "The loss does not depend on the model that is trained; let training_step and loss use the model that "
+                "they are given, since every arm has a copy of its own."
             )
         with in_words(f"The optimizer {name} fails in a step"):
             self.optimizer.step()

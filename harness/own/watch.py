@@ -258,9 +258,17 @@ class _Live:
         self.told, self.told_s = len(self.stamps) // 2 * 2, now
 
 
+def generators_of(loader: Any) -> list[torch.Generator]:
+    """Generators of a loader's own, from which it or its samplers draw."""
+    batches = getattr(loader, "batch_sampler", None)
+    holders = loader, getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)
+    found = (getattr(one, "generator", None) for one in holders)
+    return list({id(one): one for one in found if isinstance(one, torch.Generator)}.values())
+
+
 def probed(loader: Any, seconds: float, filled: int) -> float | None:
     """Seconds a batch of the loader alone, beyond those that lay ready; random numbers go on as if nothing had been."""
-    before = Randomness.now(CPU)
+    before, drawing = Randomness.now(CPU), [(one, one.get_state()) for one in generators_of(loader)]
     try:
         batches, count = iter(loader), 0
         began = last = perf_counter()
@@ -273,6 +281,8 @@ def probed(loader: Any, seconds: float, filled: int) -> float | None:
                 break
     finally:
         before.restore(CPU)
+        for generator, state in drawing:
+            generator.set_state(state)
     timed = count - filled - 1
     return (last - began) / timed if timed > 0 else None
 

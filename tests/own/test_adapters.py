@@ -362,6 +362,19 @@ def test_a_trainers_loss_is_read_in_every_step_where_the_trainer_reads_it(tmp_pa
     assert ("deferred_metrics" in job.facts.original) is not filters
 
 
+def test_a_trainers_precision_is_part_of_the_original(tmp_path: Any) -> None:
+    assert "amp_bfloat16" in sm.from_huggingface(trainer(tmp_path, {"bf16": True})).facts.original
+    assert "amp_bfloat16" not in sm.from_huggingface(trainer(tmp_path)).facts.original
+
+
+@pytest.mark.parametrize("name", ["training_step", "_prepare_inputs"])
+def test_a_trainer_with_a_step_of_its_own_is_refused(tmp_path: Any, name: str) -> None:
+    given = trainer(tmp_path)
+    given.__class__ = type("Adversarial", (type(given),), {name: print, "__module__": "mine"})
+    with pytest.raises(sm.Mistake, match=f"Adversarial has a {name} of its own"):
+        sm.from_huggingface(given)
+
+
 def test_the_optimizer_that_a_trainer_was_given_is_taken_at_its_full_rate(tmp_path: Any) -> None:
     model = trainer(tmp_path).model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
