@@ -7,7 +7,7 @@ import random
 import resource
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -709,7 +709,7 @@ class Step:
         return tuple(one for one in leaves_of(collated(items, source.collate)) if isinstance(one, Tensor))
 
 
-def _already(layers: Iterable[nn.Module]) -> Iterator[str]:
+def _already(layers: Sequence[nn.Module]) -> Iterator[str]:
     """Settings of a recipe that a model has before any is switched on."""
     weights = [one for layer in layers for one in layer.parameters(recurse=False)]
     for setting, dimensions, laid_out in (

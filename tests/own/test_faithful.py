@@ -125,8 +125,8 @@ def test_a_compiled_model_is_known_by_itself_and_by_its_parts() -> None:
     inside = Two()
     inside.layers.compile()
     for model in (torch.compile(Two()), inside):
-        assert list(inference._already(model.modules())) == ["compile"]
-    assert not list(inference._already(Two().modules()))
+        assert list(inference._already(list(model.modules()))) == ["compile"]
+    assert not list(inference._already(list(Two().modules())))
 
 
 def test_parts_that_were_put_into_evaluation_stay_there() -> None:
