@@ -187,7 +187,7 @@ def leaves_of(batch: Any) -> list[Any]:
 
 # Reading in the trainer, before loader workers are forked from it.
 
-WALKED, LISTED = 1000, 64  # objects that a data set consists of; entries of a container that may be some
+WALKED, LISTED = 1000, 512  # objects that a data set consists of; entries of a container that may be some
 
 
 @contextmanager
@@ -196,7 +196,9 @@ def untouched(*given: Any) -> Iterator[None]:
 
     Workers that inherited it would share its position, and read each other's bytes.
     """
-    before = [(one, dict(one)) for one in _state_of(given)]
+    state = _state_of(given)
+    before = [(one, dict(one)) for one in state if isinstance(one, dict)]
+    lists = [(one, list(one)) for one in state if isinstance(one, list)]
     try:
         yield
     finally:
@@ -206,10 +208,13 @@ def untouched(*given: Any) -> Iterator[None]:
                 for name in now.keys() - then.keys():
                     del now[name]
                 now.update({name: one for name, one in then.items() if now.get(name) is not one})
+            for held, was in lists:
+                if len(held) != len(was) or any(one is not other for one, other in zip(held, was, strict=True)):
+                    held[:] = was
 
 
-def _state_of(given: Any) -> list[dict[Any, Any]]:
-    """The attributes of all objects within, and the dictionaries among them, none of which is long."""
+def _state_of(given: Any) -> list[dict[Any, Any] | list[Any]]:
+    """The attributes of all objects within, and the dictionaries and lists among them, none of which is long."""
     found, waiting = dict[int, Any](), [given]
     while waiting and len(found) < WALKED:
         one = waiting.pop()
@@ -220,7 +225,7 @@ def _state_of(given: Any) -> list[dict[Any, Any]]:
             continue
         found[id(inside)] = inside
         waiting += inside.values() if isinstance(inside, dict) else inside
-    return [one for one in found.values() if isinstance(one, dict)]
+    return [one for one in found.values() if not isinstance(one, tuple)]
 
 
 GOLDEN = 0.6180339887498949  # multiples of it, without their whole parts, lie evenly between 0 and 1

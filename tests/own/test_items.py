@@ -63,7 +63,7 @@ class Lines(Dataset[tuple[Tensor, int]]):
     """Numbers in a file that is opened with the first item, as files of one position are in most data sets."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.opened = path, dict[str, TextIO]()
+        self.path, self.opened, self.listed = path, dict[str, TextIO](), list[TextIO | None]([None])
         self.file: TextIO | None = None
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Lines(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         if self.file is None:
-            self.file = self.opened["lines"] = self.path.open()
+            self.file = self.opened["lines"] = self.listed[0] = self.path.open()
         self.file.seek(8 * index)
         return torch.full((1, 8, 8), float(self.file.read(8))), index % 2
 
@@ -89,6 +89,7 @@ def test_a_file_that_opens_with_the_first_item_is_left_closed_for_workers(lines:
         look()
         assert lines.file is None
         assert not lines.opened, "nor where it lies in a dictionary"
+        assert lines.listed == [None], "nor in a list"
     for batch, _ in DataLoader(lines, batch_size=8, num_workers=2):
         assert torch.equal(batch[:, 0, 0, 0].diff(), torch.ones(7))
 
