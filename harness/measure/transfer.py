@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -73,19 +73,6 @@ class Parcel:
     stream: Any
 
 
-class Road(Protocol):
-    """How batches travel; tests have one without a device."""
-
-    def carry(self, batch: Any) -> Parcel:
-        """Starts the way of a batch."""
-
-    def deliver(self, parcel: Parcel) -> tuple[Tensor, ...]:
-        """The batch for the stream that computes, which waits for it; the host does not."""
-
-    def is_apart(self, parcel: Parcel) -> bool:
-        """Whether the parcel travels on another stream than the one that computes."""
-
-
 @dataclass(slots=True)
 class SideStream:
     """A side stream. `move` must not block, and its batches must be pinned: else the host waits for each copy."""
@@ -125,7 +112,7 @@ class SideStream:
 class Ahead:
     """Keeps one batch under way between the loader and the step."""
 
-    road: Road
+    road: SideStream
     source: Callable[[], Any]  # the next batch on the host
     pending: Parcel | None = None
 

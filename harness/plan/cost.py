@@ -199,10 +199,6 @@ class Forecast:
         spare = SPARE if block.rounds == 1 else 1.0
         return spare * self._slower(block) * (guess_s - IMPORTS_S) + self._imports_s.get(name, IMPORTS_S)
 
-    def pair_s(self, workload: str, block: Block | None = None) -> float:
-        """Seconds of one replicate of a workload's first comparison, or of a block's."""
-        return self.replicate_s(block or self._places(workload)[0][0], (1,))
-
     def learn(
         self,
         block: Block,

@@ -231,9 +231,7 @@ RESULTS = (
         of_reference=lambda table: _waiting(table.profile),
         right=True,
     ),
-    ResultColumn(
-        name="memory", of=lambda table, row: _grown(row, _memory(table)[1]), views=_SCREEN, right=True, optional=2
-    ),
+    ResultColumn(name="memory", of=lambda _, row: grown(row), views=_SCREEN, right=True, optional=2),
     ResultColumn(
         name=lambda table: _memory(table)[0],
         of=lambda table, row: _spent(row.treatment, table),
@@ -310,11 +308,6 @@ def grown(row: Row) -> str:
     if ours.device_bytes and theirs.device_bytes:
         return change(ours.device_bytes, theirs.device_bytes)
     return change(*host_memory(ours, theirs)[1])
-
-
-def _grown(row: Row, count: Callable[[Profile], int | None]) -> str:
-    ours, theirs = (count(arm) if arm and not row.on_steps else None for arm in (row.treatment, row.reference))
-    return NOTHING if ours is None or not theirs else change(ours, theirs)
 
 
 def _memory(table: Table) -> tuple[str, Callable[[Profile], int | None]]:

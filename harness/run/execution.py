@@ -110,7 +110,7 @@ class Campaign:
             for replicate in range(FEWEST_REPLICATES, block.replicates_in(self.plan.protocol)):
                 self._measure(block, replicate, *self._worth_beginning(block, replicate))
         waiting = {block.reference.workload: block for block in reversed(self.plan.blocks) if self._left(block, 0)}
-        costs_s = {name: self._forecast.pair_s(name, block) for name, block in waiting.items()}
+        costs_s = {name: self._forecast.replicate_s(block, (1,)) for name, block in waiting.items()}
         names = sorted(self._forecast.workloads, key=lambda name: costs_s.get(name, 0.0))
         for number, name in enumerate(names):
             timed, after = self.windows, [costs_s[one] for one in names[number + 1 :] if one in costs_s]
@@ -254,7 +254,7 @@ class Campaign:
         name, is_part = block.reference.workload, block.timing in {Timing.LOADER, Timing.COMPUTE}
         if is_part and not self._worth_a_part(name, block):
             return ()
-        own_s, left_s = self._forecast.pair_s(name, block), self._plan_left_s()
+        own_s, left_s = self._forecast.replicate_s(block, (1,)), self._plan_left_s()
         fair_s = left_s * own_s / (own_s + sum(after))
         if is_part:
             fair_s = max(fair_s, left_s / (1 + len(after)))
