@@ -369,11 +369,15 @@ One = TypeVar("One")
 def surest_of(known: Sequence[tuple[Estimate, One]]) -> One:
     """Of estimates of one question, the newest first: a calm one of isolated arms with most replicates.
 
-    Of several it is the newest; neither ratio nor width decides.
+    Where widths ended both measurements, the narrower of the newest two (docs/decisions/averages-of-runs.md).
     """
     calm = [pair for pair in known if not pair[0].disturbed] or known
     isolated = [pair for pair in calm if not pair[0].shared] or calm
-    return max(isolated, key=lambda pair: pair[0].processes)[1]  # of equals the first
+    most = max(estimate.processes for estimate, _ in isolated)
+    newest = [pair for pair in isolated if pair[0].processes == most][:2]
+    if any(estimate.point != BY_WIDTH for estimate, _ in newest):
+        return newest[0][1]
+    return min(newest, key=lambda pair: round(pair[0].half_width, 9))[1]  # beyond rounding the newest
 
 
 # Averages: one ratio from several runs that measured the same in one environment.
