@@ -283,6 +283,8 @@ def show_diff(run: Path | None, script: Path, results: Path) -> None:
     made = rewritten(Path(os.path.relpath(script)).as_posix(), source, added)
     sys.stdout.write(made.diff)
     told = Console(stderr=True, highlight=False)
+    for option in sorted({*first.reference.options} - {*first.treatment.options}, key=str):
+        told.print(f"{option} is advised to be left out; where it is in {script}, take it out.", markup=False)
     for option in made.left:
         told.print(f"{option} has no call in {script} to be written into:", markup=False)
         known = catalogue.optimizations.get(option.name)

@@ -33,7 +33,7 @@ EMULATED = (
 )
 HOW = (
     f'An option pays where its speedup is {PAYS:g}x or more. "Pays below 380 ms, undecided above" means: up to 380 ms '
-    "a step for sure, beyond that perhaps. In brackets stands where the limit may lie by the ends of its intervals. "
+    "a step for sure, beyond that perhaps. An interval beside a limit is where it may lie by the ends of its ratios. "
     "Options that "
     "shorten the input are interpolated between measured step times; of others the two step times are named between "
     "which the gain ends. Measurements on a disturbed machine are left out. "
