@@ -389,45 +389,29 @@ APART = 1.4  # scale beyond which runs are said to lie apart
 def average(several: Sequence[Estimate]) -> Estimate:
     """The weighted average of estimates by different runs; the first tells what is no number of replicates or windows.
 
-    Weights are inverse squared standard errors. Since those are estimates, that of the average is enlarged (Meier 1953,
-    Biometrics 9, 59-73). Runs that lie further apart than their errors explain widen the interval by the root of
-    chi-square per degree of freedom, which never narrows it: the scale factor of the Particle Data Group (Birge 1932,
-    Physical Review 40, 207-227). How surely that is known counts in the degrees of freedom, and no interval reaches
-    beyond those of all runs (docs/decisions/averages-of-runs.md). Raises IndexError where there is none.
+    Its interval: `_weighted`. Raises IndexError where there is none.
     """
     first = several[0]
     if len(several) == 1:
         return first
-    logs = np.log([one.ratio for one in several])
-    thresholds = _strictest([one.thresholds for one in several])
-    processes = sum(one.processes for one in several)
-    floors = np.array([thresholds.least_spread / math.sqrt(one.processes) for one in several])
-    errors, freedom = (np.array(column) for column in zip(*(one.standard_error for one in several), strict=True))
-    errors = np.maximum(errors, floors)
-    weights = errors**-2 / np.sum(errors**-2)
-    centre = float(weights @ logs)
-    scale = math.sqrt(max(1.0, float(np.sum(((logs - centre) / errors) ** 2)) / (len(several) - 1)))
-    variance = (1 + 4 * float(np.sum(weights * (1 - weights) / freedom))) / float(np.sum(errors**-2))
-    df = scale**4 / (float(np.sum(weights**2 / freedom)) + (scale**2 - 1) ** 2 / (len(several) - 1))
-    # Somebody measured again, perhaps since a verdict was missing: the point is that of a number that widths decided.
-    half_width = float(stats.t.ppf(BY_WIDTH, df)) * math.sqrt(variance) * scale
-    reach = max(centre - math.log(min(one.low for one in several)), math.log(max(one.high for one in several)) - centre)
-    half_width = max(min(half_width, reach), narrowest(thresholds) / math.sqrt(processes))
-    low, high = math.exp(centre - half_width), math.exp(centre + half_width)
+    thresholds, processes = _strictest([one.thresholds for one in several]), sum(one.processes for one in several)
+    mean = _weighted(several, thresholds)
+    half_width = max(mean.half_width, narrowest(thresholds) / math.sqrt(processes))
+    low, high = math.exp(mean.log - half_width), math.exp(mean.log + half_width)
     left_out = together(entry for one in several for entry in one.left_out)
     return replace(
         first,
-        ratio=math.exp(centre),
+        ratio=math.exp(mean.log),
         low=low,
         high=high,
         pairs=sum(one.pairs for one in several),
         processes=processes,
-        df=df,
+        df=mean.df,
         method=OF_RUNS,
         outlying=False,
         verdict=verdict(low, high, thresholds.margin),
         drift=max(one.drift for one in several),
-        trimmed_ratio=math.exp(float(weights @ np.log([one.trimmed_ratio for one in several]))),
+        trimmed_ratio=math.exp(float(mean.weights @ np.log([one.trimmed_ratio for one in several]))),
         thresholds=thresholds,
         contention=max(one.contention for one in several),
         in_turn=sum(one.in_turn for one in several),
@@ -436,8 +420,44 @@ def average(several: Sequence[Estimate]) -> Estimate:
         left_out=tuple((reason, sum(counts)) for reason, counts in left_out.items()),
         spoilt=sum(one.spoilt for one in several),
         runs=len(several),
-        scale=scale,
+        scale=mean.scale,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mean:
+    """A mean of log ratios, the half-width of its 95 % interval, and what that rests on."""
+
+    log: float
+    half_width: float
+    df: float
+    scale: float
+    weights: Array  # of each, together 1
+
+
+def _weighted(several: Sequence[Estimate], thresholds: Thresholds) -> _Mean:
+    """The mean by inverse squared standard errors.
+
+    Since those are estimated, that of the mean is enlarged (Meier 1953, Biometrics 9, 59-73). Runs that lie further
+    apart than their errors explain widen the interval by the root of chi-square per degree of freedom, which never
+    narrows it: the scale factor of the Particle Data Group (Birge 1932, Physical Review 40, 207-227). How surely that
+    is known counts in the degrees of freedom, and no interval reaches beyond those of all runs
+    (docs/decisions/averages-of-runs.md).
+    """
+    logs = np.log([one.ratio for one in several])
+    floors = np.array([thresholds.least_spread / math.sqrt(one.processes) for one in several])
+    errors, freedom = (np.array(column) for column in zip(*(one.standard_error for one in several), strict=True))
+    errors = np.maximum(errors, floors)
+    total = float(np.sum(errors**-2))
+    weights = errors**-2 / total
+    log = float(weights @ logs)
+    scale = math.sqrt(max(1.0, float(np.sum(((logs - log) / errors) ** 2)) / (len(several) - 1)))
+    error = math.sqrt((1 + 4 * float(np.sum(weights * (1 - weights) / freedom))) / total)
+    df = scale**4 / (float(np.sum(weights**2 / freedom)) + (scale**2 - 1) ** 2 / (len(several) - 1))
+    reach = max(log - math.log(min(one.low for one in several)), math.log(max(one.high for one in several)) - log)
+    # Somebody measured again, perhaps since a verdict was missing: the point is that of a number that widths decided.
+    half_width = min(float(stats.t.ppf(BY_WIDTH, df)) * error * scale, reach)
+    return _Mean(log=log, half_width=half_width, df=df, scale=scale, weights=weights)
 
 
 def _strictest(several: Sequence[Thresholds]) -> Thresholds:

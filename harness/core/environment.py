@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 LAUNCHER = "SPEEDMATRIX_LAUNCHER"  # a variable of arms: the process whose arms are no strangers to each other
+GPU_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"  # a variable: lets torch look for a GPU without setting up CUDA
 
 # Memory allocators that a process can be started with in place of its C library's own.
 

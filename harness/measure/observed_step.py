@@ -17,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from harness.core.environment import GPU_CHECK
 from harness.core.recipe import Value
 from harness.measure.devices import Device
 from harness.measure.session import OVERWRITING, Task, Trainee
@@ -327,7 +328,7 @@ def of_training(trainee: Trainee, batch: Any) -> dict[str, Value]:
 
 def _gpu_check() -> str:
     """How torch looks for a GPU, as it does in each update of any optimizer: through CUDA or through the driver."""
-    return "driver" if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") == "1" else "CUDA"
+    return "driver" if os.environ.get(GPU_CHECK) == "1" else "CUDA"
 
 
 def _versions(optimizer: torch.optim.Optimizer) -> list[int]:

@@ -19,7 +19,7 @@ from typing import Any
 from harness.core.codec import decode, encode
 from harness.core.configuration import Configuration
 from harness.core.emulation import Emulation
-from harness.core.environment import LAUNCHER, STEMS, library_of
+from harness.core.environment import GPU_CHECK, LAUNCHER, STEMS, library_of
 from harness.core.optimization import Timing
 from harness.core.protocol import Protocol
 from harness.core.recipe import Recipe, Value
@@ -134,9 +134,6 @@ class LiveArm(typing.Protocol):
 
     def close(self) -> None:
         """Ends the arm and its workers."""
-
-
-GPU_CHECK = "PYTORCH_NVML_BASED_CUDA_CHECK"  # lets torch look for a GPU without setting up CUDA
 
 
 def launch_environment(recipe: Recipe, inherited: dict[str, str]) -> dict[str, str]:

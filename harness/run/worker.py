@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core.codec import decode, encode
+from harness.core.environment import GPU_CHECK
 from harness.core.mistake import Mistake
 from harness.core.recipe import Recipe
 from harness.core.records import Fault
 from harness.core.workload import ADDRESS, Goal, Learned, Ranged, Timeline, Traced, Trained
-from harness.run.arm import GPU_CHECK, SHOW_STACK, Job, launch_environment, read_job, send
+from harness.run.arm import SHOW_STACK, Job, launch_environment, read_job, send
 from harness.run.fault import fault_raised, raised, reason_for, with_remedy
 from harness.run.fork_server import OWN, serve_forks
 from harness.run.processes import command_of, share_folder
