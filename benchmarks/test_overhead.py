@@ -133,7 +133,7 @@ def test_step(benchmark: Any, name: str) -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("kind", ["baseline", "full"])
+@pytest.mark.parametrize("kind", ["plain", "full"])
 def test_the_harness_costs_a_few_microseconds_a_step(kind: str) -> None:
     """The two in turns, each at its best, which is when nobody else disturbs it."""
     if getloadavg()[0] > usable_cores():

@@ -410,7 +410,8 @@ def measure_into(
             job = job_of(ready, data, block, replicate, position)
             if position == 0 and known_elsewhere(ready, records, block, replicate):
                 job = replace(job, observed=True)
-            if position:  # references are probed in every replicate: bottlenecks are named by their bounds
+            # References are probed in every replicate, by whose bounds bottlenecks are named, unless windows tell them.
+            if position or (job.device == "cpu" and not job.recipe.workers):
                 job = replace(job, bounds=bounds_seen(records, block, replicate, position))
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 

@@ -1,6 +1,6 @@
 """A first look at every workload, for asv: what its main optimizations bring, what memory they take, how they start.
 
-    asv run                                  # all workloads and the overhead, about ten minutes on two cores
+    asv run                                  # all workloads and the overhead, about six minutes on two cores
     asv run --bench Leak --bench Speaker     # a class for each workload: these two
     asv run --bench overhead                 # the harness's own cost alone, half a minute
 
@@ -9,7 +9,7 @@ and 1 is no gain: asv knows only that larger is worse. These variables of the en
 
     SPEEDMATRIX_ASV_SIZE      smoke, quick or standard; else quick on a CPU and standard on a GPU. A size that is named
                               is part of the environment's name, and has a series of its own
-    SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, none); else half as much again as two replicates of
+    SPEEDMATRIX_ASV_BUDGET    time for each workload (90s, 10m, up to 110m); else 1.6 times what two replicates of
                               all its comparisons are likely to take; it ends with them
     SPEEDMATRIX_DATA          folder of the generated data; else the user's cache
 """
@@ -41,7 +41,7 @@ def suite_of(workload: Workload) -> type:
         return as_samples(shown(workload.name, label).start_s)
 
     values = {
-        track_relative_time: ("time relative to plain", "ratio"),
+        track_relative_time: ("time relative to the baseline", "ratio"),
         track_peak_memory: ("peak memory", "bytes"),
         track_time_to_first_step: ("time to the first step", "seconds"),
     }

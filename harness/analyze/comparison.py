@@ -13,7 +13,7 @@ from harness.analyze.profile import Bottleneck, Profile
 from harness.analyze.quality import LEARNS_ALIKE
 from harness.core.codec import document, entries
 from harness.core.configuration import Configuration
-from harness.core.environment import Environment
+from harness.core.environment import LATER, Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import TRAINS, Timing
 from harness.core.protocol import Protocol
@@ -106,6 +106,7 @@ def unlike_environments(columns: Sequence[Column]) -> tuple[Unlike, ...]:
     """Every fact of machine and software in which any two columns differ; the digest follows from them."""
     found = {
         column.letter: {name: NONE if value is None else str(value) for name, value in column.environment.facts.items()}
+        | {one.replace("_", " "): "not recorded" for one in LATER if getattr(column.environment, one) is None}
         for column in columns
     }
     return _unlike(found)
@@ -226,7 +227,8 @@ def nothing_shared(columns: Sequence[Column], scales: Mapping[str, tuple[Scale, 
     apart = next((name for name in common if name in scales), None)
     if apart is None:
         return (
-            f"These runs have no comparison in common; run {common[0]} on both with the same --design and --reference."
+            f"These runs have no comparison in common; run {common[0]} on both with the same --design, --reference and "
+            "--isolation."
         )
     where = ((one, f"{one.letter} ({one.data})" if one.data else one.letter) for one in scales[apart])
     said = ", ".join(f"{one.size} with batch {one.batch} on {on}" for one, on in where)
@@ -296,6 +298,7 @@ class Quotient:
     """A throughput over another column's, with the least and the most that single replicates give."""
 
     letter: str  # of the other column
+    name: str  # of its stack
     ratio: float
     low: float
     high: float
@@ -384,7 +387,11 @@ def _beside(one: Throughput, first: Throughput) -> Throughput:
 
 def _quotient(ours: Speed, theirs: Speed, letter: str) -> Quotient:
     return Quotient(
-        letter=letter, ratio=ours.rate / theirs.rate, low=ours.low / theirs.high, high=ours.high / theirs.low
+        letter=letter,
+        name=theirs.name,
+        ratio=ours.rate / theirs.rate,
+        low=ours.low / theirs.high,
+        high=ours.high / theirs.low,
     )
 
 

@@ -15,6 +15,7 @@ from harness.analyze.soundness import Absence, remarks
 from harness.analyze.verdict import Thresholds, Verdict
 from harness.core.codec import document, entries
 from harness.core.configuration import Comparison, Configuration, changes_batch
+from harness.core.emulation import BY_TABLE
 from harness.core.environment import Environment
 from harness.core.mistake import Mistake
 from harness.core.optimization import Timing
@@ -318,8 +319,12 @@ def build_matrix(
 
 
 def _looked_up(evidence: Evidence, result: Estimate | Absence) -> Estimate | Absence:
-    """A result of an emulated device; of its step alone there is no verdict, since its table decides the ratio."""
-    if isinstance(result, Absence) or evidence.comparison.timing is not Timing.COMPUTE:
+    """A result of an emulated device, without a verdict where its table decides the ratio."""
+    if isinstance(result, Absence):
+        return result
+    comparison = evidence.comparison
+    differing = {one.name for one in {*comparison.treatment.options} ^ {*comparison.reference.options}}
+    if comparison.timing is not Timing.COMPUTE and not differing <= BY_TABLE:
         return result
     return replace(result, looked_up=True, verdict=Verdict.UNDECIDED)
 

@@ -114,7 +114,7 @@ class Profile:
     loader_rate: float | None
     compute_rate: float | None
     bottleneck: Bottleneck | None  # of training; None where an upper bound is missing or evaluation is timed
-    host_bytes: int | None  # resident after a window, the most of all windows; None in a process that was shared
+    host_bytes: int | None  # resident after a window, the most of all; None in a shared process or beside an emulation
     device_bytes: int | None
     first_step_s: float  # of the slowest replicate, since a warm compilation cache hides the cost
     steady: bool
@@ -165,6 +165,7 @@ def profile(side: Side) -> Profile | None:
     ahead = (asynchronous and deferred) or any(one.effective.get("device_prefetch") is True for one in readies)
     shown = beside(rate / compute_rate, shares) if ahead and compute_rate else shares
     clocks = [window.clock_mhz for window in windows if window.clock_mhz is not None]
+    emulated = any("emulated_step_ms" in one.effective for one in readies)  # whose device's memory lies in the host's
     return Profile(
         config=side.config,
         rate=rate,
@@ -181,7 +182,9 @@ def profile(side: Side) -> Profile | None:
         bottleneck=bottleneck(rate, loader_rate, compute_rate, shown.input_wait)
         if loader_rate and compute_rate
         else None,
-        host_bytes=max((window.host_bytes for window in windows if window.host_bytes is not None), default=None),
+        host_bytes=None
+        if emulated
+        else max((window.host_bytes for window in windows if window.host_bytes is not None), default=None),
         device_bytes=max((window.device_bytes for window in windows if window.device_bytes is not None), default=None),
         first_step_s=max(ready.first_step_s for ready in readies),
         steady=all(ready.steady for ready in readies),
@@ -191,7 +194,7 @@ def profile(side: Side) -> Profile | None:
         process_bytes=max(
             (window.process_bytes for window in windows if window.process_bytes is not None), default=None
         ),
-        host_peak_bytes=_host_peak(windows),
+        host_peak_bytes=None if emulated else _host_peak(windows),
         host_peak_since_start=any(window.host_peak_since_start for window in windows),
         step_times=step_times(windows),
         losses=next((ready.losses for ready in readies if ready.losses), ()),

@@ -151,15 +151,15 @@ def with_predictions(rows: Sequence[tuple[float, Row]]) -> Iterator[Point]:
         others = [one for one in rows if one[0] != step_s]
         ours, theirs = (_predicted_s(others, step_s, which) for which in ("treatment", "reference"))
         assert row.estimate  # noqa: S101  rows without one are no points
-        ahead = any(arm and arm.facts.get("workers") for arm in (row.treatment, row.reference))
+        ahead = any(arm and works_ahead(arm) for arm in (row.treatment, row.reference))
         predicted = theirs / ours if ours and theirs else None
-        yield Point(step_s=step_s, estimate=row.estimate, predicted=predicted, ahead=bool(ahead))
+        yield Point(step_s=step_s, estimate=row.estimate, predicted=predicted, ahead=ahead)
 
 
 def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str) -> float | None:
     """What a step takes at one step time of the device, by what loader and step took alone at the others.
 
-    They take turns, unless loader workers go ahead: then the longer of them counts.
+    They take turns, unless something works ahead: then the longer of them counts.
     """
     loading, beside, ahead = [], [], False
     for at_s, row in others:
@@ -167,11 +167,16 @@ def _predicted_s(others: Sequence[tuple[float, Row]], step_s: float, which: str)
         if arm is not None and arm.loader_rate and arm.compute_rate:
             loading.append(arm.config.batch / arm.loader_rate)
             beside.append(arm.config.batch / arm.compute_rate - at_s)
-            ahead = bool(arm.facts.get("workers"))
+            ahead = works_ahead(arm)
     if not loading:
         return None
     device_s = max(step_s, step_s + median(beside))
     return max(median(loading), device_s) if ahead else median(loading) + device_s
+
+
+def works_ahead(arm: Profile) -> bool:
+    """Whether loading goes on while the device is at work: by workers, or by a host that does not wait for it."""
+    return any(bool(arm.facts.get(name)) for name in ("workers", "device_prefetch", "deferred_metrics"))
 
 
 class KnownTime(NamedTuple):
@@ -185,9 +190,12 @@ FASTEST = Recipe(autocast="bfloat16", channels_last=True)  # in which a device i
 
 
 def known_times(workload: Workload, reference: Configuration) -> dict[str, KnownTime]:
-    """The step times of known devices, in seconds: as long a sample as in the real system, at the reference's batch."""
+    """The step times of known devices, in seconds: as long a sample as in the real system, at the reference's batch.
+
+    None where the loader's samples are smaller than the real system's: beside its steps they would hide too easily.
+    """
     size = workload.sizes.get("standard")
-    if size is None:
+    if size is None or not workload.sizes[reference.size].whole_samples:
         return {}
     time_of = partial(emulation_of, workload=workload, size_name="standard", size=size)
     found = {}

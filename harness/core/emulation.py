@@ -224,6 +224,18 @@ def without_time(device: str, workload: Workload, size_name: str, size: Size, re
 IN_TABLES = {"autocast": ("precision",), "channels_last": ("layout",), "channels_last_3d": ("layout",)}
 # They move the same work on the device in time, or do it in fewer launches.
 OF_THE_HOST = frozenset({"device_prefetch", "non_blocking", "optimizer_kernel", "clip_kernel", "average_kernel"})
+# Optimizations of which all that an emulated device tells is worked out of its table, whatever is timed.
+BY_TABLE = frozenset(
+    {
+        "amp_bfloat16",
+        "channels_last",
+        "foreach_average",
+        "foreach_clipping",
+        "foreach_optimizer",
+        "fused_optimizer",
+        "set_to_none",
+    }
+)
 # Of other stages than the device's, and yet they change what it computes.
 OF_THE_DEVICE_TOO = frozenset({"anomaly_detection", "keep_last_batch", "front_end", "patch_shape"})
 EVALUATES = "an emulated device trains only: evaluations run the model itself"

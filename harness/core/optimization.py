@@ -154,6 +154,8 @@ SEVERAL_CORES = Need(missing="needs at least two CPU cores", met=lambda environm
 
 def _may_have_matrix_units(environment: "Environment") -> bool:
     """Where no flags were recorded the name decides: no AMD has had such units, and of others it is unknown."""
+    if environment.emulated:  # whose precision is its table's; what its host has decides nothing
+        return False
     if environment.cpu_flags is None:
         return "AMD" not in environment.cpu
     return bool(environment.cpu_flags)

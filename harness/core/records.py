@@ -144,6 +144,7 @@ class Window:
     # What led into the window and what its edges and its steps were like; None where nobody took note of it yet.
     lead_steps: int | None = field(default=None, metadata={"since": "0.3.0"})  # after a resumption, not timed
     lead_s: float | None = field(default=None, metadata={"since": "0.3.0"})
+    extra_steps: int = field(default=0, metadata={"since": "0.3.0"})  # of `lead_steps`, by chance
     first_half_s: float | None = field(default=None, metadata={"since": "0.3.0"})  # of `wall_s`: of steps // 2 steps
     slowest_s: tuple[float, ...] | None = field(default=None, metadata={"since": "0.3.0"})  # 1 + steps // 50 of them
     batches: int | None = field(default=None, metadata={"since": "0.3.0"})  # taken from the loader in the window

@@ -73,6 +73,7 @@ class Size:
     keeps_items: bool = False  # whether the data set keeps what it has read, so that windows may not hold that again
     seeded_items: bool = False  # whether each item is drawn from a seed of its own, as in every arm beside it
     whole_batches: bool = False  # whether batches are fetched whole wherever the user's data set can do so
+    whole_samples: bool = True  # whether a sample costs its loader about what one of the real system costs
     passes: int = 1  # over the samples in a timed epoch; more where one batch holds all of them several times
     # Which items of a longer data set of the user's an epoch holds, others in each replicate; None: always the same.
     draw: int | None = 0

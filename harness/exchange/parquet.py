@@ -160,6 +160,7 @@ _WINDOWS = (
         strangers="processes on the device that were none of ours",
         first_step="of its cycle: windows that begin with the same step hold the same samples; 0 of whole cycles",
         lead_steps="untimed steps that led into it; as what follows, none before version 0.3.0",
+        extra_steps="of these, by chance",
         batches="taken from loader workers while it was timed; as what follows, none without workers",
         produced="batches that loader workers finished while it was timed",
         slipped="batches that they finished while the arm stood still",

@@ -497,6 +497,7 @@ def _check_edges(window: Window, where: str) -> None:
     within(window.lead_s, 0.0, LONGEST_S, f"{where} lead_s")
     if (window.lead_steps is None) is not (window.lead_s is None):
         raise Unfit(f"{where} lead_steps and lead_s are told together or not at all")
+    within(window.extra_steps, 0, window.lead_steps or 0, f"{where} extra_steps")
     if window.lead_steps and not window.lead_s:
         raise Unfit(f"{where} lead_s is 0, and {window.lead_steps} steps led into it")
 

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.catalogue import read_catalogue
 from harness.core.codec import Malformed, decode, encode
 from harness.core.mistake import Mistake
 from harness.core.workload import Workload
+
+if TYPE_CHECKING:
+    from harness.analyze.matrix import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "SPEEDMATRIX_ASV_RUN"  # names one call of asv; the plugin sets it
@@ -24,6 +27,7 @@ SIZE, BUDGET = "SPEEDMATRIX_ASV_SIZE", "SPEEDMATRIX_ASV_BUDGET"
 REPLICATES, ROUNDS = 2, 2  # of every comparison: a value of each in one call, and no more of any
 SPARE = 1.6  # times what they take by the cost model, which knows neither this machine nor how long its imports take
 BESIDE_S = 20.0  # of a budget, for what is no measurement: imports, planning, the report
+MOST_S = 6600.0  # of a budget: asv ends a value after `default_benchmark_timeout`
 DIGITS = 4  # of a relative time; a hundredth of a percent is below every noise floor
 TOGETHER = "all"
 
@@ -134,9 +138,18 @@ def _measure(name: str, folder: Path) -> Measured:
     from harness.api import Place, measured
     from harness.core.plan import Request
     from harness.integrations.configurations import no_results
+    from harness.run.preparation import seconds_of
 
     workload = read_catalogue(ledger=False).workload(name)
     size, budget = os.environ.get(SIZE), os.environ.get(BUDGET) or f"{ceil(expected_s(workload))}s"
+    asked_s = seconds_of(budget)
+    if asked_s is None or asked_s > MOST_S:
+        return Measured(
+            run="",
+            values={},
+            no_results={},
+            failed=f"asv waits for two hours: give {BUDGET} less than {budget}, 110m at most.",
+        )
     request = Request(
         workloads=(name,), only=workload.first_look, stack=TOGETHER, size=size, replicates=REPLICATES, rounds=ROUNDS
     )
@@ -147,19 +160,27 @@ def _measure(name: str, folder: Path) -> Measured:
     return Measured(
         run=str(run.relative_to(ROOT / ".asv" / "measured")) if run.is_relative_to(ROOT) else run.name,
         values=dict(_values(run)),
-        no_results={_bare(label): words for label, words in no_results(run).items()} | dict(_out_of_time(run, budget)),
+        no_results={_bare(label): words for label, words in no_results(run).items()} | dict(_withheld(run, budget)),
     )
 
 
-def _out_of_time(run: Path, budget: str) -> Iterator[tuple[str, str]]:
-    """The remedy that asv's user has where the time did not suffice: not to continue the run, which is asv's own."""
+def _withheld(run: Path, budget: str) -> Iterator[tuple[str, str]]:
+    """What has no value though the run tells of it, and the remedy that asv's user has: the run itself is asv's own."""
     from harness.analyze.soundness import Outcome
     from harness.integrations.configurations import samples
 
     for label, found in samples(run):
         absence = found.row.absence
-        if absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
-            yield _bare(label), f"{budget} did not suffice; {BUDGET}=10m gives each workload ten minutes"
+        if words := _disturbed(found.row):
+            yield _bare(label), words
+        elif absence and absence.outcome in {Outcome.NOT_MEASURED, Outcome.ONE_REPLICATE}:
+            yield _bare(label), f"{budget} did not suffice; give each workload twice as much in {BUDGET}"
+
+
+def _disturbed(row: "Row") -> str:
+    """By what, in words: asv would draw its number as if it were any other."""
+    estimate = row.estimate
+    return f"the machine was too disturbed: {estimate.disturbance}" if estimate and estimate.disturbed else ""
 
 
 def _values(run: Path) -> Iterator[tuple[str, Shown]]:
@@ -170,7 +191,7 @@ def _values(run: Path) -> Iterator[tuple[str, Shown]]:
     sides = {one.comparison: one.treatment for one in gather(read_run(run).plan, read_records(run))}
     for label, found in samples(run):
         side = sides[found.row.comparison]
-        if found.relative:
+        if found.relative and not _disturbed(found.row):
             yield (
                 _bare(label),
                 Shown(

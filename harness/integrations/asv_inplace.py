@@ -18,19 +18,25 @@ from asv.environment import Environment  # type: ignore[import-untyped]
 from asv.machine import Machine, MachineCollection  # type: ignore[import-untyped]
 
 from harness.core.environment import Environment as Surroundings
+from harness.core.mistake import Mistake
 from harness.integrations.asv_cells import ROOT, RUN, SIZE
 from harness.measure.surroundings import package_version, read_environment
 
 MEASURED = ("harness", "workloads", "benchmarks", "asv.conf.json", "requirements.txt", "pyproject.toml")
 UNSAVED = {"-n", "--dry-run"}
-INSTEAD = "check out each commit, `asv run` there, then `asv compare A B`"
+INSTEAD = "check out each commit, `asv run` there, then `asv compare -m MACHINE A B`"
+ENVIRONMENT = "SPEEDMATRIX_ENVIRONMENT"  # a digest of all facts of the machine, a part of asv's own environment's name
 SKIPPED, MISTAKEN = "asv: skipped: NotImplementedError(", "harness.core.mistake.Mistake: "
 
 
 def setup() -> None:
     """Called by asv when it has read its settings: names this machine and this call of asv."""
-    surroundings = read_environment("auto")
+    try:
+        surroundings = read_environment("auto")
+    except Mistake as mistake:
+        raise util.UserError(str(mistake)) from mistake
     facts = machine_facts(surroundings)
+    os.environ[ENVIRONMENT] = surroundings.digest
     Machine.hardcoded_machine_name = facts["machine"]
     # asv keeps a file of machines in the user's home, asks for what is not in it, and writes it in every run.
     MachineCollection.load = classmethod(lambda _cls, name, _path=None: facts | {"machine": name})
@@ -85,15 +91,15 @@ class InPlace(Environment):  # type: ignore[misc]
     tool_name = "inplace"
 
     def __init__(self, conf: Any, python: str, _requirements: Any, tagged_env_vars: Any) -> None:
-        """Names itself by the Python and the torch that run, whatever asv's settings ask for, and by a size named."""
+        """Names itself by the Python and the torch that run, by the machine's facts, and by a size that is named."""
         version = package_version("torch")
         if version is None:
             raise util.UserError("This Python has no torch; activate .venv, which any ./speedmatrix command makes.")
         python = f"{sys.version_info[0]}.{sys.version_info[1]}"
         self._requirements = {"torch": version}  # asv asks for the name that is made of it before it keeps it
         self._said: set[str] = set()
-        size = {("nobuild", SIZE): os.environ[SIZE]} if os.environ.get(SIZE) else {}
-        super().__init__(conf, python, self._requirements, {**tagged_env_vars, **size})
+        named = {("nobuild", one): os.environ[one] for one in (SIZE, ENVIRONMENT) if os.environ.get(one)}
+        super().__init__(conf, python, self._requirements, {**tagged_env_vars, **named})
 
     @classmethod
     def matches(cls, python: str) -> bool:  # noqa: ARG003  asv's parameter

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -245,9 +246,10 @@ class Emulated(Device):
         return move
 
     def _stage(self, tensor: Tensor) -> None:
+        """By one thread, as the driver does it; torch would take all threads of the trainer."""
         if tensor.nbytes > len(self._staging):
             self._staging = torch.empty(tensor.nbytes, dtype=torch.uint8)
-        self._staging[: tensor.nbytes].view(tensor.dtype).copy_(tensor.reshape(-1))
+        np.copyto(self._staging[: tensor.nbytes].numpy(), tensor.detach().reshape(-1).view(torch.uint8).numpy())
 
     # Waiting
 

@@ -323,14 +323,12 @@ def fill_cache(session: Session, step_s: float, seconds: float) -> dict[str, Val
         return {}
     before, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
     far = max(0, epoch - 2 * PROBED)  # not read by the first steps, unless the epoch is short
-    first, again = list[float](), list[float]()
-    for number in range(far, far + PROBED):
-        first += _seconds_from(session, number, 1)
-        again += _seconds_from(session, number, 1)
-        saved_s = (sum(first) - sum(again)) / len(first) * recipe.micro_batches
-        kept = saved_s > MATTERS * step_s and again[-1] < CHEAPER * first[-1]
-        if not kept or first[0] > seconds / 4:
-            break
+    first = _seconds_from(session, far, 1)
+    if first[0] <= seconds / 4:
+        first += _seconds_from(session, far + 1, PROBED - 1)
+    again = _seconds_from(session, far, len(first))  # once more only when others came between: it keeps more than one
+    saved_s = (sum(first) - sum(again)) / len(first) * recipe.micro_batches
+    kept = saved_s > MATTERS * step_s and all(late < CHEAPER * soon for late, soon in zip(again, first, strict=True))
     filled = kept and sum(first) / len(first) * epoch < seconds
     if filled:
         _seconds_from(session, 0, epoch)

@@ -302,6 +302,8 @@ def _warmed(trial: Trial, opening: Opening, bounds: Bounds | None) -> tuple[Warm
     found, asked = (bounds, None) if bounds else _probed(trial, opening, warm.step_s)
     loader, compute = found.loader_rate, found.compute_rate
     trial.fills_queue = bool(loader and compute and loader > BALANCED * compute)
+    if loader:  # of a batch that lay ready a step alone was timed
+        warm = replace(warm, step_s=max(warm.step_s, session.task.size.batch / loader))
     forget(opening, session.task.device)
     if session.task.device.peak_bytes() is not None and trial.timing is not Timing.LOADER:
         # What a step holds is taken again before the launcher counts how many such arms the device has room for.
@@ -380,7 +382,7 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
         protocol = replace(protocol, floor_steps=1, floor_s=0.0, settle_s=0.0)
     if protocol.is_slow(opened_step_s):
         protocol = replace(protocol, floor_steps=1)
-    prefetched = 0 if trial.timing in {Timing.EVALUATION, Timing.COMPUTE} else recipe.prefetched_batches
+    prefetched = recipe.prefetched_batches if _uses_up_the_queue(trial) else 0
     quiet = observed_step.compiler_quiet() if recipe.compile else _always
     warm = warm_up(
         lambda: agreed([timed(trial.step, 1, device)])[0], lambda: not agreed_on(not quiet()), prefetched, protocol
@@ -388,6 +390,15 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
     if recipe.compile:
         end_compilers()
     return warm
+
+
+def _uses_up_the_queue(trial: Trial) -> bool:
+    """Whether the warm-up must; the turn in which an arm settles does it too, unless the loader alone is timed.
+
+    Of that nothing else tells how long a step takes.
+    """
+    settles = trial.timing is Timing.STEP and trial.protocol.discarded_rounds and not trial.protocol.settle_s
+    return not settles and trial.timing not in {Timing.EVALUATION, Timing.COMPUTE}
 
 
 def _finish_epoch(trial: Trial, warm: WarmUp) -> WarmUp:

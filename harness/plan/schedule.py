@@ -95,13 +95,17 @@ def pairs_of(position: int, records: Iterable[Record]) -> int:
 
 
 def leads_seen(replicates: Iterable[Sequence[Record]]) -> dict[int, int]:
-    """By position: the fewest untimed steps before windows of the first of a block's replicates that has any."""
+    """By position: the untimed steps that windows needed in the first of a block's replicates that has any.
+
+    Beyond them one more is taken by chance: where a replicate has one window of an arm, it may be in the only one.
+    """
     leads: dict[int, int] = {}
     for records in replicates:
         least: dict[int, int] = {}
         for one in records:
             if isinstance(one, Window) and one.lead_steps is not None:
-                least[one.arm.position] = min(one.lead_steps, least.get(one.arm.position, one.lead_steps))
+                needed = one.lead_steps - one.extra_steps
+                least[one.arm.position] = min(needed, least.get(one.arm.position, needed))
         leads = least | leads
     return leads
 

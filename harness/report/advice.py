@@ -43,7 +43,7 @@ from harness.report.document import (
     to_json,
     warning,
 )
-from harness.report.matrix import TIMED, behind
+from harness.report.matrix import COMPOSED, TIMED, behind
 from harness.report.words import NOTHING, change, duration, factor, one_line, ratio, share, size, stage
 
 # Points of advice about single options: the gain, what it costs and what speaks against it, in words.
@@ -74,13 +74,18 @@ class Point:
     lead: str = ""  # to that command
 
 
+def gained(item: Item) -> str:
+    """What an option gains in training steps, marked where that is composed from a part of them."""
+    return COMPOSED * item.is_composed + ratio(item.effect.gain)
+
+
 def full(item: Item, about: WorkloadAdvice) -> Point:
     """Everything that there is to say of an option that gains."""
     one = item.optimization
     return Point(
         name=str(item.option),
         title=one.title if one else "",
-        figure=ratio(item.effect.gain),
+        figure=gained(item),
         verdict=item.effect.verdict,
         main=(*_price(item), *_of_level(item, about)),
         sentences=tuple(_of_gain(item, about)),
@@ -95,7 +100,7 @@ def short(item: Item, about: WorkloadAdvice) -> Point:
     return Point(
         name=str(item.option),
         title=item.optimization.title if item.optimization else "",
-        figure=ratio(effect.gain),
+        figure=gained(item),
         verdict=effect.verdict,
         main=(_measured(effect, about), *_elsewhere(item, about), *notes(effect)),
     )
@@ -105,7 +110,7 @@ def open_question(item: Item, about: WorkloadAdvice) -> Point:
     """What would decide about an undecided option."""
     return Point(
         name=str(item.option),
-        figure=ratio(item.effect.gain),
+        figure=gained(item),
         verdict=item.effect.verdict,
         main=(_decided_by(item),),
         ask=item.effect.row.comparison,
@@ -117,7 +122,7 @@ def withheld(item: Item, about: WorkloadAdvice) -> Point:
     """Why there is no advice from a row, and how to get some."""
     return Point(
         name=str(item.option),
-        figure=ratio(item.effect.gain),
+        figure=gained(item),
         main=notes(item.effect),
         ask=item.effect.row.comparison,
         lead="On a quieter machine:",
@@ -530,7 +535,7 @@ def _where_to_begin(found: Bottleneck) -> str:
         return "Neither stage dominates: no perfect fix of one of them gains much."
     if elsewhere > MINOR:
         return "Both stages cost much: it takes work on both."
-    return f"Begin there ({sentences.bound(found)}): what acts on the other stage gains {factor(elsewhere)}x at most."
+    return f"Begin there ({sentences.bound(found)}): the other stage is worth about {factor(elsewhere)}x."
 
 
 def _waits(profile: Profile) -> bool:
@@ -652,7 +657,7 @@ def pull_request_parts(advice: Advice, command: str, folder: str) -> Iterator[Pa
             why = without_advice(about) or "Nothing that was measured is surely faster and learns alike."
             yield Text(f"{one_line(about.workload)}: {why}")
     singles = [
-        (one_line(about.workload), str(item.option), ratio(item.effect.gain), item.effect.verdict.value)
+        (one_line(about.workload), str(item.option), gained(item), item.effect.verdict.value)
         for about, _ in advised
         for item in about.items
         if item.recommendation is not Recommendation.NO_ADVICE
@@ -660,6 +665,8 @@ def pull_request_parts(advice: Advice, command: str, folder: str) -> Iterator[Pa
     if singles:
         yield Heading("Options one by one", 3)
         yield from tabled(("training", "option", "speedup, 95 %", "verdict"), singles)
+        if any(one[2].startswith(COMPOSED) for one in singles):
+            yield Text(f"{COMPOSED}: composed from the ratio of the loader, or of the step, alone.")
     yield Heading("Measured", 3)
     yield Facts(tuple((name, words) for name, words in sentences.heading(advice.run.matrix) if name in _TO_REPEAT))
     yield Text("To measure the same again, and to pack the measurements so that somebody else can check them:")
@@ -722,6 +729,7 @@ def _item_data(item: Item, commands: Mapping[Comparison, str], device: str) -> d
         "own_code": item.is_own_code,
         "on_top_of": str(effect.below),
         "timing": effect.timing,
+        "composed": item.is_composed,  # from the ratio of a part of the step, whose pairs and restarts these are
         "gain": _gain_data(effect.gain),
         "last": _gain_data(item.last),
         "verdict": effect.verdict,

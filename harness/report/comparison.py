@@ -22,7 +22,7 @@ from harness.analyze.grouping import together
 from harness.analyze.profile import Bottleneck
 from harness.report.document import Heading, Part, Table, listed, plain, to_json
 from harness.report.matrix import TIMED
-from harness.report.words import NOTHING, called, factor, rate, ratio, stage
+from harness.report.words import NOTHING, called, factor, one_line, rate, ratio, stage
 
 # Reasons: sentences on what lies beside a difference, and on what cannot be compared or told.
 
@@ -264,7 +264,8 @@ def _range(speed: Speed) -> str:
 
 
 def _quotient(speed: Speed) -> str:
-    return f"{ratio(speed.against)} of {speed.against.letter}" if speed.against else NOTHING
+    against = speed.against
+    return f"{ratio(against)} of {against.letter}'s {one_line(against.name)}" if against else NOTHING
 
 
 def _held_back(group: Group) -> Iterator[str]:

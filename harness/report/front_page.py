@@ -392,7 +392,8 @@ def _over_original(place: Place, setting: Setting, topic: Topic, best: StoredRow
     if not _tells(found):
         return f"[no useful bounds]({_page_of(place, topic)})"
     unlike = changed(found.row.comparison.treatment.options, best.row.comparison.treatment.options)
-    told = f"{estimated(found)} (there {code(best.row.label)} was {unlike})" if unlike else estimated(found)
+    known = unbroken(estimated(found))
+    told = f"{known} (there {code(best.row.label)} was {unlike})" if unlike else known
     return told if found.run in setting.runs else f"{told}, in another environment"
 
 
@@ -473,7 +474,8 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
         "and with the fastest stack of all, against the same training with every option off. "
         f"{_sizes_in_words(answers)} 'Of 3 runs' stands before the lowest and the highest of the runs that were "
         f"averaged. 'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
-        f"{COMPOSED}: composed from the ratio of the part that the option changes."
+        f"{COMPOSED}: composed from the ratio of the part that the option changes; where an option was timed on whole "
+        "steps, that comes first. Every arm computes with one thread, that of the real system's settings too."
         + (" Emulated devices have a set step time, and real loaders." if emulated else "")
         + ("" if real else " No real GPU was measured.")
     )
@@ -504,12 +506,13 @@ def _glance(place: Place, setting: Setting, topic: Topic) -> str:
         return "nothing for sure"
     alone = islice(_alone(topic, topic.best), 1)
     over = _against_original(place, setting, topic, topic.best)
-    original = [f"over the real system's settings {unbroken(estimated(over))}"] if over and _tells(over) else []
+    told = _over_original(place, setting, topic, topic.best)
+    original = [f"over the real system's settings {told}"] if over and _tells(over) else []
     others = (*_again(setting, topic.best), *_elsewhere(place, setting, topic.best), *original)
     whole = ", ".join((unbroken(_bare(topic.best)), *others))
-    told = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))
+    answer = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))
     mark = " (contributed)" if setting.is_contributed else ""
-    return f"{told} ([more]({_page_of(place, topic)})){mark}"
+    return f"{answer} ([more]({_page_of(place, topic)})){mark}"
 
 
 def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
@@ -518,7 +521,8 @@ def _in_detail(answers: Sequence[_Answer]) -> Iterator[Part]:
     yield (
         f"Speedups of training steps against the baseline. {code('all')} switches on everything that applies "
         "together, listed below. The real system's settings are without those that the machine cannot have: a CPU has "
-        "no float16, TF32, cuDNN or pinned memory, and no table knows what an emulated device takes in float16. Every "
+        "no float16, TF32, cuDNN or pinned memory, and no table knows what an emulated device takes in float16 or with "
+        "recomputed activations. Every "
         "arm has one trainer thread. First losses are those of three steps."
     )
     yield from ("", *grid(_BEST_COLUMNS, (tuple(_best(*one)) for one in answers)), "", "</details>")

@@ -368,8 +368,8 @@ def cause(name: str, found: Bottleneck) -> str:
 
 
 def bound(found: Bottleneck) -> str:
-    """The stage and the most that could be gained if it cost nothing: `input: at most 7.4x`."""
-    return f"{', '.join(found.stages)}: at most {factor(found.bound)}x"
+    """The stage and what would about be gained if it cost nothing: `input: about 7.4x`."""
+    return f"{', '.join(found.stages)}: about {factor(found.bound)}x"
 
 
 def facts(found: Mapping[str, Value]) -> str:

@@ -10,6 +10,7 @@ from harness.analyze.grouping import together
 from harness.analyze.matrix import Matrix, Row, Table
 from harness.core.configuration import Comparison
 from harness.core.environment import Environment
+from harness.report.advice import gained
 from harness.report.batches import batch_parts
 from harness.report.document import Code, Column, Heading, Part, Text, tabled
 from harness.report.epochs import epoch_parts
@@ -174,7 +175,7 @@ def advice_overview(advice: Advice, version: str) -> Iterator[Part]:
     yield from tabled(_DO, rows)
     profiles = [(one.workload, one.base.profile) for one in advice.workloads if one.base and one.base.profile]
     begin = [
-        f"{one_line(name)} {' and '.join(profile.bottleneck.stages)} (at most {factor(profile.bottleneck.bound)}x)"
+        f"{one_line(name)} {' and '.join(profile.bottleneck.stages)} (about {factor(profile.bottleneck.bound)}x)"
         for name, profile in profiles
         if profile.bottleneck
     ]
@@ -191,13 +192,13 @@ def _actions(found: WorkloadAdvice) -> Iterator[tuple[str, ...]]:
     fastest = next((one.best for one in found.ready_made if one.style is Style.FASTEST), None)
     single = {str(item.option) for item in found.recommended(*_ACTED_ON)}
     if fastest is not None and (row := fastest.rows[-1]).label not in single:
-        why = "the fastest that learns the same"
+        alike = fastest.learns_alike
+        why = "the fastest that learns the same" if alike else "the fastest; whether it learns the same is not known"
         yield (name, _TOGETHER, row.label, ratio(fastest.gain), *_prices(row), why)
     for recommendation in _ACTED_ON:
         for item in found.recommended(recommendation)[:_MOST_OPTIONS]:
             do = "mend in the code" if item.is_own_code and item.gains else recommendation.value
-            gain = (COMPOSED if item.effect.row.on_steps else "") + ratio(item.effect.gain)
-            yield (name, do, str(item.option), gain, *_prices(item.effect.row), item.rule.reason.value)
+            yield (name, do, str(item.option), gained(item), *_prices(item.effect.row), item.rule.reason.value)
 
 
 def _prices(row: Row) -> tuple[str, str]:

@@ -83,7 +83,7 @@ def upper_bound(found: tuple[str, Mapping[Stage, float]]) -> str:
     name, stages = found
     ordered = sorted(stages.items(), key=lambda one: -one[1])
     words = ", ".join(f"{stage} {factor(times)}x" for stage, times in ordered)
-    return f"By the model, a stage that cost nothing would make {one_line(name)} faster by at most: {words}."
+    return f"By the model, a stage that cost nothing would make {one_line(name)} faster by about: {words}."
 
 
 def rows(about: WorkloadPrediction) -> Iterator[tuple[str, str]]:
@@ -236,8 +236,8 @@ def _sure(certainty: Certainty) -> Iterator[str]:
     if certainty.gain is not None:
         word = "faster" if certainty.gain > 0 else "slower"
         yield (
-            f"The best stack that was not measured is predicted to be {abs(100 * certainty.gain):.1f} % {word} than "
-            "the best measured one."
+            f"The best stack that was not measured is predicted to be about {abs(100 * certainty.gain):.1f} % {word} "
+            "than the best measured one, with that error."
         )
     if certainty.gain is not None and not certainty.ranked:
         yield "Not all stacks were ranked: only those on the way down from good ones."

@@ -180,10 +180,13 @@ class Topic:
 
     @property
     def gains(self) -> dict[str, StoredRow]:
-        """What surely makes training steps faster by itself and learns the same, by the low end of its interval."""
+        """What surely makes training steps faster by itself and learns the same, by the low end of its interval.
+
+        What was timed on whole steps comes before what is composed from a part of them.
+        """
         config = self.main.config if self.main else None
         found = {
-            label: (one.row.shown.low, one)
+            label: (one.row.on_steps is None, one.row.shown.low, one)
             for label, one in self.alone.items()
             if one.row.comparison.reference == config
             and (one.row.comparison.timing is Timing.STEP or one.row.on_steps is not None)
@@ -194,7 +197,7 @@ class Topic:
             and one.row.shown.low >= FOR_SURE
             and learns_alike(one.row)
         }
-        return {label: one for label, (_, one) in sorted(found.items(), key=lambda item: -item[1][0])}
+        return {label: one for label, (*_, one) in sorted(found.items(), key=lambda item: item[1][:2], reverse=True)}
 
     @property
     def best(self) -> StoredRow | None:

@@ -25,7 +25,7 @@ from harness.report.figures import (
 from harness.report.words import NOTHING, duration, factor, one_line, ratio, shortened
 
 EMULATED = (
-    "Emulated: the device's step time is set and not measured; loader, workers, copies, waits and the host are real. "
+    "Emulated: the device's step time is set and not measured; loader, workers, copies and waits are real. "
     "A device's name stands at the step time that the real system's full-size model would have there at this batch, in "
     "bfloat16 and channels-last where that is known and else in float32. It is worked out of published rates and may "
     "be off by the factor told beside it; speedups are told over that range. Pages of one emulated device run a small "
@@ -119,7 +119,8 @@ def time(seconds: float) -> str:
 
 def _between(curve: Curve, at: KnownTime) -> str:
     """From where to where the speedup lies at a device's pace, intervals included; empty beyond what was measured."""
-    times = (at.step_s / at.band, at.step_s, at.step_s * at.band)
+    least, most = at.step_s / at.band, at.step_s * at.band
+    times = [least, at.step_s, most, *(one.step_s for one in curve.points if least < one.step_s < most)]
     found = [one for one in (between(curve.points, step_s) for step_s in times) if one]
     if len(found) < len(times):
         return ""

@@ -397,7 +397,8 @@ class Attempt:
         at_s = max(0.0, self.clock() - began_s - window["wall_s"])
         self._spent_s["windows_s"] += window["wall_s"]
         self._spent_s["lead_s"] += window.get("lead_s") or 0.0
-        self._keep(Window(arm=self._name(position), order=order, began_s=at_s, **window))
+        extra = turns.extra[number]
+        self._keep(Window(arm=self._name(position), order=order, began_s=at_s, extra_steps=extra, **window))
 
     def _lose(self, position: int, lost: ArmLost | Bereft) -> None:
         """Records a loss; an arm that another one took with it is no loss, and is built anew in the next attempt."""

@@ -34,6 +34,7 @@ KNOWN = {
     "workers": Promise(numerics=Numerics.EXACT, proof=("workers",), pointless_where={}),
     "pin_memory": Promise(numerics=Numerics.EXACT, proof=("pinned_batches",), pointless_where={}),
     "amp": Promise(numerics=Numerics.CLOSE, proof=("bfloat16_layers",), pointless_where={}),
+    "set_to_none": Promise(numerics=Numerics.EXACT, proof=("set_to_none",), pointless_where={}),
     "tuned_malloc": Promise(numerics=Numerics.EXACT, proof=("malloc",), pointless_where={}),
     "augment": Promise(numerics=Numerics.DIFFERENT, proof=(), pointless_where={}),
     "chunk_cache": Promise(

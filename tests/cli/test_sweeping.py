@@ -47,6 +47,16 @@ def test_known_devices_stand_at_what_a_sample_takes_them_in_the_real_system() ->
     assert found["T4"].band > 1
 
 
+def test_no_device_stands_beside_samples_that_load_in_a_hundredth_of_the_real_time() -> None:
+    workload = read_catalogue(ledger=False).workloads["patches3d"]
+    sizes = {
+        size: known_times(workload, Configuration(workload="patches3d", size=size, batch=1))
+        for size in ("quick", "standard")
+    }
+    assert not sizes["quick"]
+    assert "A100" in sizes["standard"]
+
+
 def invented(device: str, gain: float) -> Matrix:
     """A run whose times are invented."""
     request = Request(workloads=("imagenet",), only=("local_copy", "direct_collate"), device=device, target="none")

