@@ -81,17 +81,26 @@ class Evidence:
     def quality(self) -> Quality | None:
         """The worst judgement over all lives in which both arms started; None before there is one."""
         references = {(ready.arm.replicate, ready.arm.attempt): ready for ready in self.reference.readies}
-        seen = {ready.arm.replicate: ready for ready in self.judged_by}
         found = []
         for ours in self.treatment.readies:
             theirs = references.get((ours.arm.replicate, ours.arm.attempt))
             if theirs is not None and not theirs.losses:
-                theirs = seen.get(ours.arm.replicate)
+                alike = (one for one in reversed(self.judged_by) if one.arm.replicate == ours.arm.replicate)
+                theirs = next((one for one in alike if _same_order(one, ours)), None)
             if theirs is not None and ours.losses:
                 found.append(judge_losses(ours, theirs, self.numerics))
             if theirs is not None and self.comparison.timing is Timing.EVALUATION:
                 found.append(judge_score(ours, theirs, self.numerics))
         return worst(found)
+
+
+def _same_order(one: Ready, other: Ready) -> bool:
+    """Whether two arms may have met the samples in the same order: epochs of another length hold them in another one.
+
+    Where no epoch is gone through, nobody can tell how long it is.
+    """
+    cycles = sorted((one.cycle_steps or 1, other.cycle_steps or 1))
+    return cycles[1] % cycles[0] == 0
 
 
 def gather(plan: Plan, records: Iterable[Record]) -> Iterator[Evidence]:

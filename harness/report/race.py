@@ -23,7 +23,8 @@ def race_parts(races: Iterable[Race]) -> Iterator[Part]:
     """A row for each question in each environment: its newest race."""
     yield Text(
         "Trained from the same first weights until an evaluation reached the score: how many times fewer steps that "
-        "took, and how many times less training time, evaluations left out. Above 1 is better. Intervals are of seeds, "
+        "took, and how many times less training time, evaluations left out. Above 1 is better. Reached means once: the "
+        "score of few items jumps, and may fall again. Intervals are of seeds, "
         "and of all that lies between an evaluation that reached the score and the one before it."
     )
     yield Table(COLUMNS, tuple(map(_row, newest(races))))

@@ -7,8 +7,8 @@ shares with others is what was imported, copied when it is written to. Roots hav
 arms, since threads and allocators are settled when a process begins; arms whose variables differ come from another
 root. So do arms of another replicate, whose processes are to have another layout in memory.
 
-A server ends with the last of its arms. A root stays for further blocks of its replicate, as long as it is one of the
-few that are most in use.
+A root and its servers stay for further blocks of its replicate, as long as it is one of the few that are most in use.
+Where little memory is free, a server ends with the last of its arms.
 """
 
 import atexit
@@ -107,9 +107,9 @@ class ForkServer:
     _ended: dict[int, int] = field(default_factory=dict)  # number -> exit status
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing that was forked from it is needed."""
-        return not self._held
+    def needed(self) -> int:
+        """How much of what was forked from it is not let go."""
+        return len(self._held)
 
     def fork(self, what: bytes, channel: socket.socket, log: int) -> Forked | None:
         """Asks for an arm or a server, which is forked when all is imported.
@@ -158,10 +158,10 @@ class ForkServer:
             return self._ended[number]
 
     def let_go(self, number: int) -> None:
-        """What was forked is needed no more; with its last arm a server ends, while a root stays."""
+        """What was forked is needed no more; with its last arm a server ends where little memory is free."""
         with self._lock:
             self._held.discard(number)
-            if self._held or isinstance(self.process, subprocess.Popen):
+            if self._held or isinstance(self.process, subprocess.Popen) or _is_memory_ample():
                 return
         self.end()
 
@@ -247,12 +247,25 @@ def _root(key: Key, environment: Mapping[str, str], log: int) -> ForkServer:
         _roots.pop(key).end()
     for one in _roots.values():
         one.uses /= 2
-    idle = sorted((one for one, root in _roots.items() if root.is_idle), key=lambda one: _roots[one].uses)
-    most = MOST_KEPT if psutil.virtual_memory().available >= AMPLE else KEPT
+    idle = sorted(
+        (one for one, root in _roots.items() if root.needed == len(_idle(one))), key=lambda one: _roots[one].uses
+    )
+    most = MOST_KEPT if _is_memory_ample() else KEPT
     for least in idle[: max(0, len(idle) + 1 - most)]:
+        for server in _idle(least):
+            _servers.pop(server).end()
         _roots.pop(least).end()
     _roots[key] = _begun(environment, log)
     return _roots[key]
+
+
+def _idle(root: Key) -> list[Key]:
+    """The servers of a root that have no arm."""
+    return [key for key, one in _servers.items() if key[1:] == root and not (one.closed or one.needed)]
+
+
+def _is_memory_ample() -> bool:
+    return bool(psutil.virtual_memory().available >= AMPLE)
 
 
 def _begun(environment: Mapping[str, str], log: int) -> ForkServer:

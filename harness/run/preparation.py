@@ -359,10 +359,12 @@ def known_elsewhere(ready: Prepared, records: Iterable[Record], block: Block, re
     """Whether another block has the first losses of this block's reference from the same seed, and their spread.
 
     A reference without options has no settings to show either, so that it need not begin as it did there. On a CPU
-    arms that share a process have the bits of isolated ones; on another device nobody has seen that yet.
+    arms that share a process have the bits of isolated ones; on another device nobody has seen that yet. Epochs of
+    another length hold the samples in another order.
     """
-    plan = ready.plan
-    alike = {one.identity for one in plan.blocks if one.reference == block.reference} - {block.identity}
+    plan, size = ready.plan, epoch_of(ready, block, block.reference)
+    same = (one for one in plan.blocks if one.reference == block.reference)
+    alike = {one.identity for one in same if epoch_of(ready, one, one.reference) == size} - {block.identity}
     return not (plan.protocol.judged_again or block.reference.options) and any(
         isinstance(one, Ready) and one.arm.block in alike and (one.arm.replicate, one.arm.position) == (replicate, 0)
         and (one.arm.shared is block.shared or ready.environment.device == "cpu")

@@ -344,7 +344,7 @@ def test_what_a_table_decides_gets_no_verdict() -> None:
     rows = {row.comparison.timing: row for row in build_matrix(plan(alone, loads, dropped), found, environment).rows}
     verdicts = {timing: row.estimate.verdict for timing, row in rows.items() if row.estimate}
     undecided = dict.fromkeys((Timing.COMPUTE, Timing.STEP), Verdict.UNDECIDED)
-    assert verdicts == undecided | {Timing.LOADER: Verdict.FASTER}, "a launch lasts as the table says, whatever is timed"
+    assert verdicts == undecided | {Timing.LOADER: Verdict.FASTER}, "launches last as the table says"
     assert any("nothing of it was measured" in note for note in rows[Timing.COMPUTE].notes)
     assert not any("calibrated" in note for note in rows[Timing.COMPUTE].notes), "the machine is not to blame"
     assert not any("nothing of it was measured" in note for note in rows[Timing.LOADER].notes)

@@ -41,6 +41,23 @@ def test_idle_roots_stay_as_long_as_memory_is_ample(
     assert list(fork_server._roots) == [(number,) for number in range(3, most + 3)]
 
 
+def test_a_root_whose_servers_have_no_arm_is_idle_and_they_end_with_it(
+    begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server.psutil, "virtual_memory", lambda: SimpleNamespace(available=AMPLE))
+    fork_server._root(("first",), {}, 0)._held.add(0)
+    server = fork_server._begun({}, 0)
+    server._held.add(0)
+    monkeypatch.setattr(fork_server, "_servers", {("leak", "first"): server})
+    server.let_go(0)
+    assert not server.closed, "the next block of its replicate may need it"
+    for number in range(MOST_KEPT):
+        fork_server._root((number,), {}, 0)
+    assert server.closed
+    assert ("first",) not in fork_server._roots
+    assert not fork_server._servers
+
+
 def test_a_root_whose_arms_are_needed_stays_however_many_there_are(
     begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

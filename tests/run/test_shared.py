@@ -26,8 +26,8 @@ from harness.plan.planning import own_process
 from harness.plan.schedule import by_replicate
 from harness.run.arm import ArmLost, Bereft, Hosts, Job, ProcessArm
 from harness.run.execution import Campaign
+from harness.run.preparation import epoch_of, known_elsewhere, prepared
 from harness.run.preparation import job_of as prepared_job_of
-from harness.run.preparation import known_elsewhere, prepared
 from harness.run.sentinel import Sentinel
 from tests.analyze.synthetic import ENVIRONMENT, LOSSES, arm, comparison, ready
 from tests.analyze.synthetic import plan as plan_of
@@ -401,3 +401,31 @@ def test_a_treatment_is_judged_by_a_reference_of_its_own_kind_where_there_is_one
     first = next(iter(gather(told, starts)))
     assert (first.shared, first.judged_by[-1].losses) == (True, (9.0, 9.0, 9.0))
     assert next(iter(gather(told, starts[:2] + starts[3:]))).judged_by[-1].losses == (5.0, 5.0, 5.0)
+
+
+@pytest.mark.parametrize(("cycle", "is_judged"), [(32, True), (31, False)])
+def test_a_treatment_is_judged_by_no_reference_that_met_the_samples_in_another_order(
+    cycle: int, *, is_judged: bool
+) -> None:
+    """An epoch may be a step shorter, so that every loader worker comes to load all batches."""
+    starts = [
+        replace(begun("0", shared=False, losses=()), cycle_steps=cycle),
+        replace(begun("0", shared=False, position=1), cycle_steps=cycle),
+        replace(begun("1", shared=False), cycle_steps=32),
+    ]
+    first, _ = gather(plan_of(comparison("workers"), comparison("amp")), starts)
+    assert (first.quality is not None) is is_judged
+
+
+def test_a_reference_whose_epoch_is_shorter_elsewhere_tells_its_own_losses() -> None:
+    usual = prepared(replace(WISH, replicates=2))
+    known = replace(usual, plan=replace(usual.plan, protocol=replace(usual.plan.protocol, judged_again=False)))
+    together, alone = known.plan.blocks
+    seen = [begun(together.identity, shared=True)]
+    loading = parse_option("workers=4")
+    first = alone.comparisons[0]
+    treatment = replace(first.treatment, options=(loading,))
+    shortened = replace(alone, comparisons=(replace(first, treatment=treatment),))
+    size = epoch_of(known, alone, alone.reference)
+    assert epoch_of(known, shortened, alone.reference) != size, "the workers share a divisor with the epoch"
+    assert not known_elsewhere(known, seen, shortened, 0)
