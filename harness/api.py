@@ -28,7 +28,7 @@ from harness.analyze.comparison import MachineComparison, of_runs
 from harness.analyze.comparison import compare as side_by_side
 from harness.analyze.composition import precisions
 from harness.analyze.evidence import gather
-from harness.analyze.soundness import bounds_seen
+from harness.analyze.soundness import bounds_seen, data_cache_seen
 from harness.analyze.verdict import Thresholds
 from harness.catalogue import read_catalogue
 from harness.core.mistake import Mistake
@@ -413,6 +413,7 @@ def measure_into(
             # References are probed in every replicate, by whose bounds bottlenecks are named, unless windows tell them.
             if position or (job.device == "cpu" and not job.recipe.workers):
                 job = replace(job, bounds=bounds_seen(records, block, replicate, position))
+            job = replace(job, data_cache=data_cache_seen(records, block, replicate, position))
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 
         thresholds = thresholds_of(folder)

@@ -606,8 +606,11 @@ def on_emulated(found: Finding) -> Finding:
         here = ClaimVerdict.NOT_TESTABLE_HERE
         return Finding(claim=claim, workload=found.workload, claim_verdict=here, words=words, parts=parts)
     sizes = {one.basis.config.size for one in (found, *parts) if one.basis}
-    if word in _RULED and sizes - {AS_CLAIMED}:
-        words = "; ".join(filter(None, (f"the device's step is not that of size {AS_CLAIMED}", found.words)))
+    otherwise = [f"the device's step is not that of size {AS_CLAIMED}"] if sizes - {AS_CLAIMED} else []
+    if claim.bound not in {Bound.GAIN, Bound.LOSS}:  # which side of 1 a ratio lies on does not hang on the step time
+        otherwise.append("the device's step time comes from a table, which is too rough for a figure")
+    if word in _RULED and otherwise:
+        words = "; ".join(filter(None, (*otherwise, found.words)))
         return replace(found, claim_verdict=ClaimVerdict.TESTED_OTHERWISE, words=words, parts=parts)
     if word in REFUTED:
         words = "; ".join(filter(None, (str(word), found.words)))

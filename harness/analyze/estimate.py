@@ -453,7 +453,8 @@ def _weighted(several: Sequence[Estimate], thresholds: Thresholds) -> _Mean:
     log = float(weights @ logs)
     scale = math.sqrt(max(1.0, float(np.sum(((logs - log) / errors) ** 2)) / (len(several) - 1)))
     error = math.sqrt((1 + 4 * float(np.sum(weights * (1 - weights) / freedom))) / total)
-    df = scale**4 / (float(np.sum(weights**2 / freedom)) + (scale**2 - 1) ** 2 / (len(several) - 1))
+    scattered = scale**4 if scale > APART else (scale**2 - 1) ** 2  # where runs lie apart, few of them tell all of it
+    df = scale**4 / (float(np.sum(weights**2 / freedom)) + scattered / (len(several) - 1))
     reach = max(log - math.log(min(one.low for one in several)), math.log(max(one.high for one in several)) - log)
     # Somebody measured again, perhaps since a verdict was missing: the point is that of a number that widths decided.
     half_width = min(float(stats.t.ppf(BY_WIDTH, df)) * error * scale, reach)

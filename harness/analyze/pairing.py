@@ -368,7 +368,7 @@ def pair(windows: Iterable[Window], position: int, spent: Spent = seconds) -> Pa
         closing = {max(map(_window, attempt)) for attempt in _attempts(own).values()}
         kept[replicate] = undisturbed(own, position)
         mixed = _totals(_window_pairs(kept[replicate], position), closing, spent)
-        apart = [_apart(ours, theirs, spent) for ours, theirs in in_turn(kept[replicate], position) if theirs]
+        apart = [_apart(ours, theirs, spent) for ours, theirs in in_turn(kept[replicate], position, own) if theirs]
         if apart:
             turned.add(replicate)
         if parts := [one for one in (mixed, *apart) if one]:
@@ -440,7 +440,7 @@ def undisturbed(windows: Sequence[Window], position: int) -> list[Window]:
     All of them where more than half of what they give would be lost: what remained would be a choice of moments.
     """
     kept = [one for one in windows if evidence_against(one) is None]
-    return kept if 2 * _given(kept, position) >= _given(windows, position) else list(windows)
+    return kept if 2 * _given(kept, position, windows) >= _given(windows, position, windows) else list(windows)
 
 
 def log_ratio(window_pair: WindowPair, spent: Spent = seconds) -> float:
@@ -448,9 +448,10 @@ def log_ratio(window_pair: WindowPair, spent: Spent = seconds) -> float:
     return math.log(_expected(window_pair, spent) / spent(window_pair.treatment))
 
 
-def _given(windows: Sequence[Window], position: int) -> int:
+def _given(windows: Sequence[Window], position: int, among: Sequence[Window]) -> int:
     """How many ratios windows give: pairs, or as many as the arm that has fewer where each was alive alone."""
-    return len(_window_pairs(windows, position)) + sum(min(map(len, both)) for both in in_turn(windows, position))
+    turns = in_turn(windows, position, among)
+    return len(_window_pairs(windows, position)) + sum(min(map(len, both)) for both in turns)
 
 
 def _left_out(windows: Iterable[Window], kept: Iterable[Window], both: set[int]) -> tuple[tuple[str, int], ...]:

@@ -260,6 +260,14 @@ def bounds_seen(records: Sequence[Record], block: Block, replicate: int, positio
     return None
 
 
+def data_cache_seen(records: Sequence[Record], block: Block, replicate: int, position: int) -> str | None:
+    """What became of an arm's cache in the first of a block's replicates, empty where it has none; None before one."""
+    readies = (one for one in records if isinstance(one, Ready) and one.arm.block == block.identity)
+    found = (one for one in readies if one.arm.position == position and one.arm.replicate < replicate)
+    first = min(found, key=lambda one: one.arm.replicate, default=None)
+    return None if first is None else str(first.effective.get("data_cache", ""))
+
+
 def _hold(ready: Ready, windows: Sequence[Window]) -> bool:
     """Whether no window was faster than the bounds allow, so that `unsound` has nothing to ask of other replicates."""
     spent_s, samples = sum(one.wall_s for one in windows), sum(one.samples for one in windows)

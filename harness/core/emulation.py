@@ -178,6 +178,14 @@ def _emulation(known: DeviceTimes, step_s: float, band: float = 1.0, *, is_whole
     )
 
 
+def widest_band(device: str) -> float | None:
+    """The factor within which all of a device's table holds, either way; None where the time of a step is named."""
+    if step_named(device) is not None:
+        return None
+    known = file_of(device)
+    return max([one.band for one in known.rates] + [one.band for one in known.steps])
+
+
 # How long a step takes, and which options nobody can say that of.
 
 

@@ -141,9 +141,13 @@ COMPILER = Need(
     missing="needs a compiler (g++; on a GPU gcc or clang, and Python.h)",
     met=lambda environment, _: environment.compiler is not None,
 )
+AMPERE = Need(  # bfloat16 and TensorFloat-32: earlier ones only emulate the first, and lack the second
+    missing="needs a GPU of compute capability 8.0 or higher",
+    met=lambda environment, workload: CUDA.met(environment, workload) and float(environment.capability or 8) >= 8,
+)
 FAST_BFLOAT16 = Need(
-    missing="needs a GPU, or a CPU with matrix units for bfloat16",
-    met=lambda environment, workload: CUDA.met(environment, workload) or _may_have_matrix_units(environment),
+    missing="needs a GPU of compute capability 8.0 or higher, or a CPU with matrix units for bfloat16",
+    met=lambda environment, workload: AMPERE.met(environment, workload) or _may_have_matrix_units(environment),
 )
 A_DEVICE_EACH = Need(  # an environment tells of one GPU
     missing="needs a CPU with at least two cores; ranks on several GPUs have not been tried",
@@ -174,6 +178,10 @@ ANY_CONVOLUTIONS = Need(
 NEW_SHAPES = Need(  # of what pays once for each shape: the user's own epoch is too long to be timed whole
     missing="its batches have shapes of their own, and a short epoch repeats a few of them: new ones would cost more",
     met=lambda _, workload: "few_shapes" not in workload.traits,
+)
+GRAPHS = Need(
+    missing="records CUDA graphs, which need a CUDA device, and batches of few shapes",
+    met=lambda environment, workload: CUDA.met(environment, workload) and NEW_SHAPES.met(environment, workload),
 )
 SEVERAL_ITEMS = Need(  # a system that takes one at a time has items of several shapes
     missing="needs a system that takes several items into a batch",

@@ -109,6 +109,7 @@ SHORTEST = 8  # times shorter than the reference's a window may be; beyond, all 
 MOST_LONGER = 2  # times the steps that the reference's speed asks for
 FEWEST_ROUNDS = 3  # whose scatter tells how sure a replicate's own ratio is
 SETTLING_STEPS = 4  # at least, of the turn in which an arm shows how long a resumption tells
+LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 LOOKS = (2, 3, 4, 6, 8)
 STANDARD = Protocol(target=0.02, looks=(*LOOKS, 12), lead_s=0.1, whole_s=5.0, part_s=0.5)
 # For a first look on a small machine: the same order of things, shorter. Intervals widen by themselves.

@@ -245,13 +245,17 @@ class WindowPair:
     after: Window
 
 
-def in_turn(windows: Iterable[Window], position: int) -> tuple[tuple[tuple[Window, ...], tuple[Window, ...]], ...]:
+def in_turn(
+    windows: Iterable[Window], position: int, among: Iterable[Window] | None = None
+) -> tuple[tuple[tuple[Window, ...], tuple[Window, ...]], ...]:
     """The windows of a treatment and of its reference that were alive one after the other, of one replicate of a block.
 
-    One pair of both for each run of the command that timed them in turn; either may be empty.
+    One pair of both for each run of the command that timed them in turn; either may be empty. Of windows that were
+    chosen `among` others all of those tell who was alive alone.
     """
     windows = tuple(windows)
-    ours, theirs = _alone(windows, position), _alone(windows, 0)
+    every = windows if among is None else tuple(among)
+    ours, theirs = _alone(windows, position, every), _alone(windows, 0, every)
     turns = dict.fromkeys(one.arm.turn for one in ours)
     return tuple(
         (tuple(one for one in ours if one.arm.turn == turn), tuple(one for one in theirs if one.arm.turn == turn))
@@ -259,9 +263,9 @@ def in_turn(windows: Iterable[Window], position: int) -> tuple[tuple[tuple[Windo
     )
 
 
-def _alone(windows: tuple[Window, ...], position: int) -> tuple[Window, ...]:
+def _alone(windows: tuple[Window, ...], position: int, every: tuple[Window, ...]) -> tuple[Window, ...]:
     """The windows of the arm at `position` in attempts that timed no other arm."""
-    shared = {window.arm.attempt for window in windows if window.arm.position != position}
+    shared = {window.arm.attempt for window in every if window.arm.position != position}
     return tuple(window for window in windows if window.arm.position == position and window.arm.attempt not in shared)
 
 

@@ -312,29 +312,41 @@ PROBED = 2  # batches that are read twice, unless one takes long
 CHEAPER, MATTERS = 0.6, 0.02  # the second reading: times the first at most; share of a step that it saves at least
 
 
-def fill_cache(session: Session, step_s: float, seconds: float) -> dict[str, Value]:
+def fill_cache(session: Session, step_s: float, seconds: float, before: str | None = None) -> dict[str, Value]:
     """Where reading batches again is cheaper, reads a whole epoch if that takes no longer than this; tells what it did.
 
+    The same as a replicate `before` this one did: an epoch may take about as long as that, now longer and now shorter.
     Nothing where loader workers each keep what they read themselves, where files must be read from storage, and where
     no window holds what the arm has read before.
     """
     feed, recipe = session.feed, session.task.recipe
     if recipe.workers or recipe.page_cache == "cold" or session.task.size.keeps_items:
         return {}
-    before, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
+    taken, epoch = feed.taken, session.task.size.epoch_steps * recipe.micro_batches
+    if before is not None:
+        kept, filled = bool(before), before == FILLED
+    else:
+        kept, filled = _kept(session, step_s, seconds, epoch)
+    if filled:
+        _seconds_from(session, 0, epoch)
+    feed.order.go_to(taken)
+    feed.taken = taken
+    return {"data_cache": FILLED if filled else STILL_FILLING} if kept else {}
+
+
+FILLED, STILL_FILLING = "filled before", "still filling"
+
+
+def _kept(session: Session, step_s: float, seconds: float, epoch: int) -> tuple[bool, bool]:
+    """Whether the data set keeps what it has read, and whether an epoch of it is read within so many seconds."""
     far = max(0, epoch - 2 * PROBED)  # not read by the first steps, unless the epoch is short
     first = _seconds_from(session, far, 1)
     if first[0] <= seconds / 4:
         first += _seconds_from(session, far + 1, PROBED - 1)
     again = _seconds_from(session, far, len(first))  # once more only when others came between: it keeps more than one
-    saved_s = (sum(first) - sum(again)) / len(first) * recipe.micro_batches
+    saved_s = (sum(first) - sum(again)) / len(first) * session.task.recipe.micro_batches
     kept = saved_s > MATTERS * step_s and all(late < CHEAPER * soon for late, soon in zip(again, first, strict=True))
-    filled = kept and sum(first) / len(first) * epoch < seconds
-    if filled:
-        _seconds_from(session, 0, epoch)
-    feed.order.go_to(before)
-    feed.taken = before
-    return {"data_cache": "filled before" if filled else "still filling"} if kept else {}
+    return kept, kept and sum(first) / len(first) * epoch < seconds
 
 
 def _seconds_from(session: Session, number: int, batches: int) -> list[float]:

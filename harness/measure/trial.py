@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core.configuration import inactive
 from harness.core.optimization import TRAINS, Timing
-from harness.core.protocol import Protocol
+from harness.core.protocol import LONGEST_SETTLING, Protocol
 from harness.core.recipe import Value
 from harness.core.records import Bounds, quantiles
 from harness.measure import observed_process as evidence
@@ -38,7 +38,6 @@ from harness.measure.session import Session, Task, open_session
 from harness.measure.telemetry import Board, board_of
 from harness.measure.warm_up import WarmUp, end_compilers, graphs_of, transient, undisturbed, warm_up
 
-LONGEST_SETTLING = 8  # times the steps asked for, in which a transient has to be over
 SEEN_IN_STEPS = frozenset({"device_prefetch", "cuda_graph"})
 BALANCED = 1.1  # times the rate of the step alone: a loader slower than that never fills its queue for long
 
@@ -92,9 +91,10 @@ class Trial:
         """Seconds of so many steps, or as many as batches are in flight, that lead up to step `offset`."""
         session, ahead = self.session, self.session.feed.taken - self.session.consumed
         feed, each = session.feed, session.task.recipe.micro_batches
-        count = max(steps, -(-(feed.in_flight + ahead) // each))
+        in_flight = feed.in_flight if self._draws_on_a_queue else 0
+        count = max(steps, -(-(in_flight + ahead) // each))
         if self.can_go_to:
-            feed.order.go_to((offset - count) * each + feed.in_flight + ahead)
+            feed.order.go_to((offset - count) * each + in_flight + ahead)
         stamps = agreed(stamped(self.step, count, session.task.device))
         if self.can_go_to:
             feed.taken = offset * each + feed.taken - session.consumed
@@ -240,11 +240,12 @@ def begin(
     other_seeds: bool,
     observed: bool = False,
     bounds: Bounds | None = None,
+    data_cache: str | None = None,
 ) -> tuple[Trial, dict[str, Any]]:
     """Builds the arm, takes its first steps and warms it up; gives the trial and the fields of Ready.
 
     Where a former replicate has `observed` the settings, it tells those alone that can be seen without further steps.
-    `bounds` that a former replicate has probed are not probed again.
+    `bounds` that a former replicate has probed are not probed again; what it did about a `data_cache` is done again.
     """
     settle_backend(task.recipe)
     if task.recipe.blocking_sync:
@@ -263,7 +264,7 @@ def begin(
     trial.board = board_of(task.device, task.recipe.ranks)
     warm, rates = _warmed(trial, opening, bounds)
     files = cold_files(task.data) if task.recipe.page_cache == "cold" else None
-    effective = shown | _seen_at_last(trial, opening, files) | _delayed(trial)
+    effective = shown | _seen_at_last(trial, opening, files, data_cache) | _delayed(trial)
     if not opening.losses:  # without a step neither can be seen
         effective = {one: shown for one, shown in effective.items() if one not in SEEN_IN_STEPS}
     trial.cold = files if effective.get("page_cache") == "cold" else None
@@ -328,7 +329,7 @@ def _probed(trial: Trial, opening: Opening, step_s: float) -> tuple[Bounds, floa
     return Bounds(loader_rate=loader_rate, compute_rate=compute_rate), asked
 
 
-def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> dict[str, Value]:
+def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None, data_cache: str | None) -> dict[str, Value]:
     """What the arm shows once it is warm: its loader, its process, its device."""
     session, task = trial.session, trial.session.task
     return (
@@ -342,7 +343,7 @@ def _seen_at_last(trial: Trial, opening: Opening, files: ColdFiles | None) -> di
         | observed_step.of_capture(session.trainee)
         | ({} if trial.protocol.is_timed else observed_step.of_kernels(trial.step, task.device))
         | effective_backend()
-        | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s) if trial.can_go_to else {})
+        | (fill_cache(session, trial.step_s, 2 * trial.protocol.whole_s, data_cache) if trial.can_go_to else {})
         | ({"keeps_items": True} if task.size.keeps_items else {})
         | ({"compiled": False} if _fell_back(trial) else {})
     )
@@ -395,9 +396,11 @@ def _warm(trial: Trial, opened_step_s: float) -> WarmUp:
 def _uses_up_the_queue(trial: Trial) -> bool:
     """Whether the warm-up must; the turn in which an arm settles does it too, unless the loader alone is timed.
 
-    Of that nothing else tells how long a step takes.
+    Of that nothing else tells how long a step takes. Workers that are not forked take seconds to begin, and what they
+    show of themselves is looked at before that turn.
     """
-    settles = trial.timing is Timing.STEP and trial.protocol.discarded_rounds and not trial.protocol.settle_s
+    forks, protocol = trial.session.task.recipe.start_method == "fork", trial.protocol
+    settles = trial.timing is Timing.STEP and forks and protocol.discarded_rounds and not protocol.settle_s
     return not settles and trial.timing not in {Timing.EVALUATION, Timing.COMPUTE}
 
 

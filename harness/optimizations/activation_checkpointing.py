@@ -1,8 +1,8 @@
 """Activation checkpointing: keep fewer activations in the forward pass and compute them again in the backward pass.
 
-Buys memory with time: about a third more compute for a saving that grows with depth. It pays only where the memory
-lets a larger batch or model run at all, or where a larger batch is much more efficient. On a model that fits anyway it
-is a loss.
+Buys memory with time: about a third more compute for a saving that grows with depth. It pays only where the memory lets
+a larger batch or model run at all, or where a larger batch is much more efficient. On a model that fits anyway it is a
+loss. Running averages of batch normalisation move twice a batch, and dropout draws its numbers again.
 
     from torch.utils.checkpoint import checkpoint
     features = checkpoint(stage, features, use_reentrant=False)

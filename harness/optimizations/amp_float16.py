@@ -1,7 +1,8 @@
 """Mixed precision in float16, with a GradScaler that keeps small gradients from vanishing.
 
 The choice for GPUs before Ampere; on later ones bfloat16 is as fast and needs no scaler. Skips an update whenever a
-gradient overflowed, and reads back from the device to find out.
+gradient overflowed, and reads back from the device to find out, unless the optimizer is fused: its kernel skips the
+update by itself.
 
     scaler = torch.amp.GradScaler("cuda")
     with torch.autocast("cuda", dtype=torch.float16):

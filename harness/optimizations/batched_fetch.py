@@ -8,6 +8,7 @@ gain (`memory_map`); over HDF5 it would gain far less.
     class Samples(Dataset):
         def __getitems__(self, indices):
             return torch.from_numpy(self.mel[indices]), self.labels[indices]
+    loader = DataLoader(Samples(), batch_size=..., collate_fn=as_it_is)  # def as_it_is(batch): return batch
 """
 
 from harness.core.optimization import Numerics, Optimization, Stage, Timing, trait

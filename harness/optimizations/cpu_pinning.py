@@ -5,8 +5,9 @@ trainer is never put behind a worker. That may pay where workers keep all cores 
 belongs to sockets. It hurts where it takes away choice: the trainer cannot use a core that is idle, and with two cores
 all workers share one. Without workers only the trainer is pinned.
 
-    os.sched_setaffinity(0, {0})  # the trainer; and in the worker_init_fn of the loader:
-    os.sched_setaffinity(0, set(range(1, os.cpu_count())))
+    first, *others = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {first})    # before torch starts its threads; and in the worker_init_fn of the loader:
+    os.sched_setaffinity(0, others)
 """
 
 from harness.core.optimization import SEVERAL_CORES, Numerics, Optimization, Stage

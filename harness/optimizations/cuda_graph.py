@@ -5,9 +5,10 @@ kernels are so short that the host cannot queue them fast enough; nothing where 
 waits for data. Shapes must not change, nothing in it may wait for the device or take a decision on the host, and the
 graph keeps its memory for itself. The first steps run as usual, then one is recorded.
 
+    optimizer.zero_grad(set_to_none=True)   # after some eager steps on a side stream; Adam needs capturable=True
     with torch.cuda.graph(graph):
         loss = criterion(model(inputs), targets); loss.backward(); optimizer.step()
-    inputs.copy_(batch); graph.replay()
+    inputs.copy_(batch); targets.copy_(labels); graph.replay()
 """
 
 from harness.core.optimization import CUDA, Numerics, Optimization, Stage, trait

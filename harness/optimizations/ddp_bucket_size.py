@@ -1,8 +1,9 @@
 """DDP's bucket size in MB: how many gradients are reduced together. The default is 25, and 1 for the first bucket.
 
 Small buckets start to travel sooner and hide behind the rest of the backward pass; large ones have less overhead each.
-What is not hidden is the last bucket. Sums are taken in another order where there are more than two ranks. A model
-whose gradients fill the same buckets with this size as with the default shows nothing, and is reported as inactive.
+What is not hidden is the last bucket. Whoever names a size has no smaller first bucket. Sums are taken in another order
+where there are more than two ranks. A model whose gradients fill the same buckets with this size as with the default
+shows nothing, and is reported as inactive.
 
     DistributedDataParallel(model, bucket_cap_mb=100)
 """

@@ -8,7 +8,7 @@ finished batches have nothing to collate.
 
     def collate(samples):
         inputs, targets = zip(*samples)
-        return torch.stack(inputs), torch.tensor(targets)
+        return torch.stack(inputs), torch.tensor(targets)  # in a worker with out= in shared memory
 """
 
 from harness.core.optimization import Numerics, Optimization, Stage, Timing

@@ -3,10 +3,11 @@
 Saves memory, divided by the number of ranks, so that models train which no device holds whole. Costs one or two
 gatherings of all weights for every update, where DistributedDataParallel sends gradients alone: `each_pass` frees the
 weights after the forward pass and gathers them again, `kept` holds them until the backward pass is through, and
-`bfloat16` too, but gathers and computes in that type: half the bytes, and gradients still summed in float32. Unlike
-autocast it takes every operation of the model into bfloat16, sums and normalization too, so that losses move further;
-the loss itself and what the optimizer keeps stay in float32. All scatter the sums of gradients. Where a model fits,
-DistributedDataParallel is usually faster. Seen by the collectives of each pass and their types. Tried over gloo.
+`bfloat16` holds them likewise, gathered and computed in that type: half the bytes, and gradients still summed in
+float32. Unlike autocast it takes every operation of the model into bfloat16, sums and normalization too, so that losses
+move further; the loss itself and what the optimizer keeps stay in float32. All scatter the sums of gradients. Where a
+model fits, DistributedDataParallel is usually faster. Seen by the collectives of each pass and their types. Tried over
+gloo.
 
     for block in model.blocks:
         fully_shard(block, reshard_after_forward=False)     # FSDP2, torch.distributed.fsdp

@@ -2,7 +2,8 @@
 
 Scaling keeps the small gradients of float16 layers from vanishing. Where no autocast makes any layer float16 there is
 nothing to save: what remains is a multiplication, a search of all gradients for overflows, and on a GPU a wait for its
-answer in every step. Real systems have run so for weeks, believing that they trained in mixed precision.
+answer in every step, unless the optimizer is fused. Real systems have run so for weeks, believing that they trained in
+mixed precision.
 
     scaler = torch.amp.GradScaler()
     scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()

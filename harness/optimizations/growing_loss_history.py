@@ -1,7 +1,7 @@
 """Growing loss history: the losses so far are kept in a tensor that gets longer by one in every step.
 
 `torch.cat` allocates a new tensor and copies all that was there: over a training of n steps about n^2 / 2 numbers are
-moved, and on a GPU each new length asks the allocator for another size. With thousands of steps it is still small
+moved, and on a GPU longer ones ask the allocator for other sizes. With thousands of steps it is still small
 beside a step; with millions it is not, and a list of all gradients kept in this way is a disaster. A measurement sees
 the first thousands of steps alone.
 

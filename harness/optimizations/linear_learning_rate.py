@@ -1,6 +1,6 @@
 """Linear learning rate: it grows as the batch does, so that as many samples move the weights as far.
 
-With twice the batch there are half as many updates, and each is taken twice as long (Goyal et al., 2017,
+With twice the batch there are half as many updates, and each moves the weights twice as far (Goyal et al., 2017,
 arXiv 1706.02677). It holds for SGD up to some batch and after a warm-up; for Adam the square root is often better. No
 step becomes faster by it: what changes is what is learned, so its score decides.
 

@@ -1,7 +1,8 @@
 """Pinned memory: batches are copied into page-locked memory, from which the GPU can fetch them itself.
 
 Makes the copy to the device faster and lets it overlap with work when it is also non-blocking. Does nothing without a
-GPU; costs a copy in the loader's thread and memory that cannot be swapped.
+GPU; costs a copy, by a thread behind loader workers or by the trainer in its step where there are none, and memory that
+cannot be swapped.
 
     DataLoader(dataset, batch_size=..., pin_memory=True)
 """

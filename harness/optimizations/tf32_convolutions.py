@@ -6,7 +6,7 @@ A large gain for float32 convolutional training on Ampere and later; nothing onc
     torch.backends.cudnn.allow_tf32 = True
 """
 
-from harness.core.optimization import ANY_CONVOLUTIONS, CUDA, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import AMPERE, ANY_CONVOLUTIONS, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="tf32_convolutions",
@@ -16,7 +16,7 @@ OPTIMIZATION = Optimization(
     sets={"tf32_convolutions": True},
     proof={"reduced_convolutions": True},
     alone_on=Timing.COMPUTE,
-    needs=(CUDA, ANY_CONVOLUTIONS),
+    needs=(AMPERE, ANY_CONVOLUTIONS),
     pointless_where={
         "bfloat16_layers True": "autocast has taken the convolutions to 16 bits",
         "float16_layers True": "autocast has taken the convolutions to 16 bits",

@@ -6,7 +6,7 @@ to 16 bits, and nothing for convolutions, which have an option of their own. In 
     torch.set_float32_matmul_precision("high")
 """
 
-from harness.core.optimization import CUDA, Numerics, Optimization, Stage, Timing
+from harness.core.optimization import AMPERE, Numerics, Optimization, Stage, Timing
 
 OPTIMIZATION = Optimization(
     name="tf32_matmul",
@@ -16,7 +16,7 @@ OPTIMIZATION = Optimization(
     sets={"matmul_precision": "high"},
     proof={"reduced_products": True},
     alone_on=Timing.COMPUTE,
-    needs=(CUDA,),
+    needs=(AMPERE,),
     pointless_where={
         "bfloat16_layers True": "autocast has taken the products to 16 bits",
         "float16_layers True": "autocast has taken the products to 16 bits",

@@ -2,8 +2,8 @@
 
 PyTorch takes one thread for each core unless told otherwise; here an arm takes one unless this is on. Several pay for
 large operations on a CPU while the other cores are idle. They hurt where loader workers need those cores: two pools of
-threads on two cores wait for each other, and a step beside a busy neighbour may take many times as long. A
-system that sets more threads than there are cores gets the same. On a GPU the host only queues work, so little
+threads on two cores wait for each other, and a step beside a busy neighbour may take many times as long. A system that
+sets more threads than there are cores is slowed down in the same way. On a GPU the host only queues work, so little
 changes. Sums are added up in another order, so losses agree closely and not to the last bit.
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))

@@ -1,6 +1,6 @@
 """ZeRO stage 1: each rank holds the optimizer's state of its part of the weights, updates that and broadcasts it.
 
-Saves memory of the optimizer's state times the number of ranks, and each rank updates less. Costs a broadcast of all
+Each of N ranks keeps a part in N of the optimizer's state and updates as little. Costs a broadcast of all
 weights for every update, which is how it is seen.
 
     optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.Adam, lr=1e-3)

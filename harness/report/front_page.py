@@ -1,7 +1,7 @@
 """The first page of a folder of results: what to switch on, what surprises, what was promised, and where more is."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -465,10 +465,8 @@ def _switch_on(publication: Publication) -> Iterator[Part]:
 
 def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
     """One cell for each workload and machine: the best option by itself, and the fastest stack."""
-    machines = sorted({place.name for place, _, _ in answers})
-    emulated = any(setting.environment.emulated for _, setting, _ in answers)
+    by_kind = together((setting.environment.emulated, (place, setting, topic)) for place, setting, topic in answers)
     real = any(setting.environment.kind == "cuda" for _, setting, _ in answers)
-    by_workload = together((one[2].name, one) for one in answers)
     yield (
         "How many times as fast a training step is with the single option whose interval has the highest lower end, "
         "and with the fastest stack of all, against the same training with every option off. "
@@ -476,10 +474,14 @@ def _at_a_glance(answers: Sequence[_Answer]) -> Iterator[Part]:
         f"averaged. 'Elsewhere': other software on this machine, or an older {code(ALL)} with other options. "
         f"{COMPOSED}: composed from the ratio of the part that the option changes; where an option was timed on whole "
         "steps, that comes first. Every arm computes with one thread, that of the real system's settings too."
-        + (" Emulated devices have a set step time, and real loaders." if emulated else "")
         + ("" if real else " No real GPU was measured.")
     )
-    yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(by_workload, machines)), "")
+    for emulated, several in sorted(by_kind.items()):
+        machines = sorted({place.name for place, _, _ in several})
+        if emulated:
+            yield from ("", "Beside emulated devices, whose step times come from a table, and whose loaders are real:")
+        yield from ("", *grid(("workload", *map(_machine_link, machines)), _glances(several, machines)))
+    yield ""
     yield (
         "Where the real system had some of these options on already, less is left to gain. The best of many measured "
         "options looks a little better than it is. Measure it on your machine: "
@@ -494,8 +496,8 @@ def _sizes_in_words(answers: Sequence[_Answer]) -> str:
     return f"{small}, except {escaped(', '.join(full))}, at full size." if full else f"{small}."
 
 
-def _glances(by_workload: Mapping[str, Sequence[_Answer]], machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for name, found in by_workload.items():
+def _glances(answers: Sequence[_Answer], machines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for name, found in together((one[2].name, one) for one in answers).items():
         told = together((place.name, _glance(place, setting, topic)) for place, setting, topic in found)
         yield (code(name), *("; ".join(told.get(machine, [NOTHING])) for machine in machines))
 

@@ -10,6 +10,7 @@ from harness.analyze.claims import ClaimVerdict, Finding
 from harness.analyze.collection import Repeated, StoredRow, StoredRun, repeated
 from harness.analyze.grouping import together
 from harness.analyze.profile import Profile, host_memory
+from harness.core.emulation import widest_band
 from harness.core.environment import differing
 from harness.core.optimization import Timing
 from harness.report import claims
@@ -174,6 +175,13 @@ def _setting(setting: Setting) -> Iterator[Part]:
         yield "No ratio of training steps against the baseline is left: withdrawn, or never measured."
         return
     yield from (calibrated(setting), "")
+    if setting.environment.emulated and (most := widest_band(setting.environment.device)):
+        table = "[table](../../docs/decisions/emulated-devices.md#step-times)"
+        yield (
+            f"Its step times come from a {table} that is right within a factor of {most:g}, of which intervals know "
+            "nothing: the longer a step is, the more of the loader hides behind it."
+        )
+        yield ""
     yield from best_table([(setting, topic) for topic in setting.topics if topic.main])
     heat = heat_map_picture(setting)
     if heat is not None:

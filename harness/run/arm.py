@@ -21,7 +21,7 @@ from harness.core.configuration import Configuration
 from harness.core.emulation import Emulation
 from harness.core.environment import GPU_CHECK, LAUNCHER, STEMS, library_of
 from harness.core.optimization import Timing
-from harness.core.protocol import Protocol
+from harness.core.protocol import LONGEST_SETTLING, Protocol
 from harness.core.recipe import Recipe, Value
 from harness.core.records import Bounds, Fault
 from harness.core.workload import Size
@@ -61,6 +61,7 @@ class Job:
     other_seeds: bool  # whether it tells how far first losses of other seeds lie apart
     observed: bool = False  # whether its settings were looked at in full in a former replicate
     bounds: Bounds | None = None  # that were probed in a former replicate, and hold
+    data_cache: str | None = None  # what became of the data set's cache in a former replicate, empty where it has none
     shared: bool = False  # whether other arms live in its process
     batches: str | None = None  # which of them have loaders that give the same batches: those that say the same here
     workload_path: str | None
@@ -380,7 +381,7 @@ class ProcessArm:
         """Whether one core is enough for its start, and no upper bound, steady state or delay is told from a clock."""
         job, recipe = self._job, self._job.recipe
         alone = job.device != "cpu" or job.protocol.settle_s > 0 or recipe.threads != 1 or recipe.workers > 0
-        alone |= recipe.ranks > 1
+        alone |= recipe.ranks > 1 or recipe.page_cache == "cold"  # whose files one would fill while another drops them
         return not alone and not job.shared and recipe.added_delay is None
 
     def arrive(self) -> None:
@@ -393,17 +394,23 @@ class ProcessArm:
     def begin(self) -> dict[str, Any]:
         """Builds and warms up, then stands still."""
         ready = self._ask({"begin": True}, self._job.protocol.start_limit_s, Fault.START_TIME_OUT)
-        self._step_s = ready["step_s"]
+        self._step_s, self._cycle_steps = ready["step_s"], ready["cycle_steps"] or 1
         return ready
 
     def _limit_s(self, steps: int) -> float:
-        """Seconds after which so many steps hang: they may be slow and many, where loader workers finish in groups."""
+        """Seconds after which so many steps hang: they may be slow and many, where loader workers finish in groups.
+
+        An arm that times whole epochs, or reads from storage, goes to the end of one.
+        """
+        if self._job.timing is Timing.EPOCH or self._job.recipe.page_cache == "cold":
+            steps += self._cycle_steps
         return max(self._job.protocol.window_limit_s, HANGS * steps * float(self._step_s))
 
     def settle(self, steps: int, offset: int) -> int:
         """Resumes the arm for some steps that no clock counts and pauses it again."""
         message = {"settle": {"steps": steps, "offset": offset}}
-        lead: int = self._ask(message, self._limit_s(steps), Fault.WINDOW_TIME_OUT)["lead"]
+        most = LONGEST_SETTLING * steps + self._job.recipe.prefetched_batches
+        lead: int = self._ask(message, self._limit_s(most), Fault.WINDOW_TIME_OUT)["lead"]
         return lead
 
     def window(self, lead: int, steps: int, start: int) -> dict[str, Any]:

@@ -25,8 +25,7 @@ from random import SystemRandom
 from threading import Lock, RLock
 from time import monotonic, sleep
 
-import psutil
-
+from harness.measure.surroundings import free_bytes
 from harness.run.processes import SUSPENDED, command_of, end_groups, is_alive, kill_group, state_of
 
 LONGEST = 1 << 14  # bytes of a message
@@ -214,6 +213,8 @@ def forked(
             _servers[workload, *key] = server = _server(key, environment, workload, log)
             found = server.fork(ARM, channel, log)
         assert found is not None  # noqa: S101  nobody else knows the new one yet
+        if key in _roots:
+            _roots[key].uses += 1
         return found
 
 
@@ -265,7 +266,7 @@ def _idle(root: Key) -> list[Key]:
 
 
 def _is_memory_ample() -> bool:
-    return bool(psutil.virtual_memory().available >= AMPLE)
+    return free_bytes("cpu")[0] >= AMPLE
 
 
 def _begun(environment: Mapping[str, str], log: int) -> ForkServer:

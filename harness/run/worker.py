@@ -106,7 +106,7 @@ class _House:
         assert self.residents is not None  # noqa: S101  the job comes first
         if "begin" in message:
             job = self.jobs[number]
-            how = {"other_seeds": job.other_seeds, "observed": job.observed, "bounds": job.bounds}
+            how = {name: getattr(job, name) for name in ("other_seeds", "observed", "bounds", "data_cache")}
             return self.residents.begin(number, job.timing, job.protocol, job.proof, **how)
         if "settle" in message:
             return {"lead": self.residents.settle(number, **message["settle"])}

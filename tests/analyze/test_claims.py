@@ -383,27 +383,32 @@ def emulated(ratio: float, size: str = "standard", **facts: Any) -> Finding:
     ("ratio", "word"),
     [
         (1.75, ClaimVerdict.HOLDS_EMULATED),
-        (4.0, ClaimVerdict.HOLDS_EMULATED),
-        (1.2, ClaimVerdict.FAILS_EMULATED),
         (1.0, ClaimVerdict.FAILS_EMULATED),
         (0.8, ClaimVerdict.FAILS_EMULATED),
-        (1.505, ClaimVerdict.UNDECIDED),
     ],
 )
 def test_an_emulated_device_has_verdicts_of_its_own(ratio: float, word: ClaimVerdict) -> None:
-    found = emulated(ratio)
+    found = emulated(ratio, bound=Bound.GAIN)
     assert found.claim_verdict is word
     assert found.claim_verdict not in {*REFUTED, ClaimVerdict.CONFIRMED}
     assert found.measured_value is not None
 
 
 def test_a_claim_that_fails_on_an_emulated_device_says_how() -> None:
-    assert emulated(1.2).words == "overstated"
-    assert emulated(0.8).words == "harmful"
+    assert emulated(1.0, bound=Bound.GAIN).words == "no effect"
+    assert emulated(0.8, bound=Bound.GAIN).words == "harmful"
+
+
+@pytest.mark.parametrize("ratio", [1.75, 4.0, 1.2])
+def test_a_table_is_too_rough_for_a_figure(ratio: float) -> None:
+    found = emulated(ratio)
+    assert found.claim_verdict is ClaimVerdict.TESTED_OTHERWISE
+    assert "too rough for a figure" in found.words
+    assert emulated(1.505).claim_verdict is ClaimVerdict.UNDECIDED
 
 
 def test_at_another_size_an_emulated_step_is_not_that_of_the_claim() -> None:
-    found = emulated(1.75, size="quick")
+    found = emulated(1.75, size="quick", bound=Bound.GAIN)
     assert found.claim_verdict is ClaimVerdict.TESTED_OTHERWISE
     assert found.words == "the device's step is not that of size standard"
 

@@ -201,6 +201,16 @@ def test_arms_that_were_alive_one_after_the_other_have_a_ratio_and_an_error() ->
     assert only.error == pytest.approx(math.sqrt(2 * 0.1**2 / 3))
 
 
+def test_a_reference_that_a_run_left_alone_is_no_pair_of_a_treatment_whose_own_was_disturbed() -> None:
+    """A run ended after the reference's first window, on a slower machine; in the next, others took its cores."""
+    early = window(arm(), 0, 100.0)
+    busy = [replace(window(arm(attempt=1), order, 200.0), others=0.5) for order in (0, 2)]
+    pairs = pair([early, *busy, window(arm(position=1, attempt=1), 1, 200.0)], 1)
+    (only,) = pairs.replicates
+    assert (pairs.in_turn, pairs.tainted) == (0, 1)
+    assert only.log_ratio == pytest.approx(0.0)
+
+
 def test_arms_of_two_runs_are_no_pair() -> None:
     """The reference again beside what a second run timed, on a machine of half the speed; then a third run is cut."""
     own = [

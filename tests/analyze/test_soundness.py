@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analyze.matrix import Row, build_matrix
-from harness.analyze.soundness import Absence, Outcome, bounds_seen
+from harness.analyze.soundness import Absence, Outcome, bounds_seen, data_cache_seen
 from harness.core.optimization import Timing
 from harness.core.records import Bounds, Ready, Record, Window
 from tests.analyze.synthetic import ENVIRONMENT, comparison, plan, records
@@ -264,3 +264,11 @@ def test_the_first_replicate_whose_bounds_hold_tells_them() -> None:
     block = plan(comparison("workers")).blocks[0]
     assert bounds_seen(doubted, block, 1, 1) is None
     assert bounds_seen(doubted, block, 2, 1) == Bounds(loader_rate=900.0, compute_rate=400.0)
+
+
+def test_what_became_of_a_cache_is_told_by_the_first_replicate() -> None:
+    block = plan(comparison("workers")).blocks[0]
+    found = list(records(0, 2.0, effective={"data_cache": "still filling"}, replicates=3))
+    assert data_cache_seen(found, block, 0, 1) is None
+    assert data_cache_seen(found, block, 2, 1) == "still filling"
+    assert data_cache_seen(found, block, 2, 0) == ""

@@ -148,6 +148,24 @@ def test_a_data_set_that_keeps_what_it_read_has_read_an_epoch_before_it_is_timed
     assert (made[0].waits == before) is (told == "filled before")
 
 
+@pytest.mark.parametrize("done", ["filled before", "still filling", ""])
+def test_a_later_replicate_does_about_a_cache_what_the_first_one_did(done: str, smoke_data: dict[str, Path]) -> None:
+    task, made = task_of("leak", smoke_data["leak"], ()), list[Reading]()
+
+    def slow(folder: Path, size: Any, recipe: Recipe) -> Reading:
+        made.append(Reading(task.parts.dataset(folder, size, recipe), keeps=True))
+        return made[-1]
+
+    slowly = replace(task, parts=replace(task.parts, dataset=slow))
+    protocol = replace(UNTIMED, whole_s=60.0)
+    started, ready = trial.begin(slowly, Timing.STEP, protocol, {}, other_seeds=False, data_cache=done)
+    before = made[0].waits
+    for _ in range(task.size.epoch_steps):
+        started.step()
+    assert ready["effective"].get("data_cache", "") == done
+    assert (made[0].waits == before) is (done == "filled before")
+
+
 @pytest.mark.parametrize(
     "batch",
     [

@@ -3,7 +3,6 @@
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from types import SimpleNamespace
 
 import pytest
 
@@ -34,7 +33,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkServer]]:
 def test_idle_roots_stay_as_long_as_memory_is_ample(
     available: int, most: int, begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server.psutil, "virtual_memory", lambda: SimpleNamespace(available=available))
+    monkeypatch.setattr(fork_server, "free_bytes", lambda _device: (available,))
     for number in range(most + 3):
         fork_server._root((number,), {}, 0)
     assert [is_alive(one.process.pid) for one in begun] == [False] * 3 + [True] * most
@@ -44,7 +43,7 @@ def test_idle_roots_stay_as_long_as_memory_is_ample(
 def test_a_root_whose_servers_have_no_arm_is_idle_and_they_end_with_it(
     begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server.psutil, "virtual_memory", lambda: SimpleNamespace(available=AMPLE))
+    monkeypatch.setattr(fork_server, "free_bytes", lambda _device: (AMPLE,))
     fork_server._root(("first",), {}, 0)._held.add(0)
     server = fork_server._begun({}, 0)
     server._held.add(0)
@@ -61,7 +60,7 @@ def test_a_root_whose_servers_have_no_arm_is_idle_and_they_end_with_it(
 def test_a_root_whose_arms_are_needed_stays_however_many_there_are(
     begun: list[ForkServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fork_server.psutil, "virtual_memory", lambda: SimpleNamespace(available=0))
+    monkeypatch.setattr(fork_server, "free_bytes", lambda _device: (0,))
     fork_server._root(("needed",), {}, 0)._held.add(0)
     for number in range(KEPT + 3):
         fork_server._root((number,), {}, 0)

@@ -2,7 +2,7 @@
 
 As found, zoom and stretch leave each patch with a shape of its own, from a third of the nominal volume to four times as
 much. Then no two patches can be collated: the advice to raise the batch to 2 or 4, promised to be worth twice and four
-times the speed, ended in an error. A compiler compiles anew, cuDNN searches anew, and the caching allocator keeps a
+times the speed, ended in an error. A compiler leaves sizes open, cuDNN searches anew, and the caching allocator keeps a
 block for every size it has met.
 
 It pays by what it makes possible: batches, `compile`, `cudnn_benchmark`. By itself it only makes a step's work even;
