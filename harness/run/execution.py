@@ -25,6 +25,8 @@ from harness.run.replicate import Attempt, Bytes, NoRoom, Room, Watcher
 
 Start = Callable[[Block, int, int], LiveArm]  # block, replicate, position
 
+SEVERAL = 4  # parts of a step beside one reference, if half of the time that is left is enough for them
+
 
 def unknown(_plan: Plan, _records: Sequence[Record]) -> Precisions:
     """Of a plan whose replicates are fixed, nobody asks how widely its comparisons are known."""
@@ -248,7 +250,8 @@ class Campaign:
 
         Workloads that come after it keep a share of the time that buys them as many arms: `after` is what one
         comparison of each of them takes. Parts of a step are so cheap beside the steps of others that this would time
-        them one by one, each beside a reference of its own: they have as much time as everybody else.
+        them one by one, each beside a reference of its own: they have as much time as everybody else, or what several
+        of them take where half of the time is enough for that.
         """
         wanted = sorted(self._left(block, 0))
         name, is_part = block.reference.workload, block.timing in {Timing.LOADER, Timing.COMPUTE}
@@ -257,7 +260,8 @@ class Campaign:
         own_s, left_s = self._forecast.replicate_s(block, (1,)), self._plan_left_s()
         fair_s = left_s * own_s / (own_s + sum(after))
         if is_part:
-            fair_s = max(fair_s, left_s / (1 + len(after)))
+            several_s = replicates * self._forecast.replicate_s(block, wanted[:SEVERAL])
+            fair_s = max(fair_s, left_s / (1 + len(after)), min(several_s, left_s / 2))
         return self._fitting(block, wanted, min(fair_s / replicates, self._left_s())) or self._fitting(
             block, wanted[:1], min(left_s / replicates, self._left_s())
         )
