@@ -33,7 +33,7 @@ from harness.run.preparation import Prepared, job_of, known_elsewhere
 SESSION_S, IMPORTS_S, CONTEXT_S = 25 * 60.0, 6.0, 2.0
 RESUMED_S, FREED_S = 0.02, 0.3  # a turn; an arm that ends in a process that goes on
 # Seconds of a baseline step: on the device, which is invented, and to load its batch on a core, as docs/gpu-campaign.md
-# says of `standard`, and as two cores of an AMD EPYC did at `quick` beside an emulated A100 (20261125T163130-42acdd13, in the history).
+# says of `standard`, and as two cores of an AMD EPYC did at `quick` beside an emulated A100 (a run in the history).
 STEPS_S: Mapping[str, Mapping[str, tuple[float, float]]] = {
     "standard": {
         "leak": (0.003, 0.3),

@@ -176,7 +176,7 @@ def _setting(setting: Setting) -> Iterator[Part]:
         return
     yield from (calibrated(setting), "")
     if setting.environment.emulated and (most := widest_band(setting.environment.device)):
-        table = "[table](../../docs/decisions/emulated-devices.md#step-times)"
+        table = "[table](../../docs/decisions/emulated-devices.md)"
         yield (
             f"Its step times come from a {table} that is right within a factor of {most:g}, of which intervals know "
             "nothing: the longer a step is, the more of the loader hides behind it."
