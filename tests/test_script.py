@@ -291,7 +291,7 @@ def test_what_the_quick_checks_leave_out_is_in_the_thorough_ones(script: ModuleT
     assert all((ROOT / path).exists() for path in left_out)
     assert {*left_out} == {pages[-1], *counted[counted.index(quick[1]) + 1 :]}  # each file in one of the three
     assert long[-2:] == ["-m", "thorough and not alone"]
-    assert alone == ["pytest", "-m", "alone and not oracles"]
+    assert alone == ["pytest", "tests", "benchmarks/test_overhead.py", "-m", "alone and not oracles"]
 
 
 @pytest.mark.parametrize("marks", [(), ("thorough",), ("alone",), ("alone", "thorough"), ("alone", "oracles")])

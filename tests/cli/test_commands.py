@@ -254,7 +254,7 @@ def test_a_plan_says_what_is_measured_and_what_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = call("plan leak --device cpu", monkeypatch, capsys).out
-    assert "leak: tf32_matmul — needs a CUDA device" in shown
+    assert "leak: pin_memory — needs a CUDA device" in shown
     again = [json.loads(call("plan leak --seed 4 --json", monkeypatch, capsys).out) for _ in range(2)]
     assert again[0] == again[1]
     assert again[0]["plan"]["seed"] == 4
