@@ -40,7 +40,7 @@ from harness.report.document import to_terminal
 from harness.report.matrix import COMPOSED
 from harness.report.overview import overview
 from harness.results import known_limits, matrix_of, read_kept, thresholds_of
-from harness.run.arm import Hosts, ProcessArm
+from harness.run.arm import Hosts, Job, ProcessArm
 from harness.run.data import answers, read_once
 from harness.run.execution import Campaign
 from harness.run.fork_server import end_servers
@@ -382,6 +382,17 @@ def _appending(journal: Journal, services: Mapping[str, str]) -> Callable[[Recor
     return append
 
 
+def _informed(job: Job, ready: Prepared, records: Sequence[Record], place: tuple[Block, int, int]) -> Job:
+    """The job of an arm at a position of a block's replicate, with what records tell: it need not look for that."""
+    block, replicate, position = place
+    if position == 0 and known_elsewhere(ready, records, block, replicate):
+        job = replace(job, observed=True)
+    # References are probed in every replicate, by whose bounds bottlenecks are named, unless windows tell them.
+    if position or (job.device == "cpu" and not job.recipe.workers):
+        job = replace(job, bounds=bounds_seen(records, *place))
+    return replace(job, data_cache=data_cache_seen(records, *place))
+
+
 def measure_into(
     ready: Prepared,
     folder: Path,
@@ -407,13 +418,8 @@ def measure_into(
         def start(block: Block, replicate: int, position: int) -> ProcessArm:
             if position == 0 and ready.code(jobs=True) != code:
                 raise Mistake("The code was changed while it was measured; restore it to continue, or give --fresh.")
-            job = job_of(ready, data, block, replicate, position)
-            if position == 0 and known_elsewhere(ready, records, block, replicate):
-                job = replace(job, observed=True)
-            # References are probed in every replicate, by whose bounds bottlenecks are named, unless windows tell them.
-            if position or (job.device == "cpu" and not job.recipe.workers):
-                job = replace(job, bounds=bounds_seen(records, block, replicate, position))
-            job = replace(job, data_cache=data_cache_seen(records, block, replicate, position))
+            place = block, replicate, position
+            job = _informed(job_of(ready, data, *place), ready, records, place)
             return started(replace(job, service=services.get(job.config.workload)), sentinel, ends_s, hosts)
 
         thresholds = thresholds_of(folder)

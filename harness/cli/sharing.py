@@ -27,11 +27,10 @@ from harness.report.figures import MARK
 from harness.report.front_page import index_page
 from harness.report.gallery import GALLERY, gallery
 from harness.report.matrix import matrix_to_json, matrix_to_markdown, matrix_to_terminal
-from harness.report.optimization_pages import PAGE_MARK, Measured, index, judged, label, page
+from harness.report.optimization_pages import PAGE_MARK, PLACE, Measured, index, judged, label, page, reports_page
 from harness.report.published import Place, Publication, file_name, published_place
 from harness.report.published_pages import machine_page, workload_page
 from harness.report.published_parts import Page
-from harness.report.reported import PLACE, reports_page
 from harness.report.words import one_line
 from harness.results import answers, finished, finished_and_measured, races_below, read_kept, stored_runs
 from harness.store import folder_of, read_records, read_run, replace_file

@@ -508,8 +508,8 @@ def _glance(place: Place, setting: Setting, topic: Topic) -> str:
         return "nothing for sure"
     alone = islice(_alone(topic, topic.best), 1)
     over = _against_original(place, setting, topic, topic.best)
-    told = _over_original(place, setting, topic, topic.best)
-    original = [f"over the real system's settings {told}"] if over and _tells(over) else []
+    known = over is not None and _tells(over)
+    original = [f"over the real system's settings {_over_original(place, setting, topic, topic.best)}"] if known else []
     others = (*_again(setting, topic.best), *_elsewhere(place, setting, topic.best), *original)
     whole = ", ".join((unbroken(_bare(topic.best)), *others))
     answer = "; ".join((*alone, f"{code(topic.best.row.label)} {whole}"))

@@ -19,6 +19,7 @@ from harness.core.claims import Claim
 from harness.core.configuration import parse_option
 from harness.core.optimization import Level, Numerics, Optimization, Stage, Timing
 from harness.core.recipe import Value
+from harness.core.reported import Item, Report
 from harness.report.claims import measured, promised
 from harness.report.document import escaped, grid
 from harness.report.matrix import COMPOSED, TIMED, quality
@@ -340,3 +341,37 @@ def _entry(one: Label) -> Iterator[str]:
     yield escaped(optimization.title)
     yield str(optimization.numerics)
     yield escaped("; ".join([optimization.workload or "any workload", *(need.missing for need in optimization.needs)]))
+
+
+# The page of what the five reports say: an option, a claim, or why there is neither.
+
+PLACE = "coverage-of-reports.md"
+_ITEM_COLUMNS = "lines", "said", "options", "claims", "otherwise, or missing"
+
+
+def reports_page(reports: Sequence[Report]) -> str:
+    """The whole page as Markdown."""
+    return "\n".join((PAGE_MARK, "", *_of_reports(reports))) + "\n"
+
+
+def _of_reports(reports: Sequence[Report]) -> Iterator[str]:
+    items = [item for report in reports for item in report.items]
+    switched = sum(bool(one.options) for one in items)
+    yield "# What the five reports say, and where it stands"
+    yield ""
+    yield (
+        f"{len(items)} items of the reports that the workloads come from. {switched} have an option that "
+        f"can be switched, {sum(not one.options and bool(one.claims) for one in items)} a claim without an option of "
+        f"their own, {sum(not one.options and not one.claims for one in items)} stand in words alone. Verdicts on the "
+        "claims: [results/claims.md](../results/claims.md). Written by `./speedmatrix document` from "
+        "`harness/reports.toml`."
+    )
+    for report in reports:
+        yield from ("", f"## {escaped(report.title)} (`{report.workload}`)", "")
+        yield from grid(_ITEM_COLUMNS, map(_item, report.items))
+
+
+def _item(item: Item) -> tuple[str, ...]:
+    options = ", ".join(f"[{escaped(name)}](optimizations/{name}.md)" for name in item.options)
+    claims = ", ".join(f"`{name}`" for name in item.claims)
+    return escaped(item.lines), escaped(item.said), options or "-", claims or "-", escaped(item.words or "-")

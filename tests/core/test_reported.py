@@ -7,7 +7,7 @@ import pytest
 
 from harness.catalogue import read_catalogue
 from harness.core.reported import Report, read_reports
-from harness.report.reported import PLACE, reports_page
+from harness.report.optimization_pages import PLACE, reports_page
 
 CATALOGUE = read_catalogue()
 CLAIMS = {one.name: one for one in CATALOGUE.claims}
