@@ -103,7 +103,7 @@ BAD = {
     "plan leak --stack seek_read": "leak has no choice named audio_read",
     "plan leak --stack gradient_accumulation=3": "a batch of 256 cannot be taken in 3 equal parts",
     "plan leak --reference prefetch_factor=4": "is impossible: prefetch_factor needs loader workers",
-    "plan leak --only tf32_matmul --device cpu": "can be measured here (tf32_matmul: needs a CUDA device)",
+    "plan leak --only pin_memory --device cpu": "can be measured here (pin_memory: needs a CUDA device)",
     "plan leak --only seek_read": "Nothing of this can be measured here (seek_read: belongs to speaker)",
     "plan leak --design nope": "There is no design 'nope'; choose one of stages, alone, combined, levels",
     "plan leak --design claims --reference workers=2": "A claim names its own reference and what it is timed on",
