@@ -60,7 +60,8 @@ THREATS = (
     ),
     Threat(
         "A cache fills while it is timed: in a training it is full after an epoch",
-        "two batches are read twice; where the second reading is clearly cheaper, an arm without workers reads an "
+        "two batches are read, then both again; where the second reading is clearly cheaper, an arm without workers "
+        "reads an "
         "epoch before its first window, and where that takes too long the row says so; caches of workers are not seen",
         "a data set that keeps what it read",
     ),
